@@ -12,17 +12,21 @@
 Both take steps of Adam(1e-2) with one draw each. Ours are the extra steps of a longer call of
 `inference.svi` over the extra time, after both lengths have run once; NumPyro's are those of its
 `svi.update` in a `lax.scan` under `jit`, which its own interface does not offer. Medians of rounds
-in which both take turns. For the streamed case NumPyro has its update under `jit`, called with a
-batch at a time. ``--small`` shows within a minute or two, on a CPU, that the benchmark works.
+in which both take turns; there are fewer rounds where one takes long. For the streamed case NumPyro
+has its update under `jit`, called with a batch at a time. The cases run in a process of their own,
+which ends if one of them has no number after ``--seconds``; the others then run in another one.
+``--small`` shows within a few minutes, on a CPU, that the benchmark works.
 
-    python benchmarks/gpu_svi.py [--small] [--rows 10000000] [--rounds 3] [case ...]
+    python benchmarks/gpu_svi.py [--small] [--rows 10000000] [--rounds 3] [--seconds N] [case ...]
 """
 
 import argparse
 import itertools
 import pathlib
 import statistics
+import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -46,6 +50,7 @@ COLUMNS, BATCH = 25, 10_000
 NUM_PIXELS, MOST, NUM_CODES, NUM_UNITS, NUM_IMAGES, IMAGES = 64, 16, 10, 128, 1_500, 100
 FEW, MANY = 1_000, 9_000  # steps of a short and a long call
 FEW_STREAMED, MANY_STREAMED = 100, 900
+COORDINATES = 1_000  # of the full covariance
 Steps = Callable[[int], float]
 
 
@@ -128,7 +133,7 @@ def normal(size: int) -> tuple[Any, Any]:
 
 
 def full_rank(num_rows: int) -> tuple[Steps, Steps]:
-    model, their = normal(1_000)
+    model, their = normal(COORDINATES)
     covariance = autoguide.AutoMultivariateNormal(their)
     return ours(model, guide=inference.FullRank()), numpyros(their, covariance)
 
@@ -273,9 +278,53 @@ CASES = {
 
 
 def shrink() -> None:
-    """Fewer steps and rows, for a look on a CPU."""
-    global BATCH, FEW, MANY, FEW_STREAMED, MANY_STREAMED
-    BATCH, FEW, MANY, FEW_STREAMED, MANY_STREAMED = 1_000, 100, 500, 20, 120
+    """Fewer steps, rows and coordinates, for a look on a CPU."""
+    global BATCH, FEW, MANY, FEW_STREAMED, MANY_STREAMED, COORDINATES
+    BATCH, COORDINATES, FEW, MANY, FEW_STREAMED, MANY_STREAMED = 1_000, 100, 100, 1_100, 100, 1_100
+
+
+def line_of(case: str, options: argparse.Namespace) -> str:
+    """Medians of rounds, of which none starts after half of the time."""
+    began, rates = time.monotonic(), []
+    pair = CASES[case](options.rows)
+    for number in range(options.rounds):
+        if not number or time.monotonic() - began < options.seconds / 2:
+            rates.append([tool(1 + number) for tool in pair])
+    a, b = (statistics.median(column) for column in zip(*rates, strict=True))
+    return f"{case:14}{a:10.0f}{b:10.0f}{a / b:8.2f}{len(rates):8}"
+
+
+def work(options: argparse.Namespace) -> None:
+    """Prints the device, and a line for each case."""
+    if options.small:
+        shrink()
+    versions = f"JAX {jax.__version__}, NumPyro {numpyro.__version__}"
+    print(f"{jax.devices()[0].device_kind}, {versions}; steps a second", flush=True)
+    for case in options.cases:
+        print(line_of(case, options), flush=True)
+
+
+def watch(cases: list[str], options: argparse.Namespace, is_first: bool) -> list[str]:
+    """Runs cases in another process, and returns those that are left when it ends."""
+    given = [f"--{name}={getattr(options, name)}" for name in ("rows", "rounds", "seconds")]
+    given += ["--worker", *["--small"] * options.small]
+    command = [sys.executable, __file__, *given, *cases]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
+        assert worker.stdout is not None
+        for number, case in enumerate(cases, 1):
+            limit = threading.Timer(options.seconds, worker.kill)
+            limit.start()
+            head = worker.stdout.readline() if number == 1 else ""
+            line = worker.stdout.readline()
+            limit.cancel()
+            if head and is_first:
+                print(f"{head}{'':14}{'ppl':>10}{'numpyro':>10}{'ratio':>8}{'rounds':>8}")
+            if not line:
+                why = f"not within {options.seconds:.0f} s" if worker.wait() < 0 else "failed"
+                print(f"{case:14}{why}", flush=True)
+                return cases[number:]
+            print(line, end="", flush=True)
+    return []
 
 
 def main() -> None:
@@ -284,19 +333,19 @@ def main() -> None:
     parser.add_argument("cases", nargs="*", default=list(CASES), help=", ".join(CASES))
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=60, help="limit of a case, 180 if small")
     parser.add_argument("--small", action="store_true", help="few steps, and 100,000 rows")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.small:
-        shrink()
-        options.rows = min(options.rows, 100_000)
-    versions = f"JAX {jax.__version__}, NumPyro {numpyro.__version__}"
-    print(f"{jax.devices()[0].device_kind}, {versions}; steps a second")
-    print(f"{'':14}{'ppl':>10}{'numpyro':>10}{'ratio':>8}", flush=True)
-    for case in options.cases:
-        pair = CASES[case](options.rows)
-        rates = [[tool(1 + number) for tool in pair] for number in range(options.rounds)]
-        a, b = (statistics.median(column) for column in zip(*rates, strict=True))
-        print(f"{case:14}{a:10.0f}{b:10.0f}{a / b:8.2f}", flush=True)
+        parser.set_defaults(rows=100_000, seconds=180)
+        options = parser.parse_args()
+    if options.worker:
+        work(options)
+        return
+    cases, is_first = options.cases, True
+    while cases:
+        cases, is_first = watch(cases, options, is_first), False
 
 
 if __name__ == "__main__":

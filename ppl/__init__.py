@@ -17,6 +17,8 @@ from ppl.common import import_names as _import_names
 from ppl.common import other_names as _other_names
 from ppl.common.missing_data import ignore as ignore
 from ppl.common.missing_data import impute as impute
+from ppl.core.marginal_strategies import Enumerate as Enumerate
+from ppl.core.marginal_strategies import Gaussian as Gaussian
 from ppl.harvest import call_and_reap as call_and_reap
 from ppl.harvest import nest as nest
 from ppl.harvest import plant as plant
@@ -28,6 +30,8 @@ from ppl.primitives.factor import factor as factor
 from ppl.primitives.module import module as module
 from ppl.primitives.param import param as param
 from ppl.primitives.sample import sample as sample
+from ppl.transforms.auto_marginal import MarginalPlan as MarginalPlan
+from ppl.transforms.auto_marginal import auto_marginal as auto_marginal
 from ppl.transforms.block import block as block
 from ppl.transforms.condition import condition as condition
 from ppl.transforms.coordinates import Coordinates as Coordinates
@@ -39,7 +43,6 @@ from ppl.transforms.from_density import from_density as from_density
 from ppl.transforms.graph import Graph as Graph
 from ppl.transforms.graph import graph as graph
 from ppl.transforms.intervene import intervene as intervene
-from ppl.transforms.marginalize import Enumerate as Enumerate
 from ppl.transforms.marginalize import marginalize as marginalize
 from ppl.transforms.predict import Predict as Predict
 from ppl.transforms.predict import predict as predict
@@ -65,7 +68,9 @@ __all__ = [
     "Circular",
     "Coordinates",
     "Enumerate",
+    "Gaussian",
     "Graph",
+    "MarginalPlan",
     "NonCentered",
     "PartiallyCentered",
     "Predict",
@@ -76,6 +81,7 @@ __all__ = [
     "Trace",
     "Transformed",
     "Unconstrained",
+    "auto_marginal",
     "auto_reparam",
     "block",
     "call_and_reap",

@@ -115,8 +115,8 @@ MUTANTS = (
     Mutant(
         name="missing-entries-in-the-likelihood",
         file="inference/drivers/model_groups.py",
-        old="np.where(is_missing, 0, x)",
-        new="np.where(is_missing, x, x)",
+        old='("log_likelihood", ~missing)',
+        new='("log_likelihood", ~missing | missing)',
         breaks="entries that are imputed count as data in the log likelihood of to_arviz",
         tests=("tests/inference/test_to_arviz.py",),
         keyword="log_probabilities",

@@ -10,7 +10,8 @@ import pytest
 import distributions as dist
 import inference
 import ppl
-from inference.common.other_names import ATTRIBUTES
+from distributions.common.method_hints import METHODS, ExplainsMethods
+from inference.common.other_names import ATTRIBUTES, OF_RESULTS
 from ppl.common.other_names import OTHER_NAMES
 from tests.distributions import pages, stub
 
@@ -42,6 +43,36 @@ def test_an_attribute_by_its_name_elsewhere(package, table):
             assert what in PACKAGES[where].__all__, instead
     with pytest.raises(AttributeError, match=r"has no attribute 'nothing_like_it'$"):
         PACKAGES[package].nothing_like_it  # noqa: B018
+
+
+def test_a_method_of_a_distribution_by_its_name_elsewhere():
+    """A method that is missing within a property is told as such, and hints name what exists."""
+    for name, instead in METHODS.items():
+        with pytest.raises(AttributeError, match=re.escape(f"no attribute {name!r} ({instead})")):
+            getattr(dist.Normal(0.0, 1.0), name)
+        assert all(hasattr(dist.Normal, method) for method in re.findall(r"\bd\.(\w+)", instead))
+        assert all(hasattr(dist, name) for name in re.findall(r"\bdist\.(\w+)", instead))
+    with pytest.raises(AttributeError, match=r"object has no attribute 'nothing_like_it'$"):
+        dist.Normal(0.0, 1.0).nothing_like_it  # noqa: B018
+
+    class Broken(ExplainsMethods):
+        @property
+        def mode(self):
+            return None.value  # pyright: ignore
+
+    with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'value'"):
+        Broken().mode  # noqa: B018
+
+
+def test_an_attribute_of_a_result_by_its_name_elsewhere():
+    result = inference.laplace(KEY, ppl.condition(model, {"y": 1.0}), 2, 0.0, num_draws=10)
+    for name, instead in OF_RESULTS.items():
+        with pytest.raises(AttributeError, match=re.escape(f"no attribute {name!r} ({instead})")):
+            getattr(result, name)
+    with pytest.raises(TypeError, match=r"no items: write result.draws\['mean'\]"):
+        result["mean"]
+    with pytest.raises(AttributeError, match=r"object has no attribute 'nothing_like_it'$"):
+        result.nothing_like_it  # noqa: B018
 
 
 @pytest.mark.parametrize("package", PACKAGES)

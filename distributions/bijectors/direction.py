@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
 from distributions.bijectors.base import Bijector, Shape
@@ -40,10 +40,13 @@ class UnitVector(Bijector):
     def forward(self, x: ArrayLike) -> Array:
         """`x / |x|`, without under- or overflow of the squares."""
         x = as_float(x)
-        largest = jnp.max(jnp.abs(x), -1, keepdims=True)
+        largest = lax.stop_gradient(jnp.max(jnp.abs(x), -1, keepdims=True))
         is_zero = largest == 0
         first = jnp.zeros_like(x).at[..., 0].set(1)
-        scaled = jnp.where(is_zero, first, x / jnp.where(is_zero, 1, largest))
+        # The result is the same for any unit of length: constant, it costs derivatives nothing.
+        # Beyond a quarter of the largest number, its reciprocal would be flushed to 0.
+        unit = jnp.minimum(jnp.where(is_zero, 1, largest), jnp.finfo(x.dtype).max / 4)
+        scaled = jnp.where(is_zero, first, x / unit)
         return scaled / jnp.sqrt(jnp.sum(jnp.square(scaled), -1, keepdims=True))
 
     def inverse(self, y: ArrayLike) -> Array:

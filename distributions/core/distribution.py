@@ -16,6 +16,7 @@ from jax.typing import ArrayLike
 from distributions.bijectors import Bijector
 from distributions.common.arrays import stack, summarize
 from distributions.common.batch_axes import is_misaligned
+from distributions.common.method_hints import ExplainsMethods
 from distributions.constraints import Constraint
 from distributions.core.eager_jit import call_compiled
 from distributions.core.quantile import quantile
@@ -24,7 +25,7 @@ from distributions.core.standard_form import StandardForm
 Shape = tuple[int, ...]
 
 
-class Distribution(abc.ABC):
+class Distribution(ExplainsMethods, abc.ABC):
     """A family of probability distributions with its parameters.
 
     A distribution is a pytree whose leaves are its parameters. Shapes and dtype are properties,

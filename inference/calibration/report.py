@@ -2,17 +2,16 @@
 
 import dataclasses
 import functools
-import os
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from inference.calibration.ecdf_band import band, counts_below, num_cells, p_value
-from inference.common import serialization
+from inference.common.saved import Saved
 
 
 @dataclasses.dataclass(frozen=True)
-class CalibrationReport:
+class CalibrationReport(Saved):
     """Whether the ranks of true values among draws are uniform, for each quantity.
 
     Attributes:
@@ -155,17 +154,3 @@ class CalibrationReport:
         figure.supxlabel("normalised rank", fontsize="medium")
         figure.supylabel("ECDF - uniform", fontsize="medium")
         return figure
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the report to `path`, a NumPy ``.npz`` archive, under exactly that name."""
-        serialization.save(path, self)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Reads a report from a file that :meth:`save` has written.
-
-        Raises:
-            ValueError: if `path` holds something else, is damaged, or was written by a newer
-                version of the library.
-        """
-        return serialization.load(path, cls)

@@ -8,8 +8,10 @@ import jax
 import numpy as np
 
 from inference.chains.chain import Chain, ChainPlan, awaits_comparison
-from inference.chains.recorder import Recorder, State, leaves_of_state
+from inference.chains.recorder import Recorder
+from inference.chains.row_buffers import RowBuffers
 from inference.chains.run_control import Monitor
+from inference.common.state_leaves import State, leaves_of_state
 from inference.warmup.adaptation import FIRST_WINDOW, is_due, set_first_diagonal
 from inference.warmup.fisher_mass_matrix import renew_matrices
 
@@ -23,7 +25,7 @@ class ChainBatch:
         chains: The chains; a call that moves them takes their memory, so they are not valid
             meanwhile.
         iteration: Number of complete transitions of each chain.
-        rows: Memory for draws; `None` while all of it is unused.
+        buffers: Memory for draws.
         first: Iteration of the first row, of each chain.
         recorder: Keeper of draws and statistics read from the rows.
         place: Number of the first chain, among those of this process.
@@ -45,7 +47,8 @@ class ChainBatch:
         recorder: Recorder,
         place: int = 0,
     ) -> None:
-        self.chains, self.rows, self.iteration = chains, None, np.asarray(chains.progress.iteration)
+        self.chains, self.iteration = chains, np.asarray(chains.progress.iteration)
+        self.buffers = RowBuffers()
         self.plan, self.kinds = plan, kinds
         self.has_windows = chains.progress.adaptation.has_windows
         schedule, num_chains = plan.schedule, len(self.iteration)
@@ -128,11 +131,12 @@ class ChainBatch:
         """Counts divergences, and reads the step size, in the rows that are new."""
         self.looked = time.monotonic()
         wanted = [name for name in ("is_divergent", "step_size") if name in self.kinds]
-        if self.rows is None or len(wanted) < 2 or not self.rows.is_fully_addressable:
+        filling = self.buffers.filling
+        if filling is None or len(wanted) < 2 or not filling.is_fully_addressable:
             return
         size, kinds = self.chains.trajectory.position.shape[-1], list(self.kinds)
         is_divergent, step_size = (size + kinds.index(name) for name in wanted)
-        rows, num_warmup = np.asarray(self.rows), self.plan.schedule.num_warmup
+        rows, num_warmup = np.asarray(filling), self.plan.schedule.num_warmup
         stops = np.minimum(self.iteration - self.first, rows.shape[1] - 1)
         begins = np.clip(self.seen - self.first, 0, stops)
         draws = np.clip(num_warmup - self.first, begins, stops)
@@ -146,31 +150,36 @@ class ChainBatch:
                     self.monitor.add(self.place + i, chain[draw:stop, :size])
         self.seen = np.maximum(self.seen, self.iteration)
 
-    def take(self, values: Callable[[Any], Any]) -> None:
-        """Reads draws and windows from the rows; `values` computes values of sites from rows."""
-        stops = np.minimum(self.iteration, self.plan.num_iterations)
-        if self.rows is None or np.all(stops <= self.first):
+    def send(self, values: Callable[[Any], Any]) -> None:
+        """Reads windows in the rows and sends draws off; `values` computes values of sites."""
+        stops, filling = np.minimum(self.iteration, self.plan.num_iterations), self.buffers.filling
+        if filling is None or np.all(stops <= self.first):
             return
         if self.is_watched:
             self.look()
-        rows, schedule = np.asarray(self.rows), self.plan.schedule
-        size = self.chains.trajectory.position.shape[-1]
+        schedule, size = self.plan.schedule, self.chains.trajectory.position.shape[-1]
         num_rows = np.maximum(stops - self.first, 0)
-        begin = np.clip(schedule.num_warmup - self.first, 0, num_rows)
-        if np.any(begin < num_rows):
-            stats = {name: rows[..., size + i] for i, name in enumerate(self.kinds)}
-            self._keep((jax.device_get(values(self.rows)), stats), begin, num_rows)
         if self.has_windows:
             learnt = np.clip(schedule.slow_stop - self.first, 0, num_rows)
             for chain, stop in enumerate(learnt):
-                self.windows[chain].append(rows[chain, :stop].copy())
+                self.windows[chain].append(np.asarray(filling)[chain, :stop].copy())
+        begin = np.clip(schedule.num_warmup - self.first, 0, num_rows)
+        if np.any(begin < num_rows):
+            start = self.first + begin - schedule.num_warmup
+            spans = np.stack([start, start + num_rows - begin, begin, num_rows], -1)
+
+            def keep(piece: tuple[Any, np.ndarray]) -> None:
+                sites, rows = piece
+                stats = {name: rows[..., size + i] for i, name in enumerate(self.kinds)}
+                self.recorder.put(self.place, (sites, stats), spans)
+
+            self.buffers.send((values(filling), filling), keep)
         self.first = np.maximum(self.first, stops).astype(np.int32)
 
-    def _keep(self, values: Any, begin: np.ndarray, end: np.ndarray) -> None:
-        """Keeps values in rows ``begin <= row < end`` of each chain, ``(chain, row, ...)``."""
-        start = self.first + begin - self.plan.schedule.num_warmup
-        spans = np.stack([start, start + end - begin, begin, end], -1)
-        self.recorder.put(self.place, values, spans)
+    def take(self, values: Callable[[Any], Any]) -> None:
+        """Sends draws off, see :meth:`send`, and waits until the recorder has all."""
+        self.send(values)
+        self.buffers.receive()
 
     def restore(self, windows: np.ndarray, lengths: np.ndarray) -> None:
         """Goes on where a run has been left whose rows had been read.

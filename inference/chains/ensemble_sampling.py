@@ -21,10 +21,12 @@ from inference.chains.ensemble_chains import (
     make_transitions,
     move_ensemble,
 )
-from inference.chains.recorder import Recorder, State, restore_leaves
+from inference.chains.recorder import Recorder
 from inference.chains.run_control import Monitor, finish_run
 from inference.chains.samples import Samples
-from inference.chains.step_sampling import MAX_NUMBERS_WHOLE, StepBatch, StepRun, with_density
+from inference.chains.step_run import MAX_NUMBERS_WHOLE, StepBatch, StepRun
+from inference.chains.step_sampling import with_density
+from inference.common.state_leaves import State, restore_leaves
 from inference.common.target import Target
 from inference.ensemble.kernel import DensityKernel, EnsembleKernel
 from inference.initialization.initial_positions import (
@@ -78,13 +80,13 @@ def sample_ensemble(
         # One far start would rule the step size that all chains share.
         starts = dataclasses.replace(starts, strategy="bulk")
     share = dataclasses.replace(share, is_mapped=True)
-    run = _EnsembleRun(with_density(kernel, target), target, share, num_warmup, num_draws)
+    run = EnsembleRun(with_density(kernel, target), target, share, num_warmup, num_draws)
     run.recorder = recorder or run.recorder
     numbers = np.arange(num_superchains(init, num_chains) or num_chains)
     if run.recorder.state is not None:
         run.restore(run.recorder.state)
     else:
-        run.begin_together(
+        run.begin(
             lambda tries: starting_points(key, numbers, tries, starts, target, run.layout),
             numbers,
             starts,
@@ -106,10 +108,10 @@ def num_superchains(init: Any, num_chains: int) -> int | None:
     return divisors[0] if divisors else None
 
 
-class _EnsembleRun(StepRun):
+class EnsembleRun(StepRun):
     """Run of all chains, with the compiled functions that move them."""
 
-    def begin_together(
+    def begin(
         self,
         start: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
         numbers: np.ndarray,
@@ -152,8 +154,9 @@ class _EnsembleRun(StepRun):
         state = jax.device_get(begin(kernel, self.layout, positions))
         check_ensemble(self.kernel, self.layout, state, num_chains)
         number = np.int32(self.num_warmup)
-        self._compile_together(EnsembleChains(seeds[0], np.int32(0), number, state))
-        self.record()
+        self._compile(EnsembleChains(seeds[0], np.int32(0), number, state))
+        if self.recorder.is_due:
+            self.record()
 
     def restore(self, state: State) -> None:
         """Makes the chains as they were when a state of this run was recorded.
@@ -165,10 +168,10 @@ class _EnsembleRun(StepRun):
         empty = np.zeros((self.share.num_chains, self.layout.size), self.layout.dtype)
         like = jax.eval_shape(begin_ensemble, kernel, self.layout, empty)
         chains = EnsembleChains(np.zeros(2, np.uint32), np.int32(0), np.int32(0), like)
-        self._compile_together(restore_leaves("chain", state, chains))
+        self._compile(restore_leaves("chain", state, chains))
         self._go_on_at(state["num_done"])
 
-    def _compile_together(self, chains: EnsembleChains) -> None:
+    def _compile(self, chains: EnsembleChains) -> None:
         num_chains = self.share.num_chains
         self.batches = [StepBatch(chains, self.recorder)]
         _, row = shapes_of(make_transitions, self.kernel, self.layout, chains)

@@ -15,7 +15,7 @@ from jax import lax
 
 from inference.chains.chain_threads import ChainThreads, num_cores
 from inference.chains.sampling import check_sites
-from inference.chains.whole_run import Run, WholeRun
+from inference.chains.whole_run import RunDraws, WholeRun
 from inference.common.target import Target
 from inference.common.threefry import seed_of, threefry
 from inference.runtime.compiled_program import compile_once
@@ -74,7 +74,7 @@ def sample_pool(
     num_targets: int,
     num_chains: int,
     on_progress: Callable[[int], None] | None = None,
-) -> Run:
+) -> RunDraws:
     """Draws of chains of all targets, ``(target, chain, draw, ...)``, on the host.
 
     Args:
@@ -118,7 +118,7 @@ def sample_pool(
 
 def _make_chains(
     numbers: jax.Array, num_chains: jax.Array, seed: jax.Array, targets: Targets, run: WholeRun
-) -> Run:
+) -> RunDraws:
     """Whole chains, by their numbers in the pool."""
     which, chains = numbers // num_chains, numbers % num_chains
 

@@ -4,13 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from inference.common.leaf_names import named_leaves
+from inference.common.state_leaves import State
 from inference.common.target import Target
-
-State = dict[str, np.ndarray]  # arrays by name; chains in front unless they are numbers of the run
 
 
 class Recorder:
@@ -20,13 +17,14 @@ class Recorder:
 
     1. `open`, with the shapes of its draws, and `reserve` before there are more;
     2. `put`, by each batch of chains that has new draws;
-    3. `record`, at times when it `is_due`, and when the run ends or is interrupted;
-    4. `read`.
+    3. `record`, when it `is_due`, and when the run ends or is interrupted;
+    4. `read`, and perhaps `read_further`.
 
     Attributes:
         keep: Names of the sites whose draws are kept; `None` for all.
         state: State of the run: at first the one to go on from, or `None`, then the last recorded.
         arrays: Arrays ``(chain, draw, *shape)``, a pytree of values of sites and of statistics.
+        num_put: Number of draws of each chain that have been put.
     """
 
     def __init__(
@@ -39,8 +37,8 @@ class Recorder:
             state: State to go on from, or `None`.
             draws: Draws and statistics up to that state, a pytree as `arrays`.
         """
-        self.keep, self.state, self._old = keep, state, draws
-        self.arrays: Any = None
+        self.keep, self.state, self.arrays = keep, state, draws
+        self.num_put = np.zeros(0, int)
 
     @property
     def is_due(self) -> bool:
@@ -55,11 +53,10 @@ class Recorder:
             num_chains: Number of chains of this process.
             num_draws: Maximum of draws of each chain.
         """
-        empty = lambda x: np.empty((num_chains, 0, *x.shape), x.dtype)  # noqa: E731
-        self.arrays = (
-            jax.tree.map(empty, shapes) if self._old is None else jax.tree.map(np.array, self._old)
-        )
-        self._old = None
+        if self.arrays is None:
+            empty = lambda x: np.empty((num_chains, 0, *x.shape), x.dtype)  # noqa: E731
+            self.arrays = jax.tree.map(empty, shapes)
+        self.num_put = np.full(num_chains, jax.tree.leaves(self.arrays)[0].shape[1])
 
     def reserve(self, num_draws: int) -> None:
         """Sees to it that there is room for so many draws of each chain; no thread puts any."""
@@ -82,6 +79,7 @@ class Recorder:
             spans: For each chain the first draw and the one after the last, and the first row and
                 the one after the last: ``(chain, 4)``.
         """
+        self.num_put[chain : chain + len(spans)] = spans[:, 1]
         pairs = list(zip(*map(jax.tree.leaves, (self.arrays, values)), strict=True))
         if np.all(spans == spans[0]):  # far faster than thousands of chains one by one
             to_start, to_end, from_start, from_end = spans[0].tolist()
@@ -100,6 +98,15 @@ class Recorder:
     def read(self, num_drawn: int) -> Any:
         """The first `num_drawn` draws of each chain."""
         return jax.tree.map(lambda x: x[:, :num_drawn], self.arrays)
+
+    def read_further(self, num_drawn: int) -> Any:
+        """Draws after the first `num_drawn`, which some chains have made before an interrupt.
+
+        `None` if the run cannot go on from memory: there is no state, or a folder has it.
+        """
+        if self.state is None:
+            return None
+        return jax.tree.map(lambda x: x[:, num_drawn : self.num_put.max()].copy(), self.arrays)
 
     def close(self) -> None:
         """Gives free what the recorder holds."""
@@ -145,52 +152,3 @@ def select_sites(values: Mapping[str, Any], keep: tuple[str, ...], scope: str = 
         elif isinstance(value, Mapping) and (inner := select_sites(value, keep, f"{path}.")):
             found[name] = inner
     return found
-
-
-def leaves_of_state(name: str, tree: Any) -> State:
-    """The leaves of a pytree as entries of a state, copied; random keys as their words."""
-    leaves = [jax.random.key_data(x) if _is_key(x) else x for x in jax.tree.leaves(tree)]
-    return {f"{name}.{i}": np.array(x) for i, x in enumerate(jax.device_get(leaves))}
-
-
-def restore_leaves(name: str, state: State, shapes: Any) -> Any:
-    """The pytree whose leaves :func:`leaves_of_state` has given.
-
-    Args:
-        name: Name of the entries.
-        state: The state.
-        shapes: Pytree of the same structure, with a shape and dtype for each leaf.
-
-    Raises:
-        ValueError: if the state does not fit.
-    """
-    named, structure = list(named_leaves(shapes)), jax.tree.structure(shapes)
-    found = [state.get(f"{name}.{i}") for i in range(len(named))]
-    for (path, expected), x in zip(named, found, strict=True):
-        is_like = x is not None and (_is_key(expected) or _fits(x, expected))
-        if not is_like or f"{name}.{len(named)}" in state:
-            raise ValueError(
-                f"the state of the chains does not fit this run at {path}: expected "
-                f"{expected.dtype}{list(expected.shape)}, got "
-                + ("nothing" if x is None else f"{x.dtype}{list(x.shape)}")
-            )
-    return jax.tree.unflatten(
-        structure,
-        [_as_leaf(x, like) for x, like in zip(found, jax.tree.leaves(shapes), strict=True)],
-    )
-
-
-def _fits(x: np.ndarray, expected: Any) -> bool:
-    return x.shape == tuple(expected.shape) and x.dtype == expected.dtype
-
-
-def _is_key(x: Any) -> bool:
-    return jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
-
-
-def _as_leaf(x: Any, like: Any) -> Any:
-    if not _is_key(like):
-        return x
-    impls = ("threefry2x32", "rbg", "unsafe_rbg")
-    impl = next(name for name in impls if jax.random.key(0, impl=name).dtype == like.dtype)
-    return jax.random.wrap_key_data(x, impl=impl)

@@ -27,18 +27,15 @@ from jax.sharding import Mesh
 from inference.chains.chain import Chain, ChainPlan, stats_of
 from inference.chains.chain_batch import ChainBatch, renew_together, restore_windows, state_of
 from inference.chains.chain_programs import compile_advance, compile_values
-from inference.chains.chain_threads import (
-    CALL_SECONDS,
-    ChainThreads,
-    batch_size,
-)
+from inference.chains.chain_threads import CALL_SECONDS, ChainThreads, batch_size
 from inference.chains.initial_chain import make_unplaced_chain, place_chains
-from inference.chains.recorder import KeptSites, Recorder, State, restore_leaves
+from inference.chains.recorder import KeptSites, Recorder
 from inference.chains.run_control import Monitor, finish_run
 from inference.chains.samples import Samples, check_sites, shapes_of_draws
 from inference.common.far_chains import find_lost
 from inference.common.layout import Layout
 from inference.common.matrices import default_kind, kind_of, restrict_covariance
+from inference.common.state_leaves import State, restore_leaves
 from inference.common.target import Target
 from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.initialization.initial_positions import Init, parse_init, starting_points
@@ -57,8 +54,7 @@ _AXIS = "chain"
 # batch, on the CPU and on an accelerator.
 _MAX_ROWS, _MAX_NUMBERS, _MAX_NUMBERS_MAPPED = 2048, 1 << 18, 1 << 23
 _LOOK_SECONDS = 1.0  # seconds between looks at the divergences of chains that somebody watches
-# Gradients of the first call, and maximal factor by which that budget grows.
-_FIRST_BUDGET, _MAX_GROWTH = 1024, 64
+_FIRST_BUDGET, _MAX_GROWTH = 1024, 64  # gradients of the first call; the most it grows at once
 
 
 def sample(
@@ -206,7 +202,8 @@ class _SamplingRun:
             for batch in self.batches:
                 batch.guess(self.kind)
         self.is_whole = True
-        self.record()
+        if self.recorder.is_due:
+            self.record()
 
     def restore(self, chains: Chain, state: State) -> None:
         """Makes the chains as they were when a state of this run was recorded.
@@ -304,15 +301,16 @@ class _SamplingRun:
     def _move_on(self, batch: ChainBatch) -> bool:
         """Moves a batch by one call, and returns whether it needs another call now.
 
-        The budget of the next call makes it take about `CALL_SECONDS`.
+        The budget of the next call makes it take about `CALL_SECONDS`. Calls during which draws
+        leave an accelerator do not count.
         """
-        began, budget = time.monotonic(), self.budget
+        began, budget, is_alone = time.monotonic(), self.budget, not batch.buffers.is_sending
         num_spent = self._move(batch, budget)
         seconds = time.monotonic() - began
         growth = min(CALL_SECONDS / (2 * max(seconds, 1e-6)), _MAX_GROWTH)
-        if growth > 2 and num_spent >= budget:
+        if is_alone and growth > 2 and num_spent >= budget:
             self.budget = np.int32(min(growth * int(budget), 1 << 28))
-        elif seconds > 2 * CALL_SECONDS:
+        elif is_alone and seconds > 2 * CALL_SECONDS:
             self.budget = np.int32(max(1, int(budget) // 2))
         waits = batch.is_complete or batch.is_due.all() or batch.awaits_comparison
         return not (waits or self.recorder.is_due)
@@ -341,18 +339,24 @@ class _SamplingRun:
         self.recorder.open((sites, self.kinds), len(self.share.chains), num_draws)
 
     def _move(self, batch: ChainBatch, budget: np.int32) -> int:
-        """Moves a batch of chains by one call, and reads the rows when they are full."""
-        rows = self.no_rows.copy() if batch.rows is None else batch.rows
-        batch.chains, batch.rows, num_spent = self.advance(
+        """Moves a batch of chains by one call, and reads the rows when they are full.
+
+        On an accelerator the draws in them leave it during the next call.
+        """
+        buffers, rows = batch.buffers, batch.buffers.fill(self.no_rows)
+        batch.chains, buffers.filling, num_spent = self.advance(
             batch.chains, rows, batch.first, budget, self.constant
         )
+        buffers.receive()
         batch.iteration = np.asarray(batch.chains.progress.iteration)
         if batch.is_watched and time.monotonic() - batch.looked > self.look_seconds:
             batch.look()
         if not self.is_pooled:
             batch.renew(self._values)
         if np.any(batch.iteration - batch.first >= rows.shape[1] - 1) or batch.is_complete:
-            batch.take(self._values)
+            batch.send(self._values)
+            if batch.is_complete or not self.share.is_mapped:
+                buffers.receive()
         return int(np.asarray(num_spent).max())
 
     def _values(self, rows: Any) -> Any:

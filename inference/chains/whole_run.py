@@ -37,7 +37,7 @@ from ppl.harvest.pytrees import register_dataclass
 _AXIS = "chain"
 
 
-class Run(NamedTuple):
+class RunDraws(NamedTuple):
     """Draws of a chain, or of several stacked.
 
     Attributes:
@@ -62,6 +62,7 @@ class WholeRun:
         plan: Schedule, target acceptance rate and number of iterations.
         layout: Layout of a position.
         num_draws: Draws of each chain.
+        keep: Names of the sites whose draws are kept; `None` for all.
     """
 
     kernel: HamiltonianKernel
@@ -69,6 +70,7 @@ class WholeRun:
     plan: ChainPlan
     layout: Layout = dataclasses.field(metadata={"static": True})
     num_draws: int = dataclasses.field(metadata={"static": True})
+    keep: tuple[str, ...] | None = dataclasses.field(metadata={"static": True})
 
     @classmethod
     def of(
@@ -78,6 +80,7 @@ class WholeRun:
         num_warmup: int,
         num_draws: int,
         target_acceptance_rate: float,
+        keep: tuple[str, ...] | None = None,
     ) -> "WholeRun":
         """Settings for targets of the shapes of `target`.
 
@@ -98,9 +101,9 @@ class WholeRun:
             chain = make_unplaced_chain(kernel, layout, kind, num_warmup > 0)
         rate = np.asarray(target_acceptance_rate, layout.dtype)
         plan = ChainPlan(schedule(num_warmup), rate, np.int32(num_warmup + num_draws))
-        return cls(kernel, chain, plan, layout, num_draws)
+        return cls(kernel, chain, plan, layout, num_draws, keep)
 
-    def chains(self, key: jax.Array, target: Target, num_chains: int) -> Run:
+    def chains(self, key: jax.Array, target: Target, num_chains: int) -> RunDraws:
         """Draws of chains of one target, with the chains in front; traceable."""
         seeds = jnp.stack(threefry(seed_of(key), jnp.arange(num_chains)), -1)
         if self.kernel.axis_name is not None:
@@ -108,12 +111,12 @@ class WholeRun:
         one = custom_batching.sequential_vmap(WholeRun.one_chain)
         return lax.map(lambda seed: one(self, seed, target), seeds)
 
-    def map_chains(self, seeds: jax.Array, targets: Target, axes: Any) -> Run:
+    def map_chains(self, seeds: jax.Array, targets: Target, axes: Any) -> RunDraws:
         """Draws of chains, mapped over; `axes` says which leaves of `targets` have the chains."""
         one = jax.vmap(self.one_chain, in_axes=(0, axes), axis_name=self.kernel.axis_name)
         return one(seeds, targets)
 
-    def one_chain(self, seed: jax.Array, target: Target) -> Run:
+    def one_chain(self, seed: jax.Array, target: Target) -> RunDraws:
         """Draws of one chain, from its two words of seed."""
         start = _find_start(seed, target, self.layout)
         chain = self._place(seed, start)
@@ -127,14 +130,14 @@ class WholeRun:
         constant = self.kernel, target, self.layout, self.plan
         chain, rows, _ = advance(*constant, chain, rows, jnp.asarray(first), budget)
         draws = jax.tree.map(
-            lambda x: x[0], constrain_rows(KeptSites(target, None), self.layout, rows[None])
+            lambda x: x[0], constrain_rows(KeptSites(target, self.keep), self.layout, rows[None])
         )
         stats = {
             name: rows[:-1, size + i].astype(kind.dtype)
             for i, (name, kind) in enumerate(kinds.items())
         }
         found = draws, stats, chain.progress.adaptation.inverse_mass_matrix
-        return Run(*jax.tree.map(partial(_spoil, ~_is_finite(start)), found))
+        return RunDraws(*jax.tree.map(partial(_spoil, ~_is_finite(start)), found))
 
     def _place(self, seed: jax.Array, start: State) -> Chain:
         """Chain whose density has been evaluated at its start, as after a first move."""

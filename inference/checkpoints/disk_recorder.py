@@ -1,8 +1,6 @@
 """Recorder of a run that keeps draws and states in a folder."""
 
-import os
 import shutil
-import time
 import urllib.parse
 import warnings
 from collections.abc import Callable
@@ -11,13 +9,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from inference.chains.recorder import Recorder, State
+from inference.chains.recorder import Recorder
 from inference.checkpoints.draw_files import DrawFile
 from inference.checkpoints.run_folder import RunFolder
+from inference.checkpoints.state_writer import StateWriter
 from inference.common.leaf_names import named_leaves
-
-RECORD_SECONDS = 15.0  # seconds between two states
-_MAX_SHARE = 0.02  # of the time that recording states may take
+from inference.common.state_leaves import State
 
 
 class DiskRecorder(Recorder):
@@ -27,24 +24,36 @@ class DiskRecorder(Recorder):
     Draws after the state are made again, with the same bits.
     """
 
-    def __init__(self, folder: RunFolder, keep: tuple[str, ...] | None, room: int = 0) -> None:
-        """A recorder for a locked folder, whose state it reads, with room for so many draws.
+    def __init__(
+        self,
+        folder: RunFolder,
+        keep: tuple[str, ...] | None,
+        room: int = 0,
+        *,
+        has_until: bool = False,
+    ) -> None:
+        """A recorder for a locked folder, whose state it reads.
+
+        Args:
+            folder: The folder.
+            keep: Names of the sites whose draws are kept; `None` for all.
+            room: Number of draws of each chain for which there is to be room.
+            has_until: Whether a rule ends the run, so that it may need far fewer.
 
         Raises:
             ValueError: if the state is damaged.
         """
         super().__init__(keep, folder.read_state())
-        self.folder, self.room = folder, room
+        self.folder, self.room, self.has_until = folder, room, has_until
         self.files: list[DrawFile] = []
         self._structure: Any = None
-        self._due = time.monotonic() + RECORD_SECONDS
+        self._writer = StateWriter(folder)
         self._unwritten: list[tuple[DrawFile, bytes, int]] = []
-        self._has_warned = False
 
     @property
     def is_due(self) -> bool:
         """Whether a state should be recorded now."""
-        return time.monotonic() >= self._due
+        return self._writer.is_due
 
     def open(self, shapes: Any, num_chains: int, num_draws: int) -> None:
         """Makes the files of draws, or looks whether they hold the draws of the state.
@@ -59,7 +68,8 @@ class DiskRecorder(Recorder):
             file = f"{'stats' if kind == '1' else 'draws'}.{_quote(rest)}.npy"
             shape = (num_chains, max(num_draws, self.room), *x.shape)
             self.files.append(DrawFile(self.folder.path / file, shape, x.dtype))
-        self._warn_of_little_room()
+        if not self.has_until:
+            self._warn_of_little_room()
         if self.state is None:
             for file in self.files:
                 file.create()
@@ -113,34 +123,20 @@ class DiskRecorder(Recorder):
 
     def record(self, state: Callable[[], State]) -> None:
         """Writes the state; if the disk is full, a later call does."""
-        began = time.monotonic()
-        self.state = state()
-        try:
+        self.state = now = state()
+
+        def make() -> State:
             while self._unwritten:
                 self._unwritten[-1][0].write(*self._unwritten[-1][1:])
                 self._unwritten.pop()
             for file in self.files:
                 file.sync()
-            counts = {
+            return now | {
                 "num_drawn": np.array([x.num_drawn for x in self.files]),
                 "checksums": np.array([x.checksums for x in self.files]),
             }
-            self.folder.write_state(self.state | counts)
-        except OSError as error:
-            self._warn(error)
-        now = time.monotonic()
-        self._due = now + max(RECORD_SECONDS, (now - began) / _MAX_SHARE)
 
-    def _warn(self, error: OSError) -> None:
-        if not self._has_warned:
-            self._has_warned = True
-            warnings.warn(
-                f"checkpoint={self.folder.name} cannot be written: {os.strerror(error.errno or 0)} "
-                "- the run goes on, and keeps in memory what is not written until there is room. "
-                "After a kill, it goes on from the last state on disk",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+        self._writer.write(make)
 
     def read(self, num_drawn: int) -> Any:
         """The first `num_drawn` draws of each chain: maps of the files, if they hold all."""
@@ -154,6 +150,9 @@ class DiskRecorder(Recorder):
                 chain, draw = divmod((place - len(file.header)) // size, file.shape[1])
                 x[chain, draw : draw + len(new)] = new[: max(0, num_drawn - draw)]
         return jax.tree.unflatten(self._structure, arrays)
+
+    def read_further(self, num_drawn: int) -> None:
+        """None: a run goes on from its folder."""
 
     def close(self) -> None:
         """Closes the files, and gives the folder free."""

@@ -13,6 +13,9 @@ import numpy as np
 FORMAT = 1
 # Entries that may differ between processes of one run, with a warning.
 _MAY_DIFFER = {"library": "version of this library", "jax": "version of JAX", "device": "devices"}
+THE_STEP = "the step's program"  # entry for all code of a fit, told if no other entry differs
+# Entries that a call may change: its run is the same, with another end.
+_OF_THE_END = "num_draws", "num_steps", "has_until"
 
 
 def describe_array(x: Any) -> dict[str, Any]:
@@ -38,10 +41,11 @@ def digest(text: str) -> str:
     return hashlib.sha256(re.sub(r"0x[0-9a-f]+", "0x", text).encode()).hexdigest()
 
 
-def describe_platform(devices: Any) -> dict[str, Any]:
-    """Format, versions and devices."""
+def describe_platform(driver: str, devices: Any) -> dict[str, Any]:
+    """Format, driver of the run, versions and devices."""
     return {
         "format": FORMAT,
+        "driver": driver,
         "library": importlib.metadata.version("harvest-ppl"),
         "jax": jax.__version__,
         "device": f"{len(devices)} x {devices[0].device_kind} ({devices[0].platform})",
@@ -51,8 +55,8 @@ def describe_platform(devices: Any) -> dict[str, Any]:
 def compare_manifests(name: str, old: dict[str, Any], new: dict[str, Any]) -> None:
     """Checks that a call is of the run in a folder.
 
-    The program of the model is not compared if another version of JAX or of this library has made
-    the folder, as its text may differ.
+    Programs are not compared if another version of JAX or of this library has made the folder, as
+    their text may differ.
 
     Raises:
         ValueError: if they differ; the message says in what.
@@ -62,17 +66,24 @@ def compare_manifests(name: str, old: dict[str, Any], new: dict[str, Any]) -> No
             f"checkpoint={name} has format {old.get('format')!r}, expected {FORMAT}: another "
             "version of this library has written it"
         )
+    if old.get("driver") != new["driver"]:
+        raise ValueError(
+            f"checkpoint={name} is the folder of a run of {old.get('driver')}, not of "
+            f"{new['driver']}; give another folder"
+        )
     others = [what for key, what in _MAY_DIFFER.items() if old[key] != new[key]]
     has_other_program = old["jax"] != new["jax"] or old["library"] != new["library"]
     differing = [
         f"{key}: the run has {_show(old.get(key))}, the call {_show(value)}"
         for key, value in new.items()
-        if key not in ("format", "num_draws", "has_until", *_MAY_DIFFER)
-        and not (key == "the model's program" and has_other_program)
+        if key not in ("format", THE_STEP, *_OF_THE_END, *_MAY_DIFFER)
+        and not (key.endswith(" program") and has_other_program)
         and old.get(key) != value
     ]
     extra = [key for key in old if key not in new]
     differing += [f"{key}: the call has none" for key in extra]
+    if not differing and not has_other_program and old.get(THE_STEP) != new.get(THE_STEP):
+        differing = [f"{THE_STEP}: the run has {old.get(THE_STEP)}, the call {new.get(THE_STEP)}"]
     if differing:
         raise ValueError(
             f"checkpoint={name} is the folder of another run. These differ:\n  "

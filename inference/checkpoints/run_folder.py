@@ -5,7 +5,7 @@
 | `manifest.json` | what the run is, see :mod:`inference.checkpoints.manifest`              |
 | `draws.*.npy`   | draws of a site, ``(chain, draw, *shape)``                              |
 | `stats.*.npy`   | a statistic of transitions, ``(chain, draw)``                           |
-| `state.npz`     | the last recorded state of the chains                                   |
+| `state.npz`     | the last recorded state of the chains, or of a fit                      |
 | `lock`          | the number of the process that uses the folder                          |
 
 Nothing is pickled. `manifest.json` and `state.npz` end with a SHA-256 checksum of what is before,
@@ -138,14 +138,16 @@ class RunFolder:
 
     def damage(self, name: str, what: str) -> ValueError:
         """Error for a damaged file."""
+        draws = '; files of draws can be read by np.load(file, mmap_mode="r")'
         return ValueError(
             f"{name} in checkpoint={self.name} is damaged: {what}. Nothing was changed. Restore "
-            "the file from a copy, or begin the run anew in another folder; files of draws can be "
-            'read by np.load(file, mmap_mode="r")'
+            "the file from a copy, or begin the run anew in another folder"
+            + draws
+            * any(self.path.glob("draws.*"))
         )
 
     def write_state(self, state: dict[str, np.ndarray]) -> None:
-        """Writes the state of the chains."""
+        """Writes the state of the run."""
         buffer = io.BytesIO()
         np.savez(buffer, **state)  # pyright: ignore[reportArgumentType]
         content = buffer.getvalue()

@@ -1,4 +1,6 @@
-"""Names of other libraries for what the package has, with what to write here."""
+"""Names of other libraries for what the package and its results have, with what to write here."""
+
+import typing
 
 ATTRIBUTES = {
     **dict.fromkeys(("MCMC", "sample", "sampling"), "inference.mcmc(key, model, *args)"),
@@ -28,3 +30,34 @@ ATTRIBUTES = {
     **dict.fromkeys(("SVIRunResult", "init_state", "stable_update"), "inference.svi_step(model)"),
     "window_adaptation": "the warm-up of inference.mcmc",
 }
+
+OF_RESULTS = {
+    **dict.fromkeys(("get_samples", "samples", "posterior", "stan_variables"), "result.draws"),
+    **dict.fromkeys(("extract", "stan_variable"), 'result.draws["name"]'),
+    "get_extra_fields": "result.stats",
+    "print_summary": "print(result.summary())",
+    **dict.fromkeys(("to_dataframe", "draws_pd"), "result.summary().to_pandas()"),
+    **dict.fromkeys(("to_inference_data", "to_netcdf"), "result.to_arviz(model, *args)"),
+    "loo": "inference.loo(result, model, *args)",
+    "predict": "ppl.predict(model, result.draws)(key, *args)",
+    "losses": "-result.elbos",
+}
+
+
+class ExplainsAttributes:
+    """Base of results, whose error for a missing attribute says what to write instead."""
+
+    if not typing.TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> str:
+            """Only called for an attribute that is not there, or whose own computation fails."""
+            if name not in OF_RESULTS:
+                return object.__getattribute__(self, name)
+            text = f"{type(self).__name__!r} object has no attribute {name!r} ({OF_RESULTS[name]})"
+            raise AttributeError(text, name=name, obj=self)
+
+        def __getitem__(self, name: object) -> str:
+            """Raises an error: draws are in their own dict."""
+            raise TypeError(
+                f"{type(self).__name__!r} object has no items: write result.draws[{name!r}]"
+            )

@@ -43,6 +43,15 @@ def log_likelihoods(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.n
     return _map(_log_likelihood, likelihood, draws)
 
 
+def log_probs(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Log probability of each element of each random site, latent or observed, and of factors.
+
+    Returns:
+        Arrays ``(chain, draw, *shape)`` by name.
+    """
+    return _map(_log_probs, likelihood, draws)
+
+
 def log_priors(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Log probability of each latent site, and of all data and factors under the name ``""``.
 
@@ -67,6 +76,10 @@ def _log_likelihood(likelihood: Any, draws: Any) -> Any:
         return {name: found[name] for name, _ in likelihood.shapes}
 
     return lax.map(one, draws, batch_size=_batch_size(likelihood, draws))
+
+
+def _log_probs(likelihood: Any, draws: Any) -> Any:
+    return lax.map(likelihood.log_probs, draws, batch_size=_batch_size(likelihood, draws))
 
 
 def _log_prior(likelihood: Any, draws: Any) -> Any:

@@ -5,18 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from inference.comparison import tables
+from inference.comparison.tables import Table
 
 SMALL = 100  # observations; below, standard errors are uncertain
 
 
-@dataclasses.dataclass(frozen=True)
-class ElpdEstimate:
+@dataclasses.dataclass(frozen=True, repr=False)
+class ElpdEstimate(Table):
     r"""Expected log predictive density of a model by cross-validation. It prints as a table.
 
     Attributes:
         elpd: Sum of the log predictive densities of all units that were left out.
-        se: Standard error of `elpd`, from the spread of its terms: :math:`\sqrt{n \mathrm{var}}`.
+        se: Standard error of `elpd`, from the spread of its terms: :math:`\sqrt{n \mathrm{var}}`,
+            with :math:`n - 1` in the variance; NaN for one term.
         p: Effective number of parameters: how much better the units are predicted if they are not
             left out. NaN where it is not known.
         pareto_k: Shape of the tail of the weights of each unit, ``(unit,)``; NaN where the term
@@ -27,6 +28,8 @@ class ElpdEstimate:
         problems: What is doubtful, in words.
         about: The method and the draws, in words.
         largest_k: Largest Pareto k of a reliable term.
+        digests: Checksum of the data of each unit, ``(unit,)``, by which :func:`compare` knows
+            other data; `None` if unknown.
     """
 
     elpd: float
@@ -39,6 +42,7 @@ class ElpdEstimate:
     problems: tuple[str, ...]
     about: str
     largest_k: float = 0.7
+    digests: Any = None
 
     @property
     def is_bad(self) -> np.ndarray:
@@ -47,17 +51,9 @@ class ElpdEstimate:
             return np.zeros(len(self.names), bool)
         return ~np.asarray(self.is_exact) & ~(np.asarray(self.pareto_k) <= self.largest_k)
 
-    def __str__(self) -> str:
-        """The estimates as a table, with words on how far to trust them."""
-        return tables.as_text(self._rows(), self._notes())
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return tables.as_html(self._rows(), self._notes())
-
     def _rows(self) -> list[list[str]]:
-        rows = [["", "estimate", "SE"], ["elpd", f"{self.elpd:.1f}", f"{self.se:.1f}"]]
+        se = f"{self.se:.1f}" if np.isfinite(self.se) else "-"
+        rows = [["", "estimate", "SE"], ["elpd", f"{self.elpd:.1f}", se]]
         return rows + [["p", f"{self.p:.1f}", ""]] * bool(np.isfinite(self.p))
 
     def _notes(self) -> list[str]:
@@ -77,12 +73,13 @@ def make_estimate(
     is_exact: np.ndarray | None = None,
     largest_k: float = 0.7,
     problems: tuple[str, ...] = (),
+    digests: np.ndarray | None = None,
 ) -> ElpdEstimate:
     """Estimate from its terms, with the words that follow from them."""
     is_exact = np.full(len(terms), pareto_k is None) if is_exact is None else is_exact
     estimate = ElpdEstimate(
         elpd=float(np.sum(terms)),
-        se=float(np.sqrt(len(terms) * np.var(terms))),
+        se=float(standard_error(terms)),
         p=float(p),
         pareto_k=pareto_k,
         pointwise=terms,
@@ -91,8 +88,20 @@ def make_estimate(
         problems=(),
         about=about,
         largest_k=largest_k,
+        digests=digests,
     )
     return dataclasses.replace(estimate, problems=(*_problems(estimate), *problems))
+
+
+def standard_error(terms: np.ndarray) -> np.ndarray:
+    """Standard error of sums over the last axis; NaN for one term.
+
+    The variance divides by n - 1, as in the R package loo and in ArviZ 1.
+    """
+    num_terms = terms.shape[-1]
+    with np.errstate(invalid="ignore"):
+        spread = np.sum((terms - terms.mean(-1, keepdims=True)) ** 2, -1)
+        return np.sqrt(num_terms * np.divide(spread, num_terms - 1))
 
 
 def _problems(estimate: ElpdEstimate) -> tuple[str, ...]:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from inference.comparison import tables
-from inference.comparison.elpd import SMALL, ElpdEstimate
+from inference.comparison.elpd import SMALL, ElpdEstimate, standard_error
+from inference.comparison.tables import Table
 
 _CLEAR, _LARGE = 2.0, 4.0  # standard errors, and nats, of a difference that means something
 
 
-@dataclasses.dataclass(frozen=True)
-class Comparison:
+@dataclasses.dataclass(frozen=True, repr=False)
+class Comparison(Table):
     """Models in the order of their ELPD, the best first. It prints as a table.
 
     Attributes:
@@ -37,15 +37,6 @@ class Comparison:
     weight: np.ndarray
     problems: tuple[str, ...]
 
-    def __str__(self) -> str:
-        """The models as a table, with words on how far to trust it."""
-        return tables.as_text(self._rows(), self._notes())
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return tables.as_html(self._rows(), self._notes())
-
     def _rows(self) -> list[list[str]]:
         head = ["", "elpd", "SE", "difference", "SE of difference", "p", "weight"]
         columns = self.elpd, self.se, self.difference, self.difference_se, self.p
@@ -61,8 +52,8 @@ def compare(estimates: Mapping[str, ElpdEstimate]) -> Comparison:
     r"""Compares models by their ELPD, observation by observation.
 
     The standard error of a difference is :math:`\sqrt{n \mathrm{var}(d_i)}` over the differences
-    :math:`d_i` of the units. Stacking weights :math:`w` on the simplex maximise
-    :math:`\sum_i\log\sum_k w_k p_k(y_i \mid y_{-i})`.
+    :math:`d_i` of the units, with :math:`n - 1` in the variance. Stacking weights :math:`w` on the
+    simplex maximise :math:`\sum_i\log\sum_k w_k p_k(y_i \mid y_{-i})`.
 
     Args:
         estimates: Results of :func:`loo` or :func:`cross_validate` by name of model, all for the
@@ -92,13 +83,12 @@ def compare(estimates: Mapping[str, ElpdEstimate]) -> Comparison:
     terms = np.stack([np.asarray(x.pointwise, np.float64) for x in found])
     differences = terms - terms[0]
     num_units = terms.shape[1]
-    difference_se = np.sqrt(num_units * np.var(differences, axis=1))
     comparison = Comparison(
         names=tuple(order),
         elpd=np.array([x.elpd for x in found]),
         se=np.array([x.se for x in found]),
         difference=differences.sum(1),
-        difference_se=difference_se,
+        difference_se=standard_error(differences),
         p=np.array([x.p for x in found]),
         weight=stacking_weights(terms),
         problems=(),
@@ -165,12 +155,8 @@ def _problems(comparison: Comparison, found: list[ElpdEstimate], num_units: int)
     problems = []
     for name, estimate in zip(comparison.names, found, strict=True):
         problems += [f"{name}: {problem}" for problem in estimate.problems]
-    first = found[0].names
-    if any(x.names != first for x in found):
-        problems.append(
-            "the observations have other names in some models: make sure that they are the same, "
-            "in the same order."
-        )
+    for name, other in zip(comparison.names[1:], found[1:], strict=True):
+        problems += _compare_data(comparison.names[0], found[0], name, other)
     best, *others = comparison.names
     for i, name in enumerate(others, 1):
         difference, error = -comparison.difference[i], comparison.difference_se[i]
@@ -190,3 +176,23 @@ def _problems(comparison: Comparison, found: list[ElpdEstimate], num_units: int)
             "be far too small."
         )
     return tuple(problems)
+
+
+def _compare_data(one: str, a: ElpdEstimate, other: str, b: ElpdEstimate) -> list[str]:
+    """Words on estimates of two models that are not for the same observations."""
+    if a.digests is not None and b.digests is not None:
+        places = np.flatnonzero(np.asarray(a.digests) != np.asarray(b.digests))
+        if not places.size:
+            return []
+        return [
+            f"{one} and {other} were fitted to other data: {places.size} of {len(a.names)} "
+            f"observations differ, {b.names[places[0]]} of {other} first. Their log predictive "
+            "densities cannot be compared: give both models the same data, in the same order and "
+            "units (the density of a transformed observation needs its Jacobian)."
+        ]
+    if a.names != b.names:
+        return [
+            f"the observations have other names in {one} and {other}: make sure that they are the "
+            "same, in the same order."
+        ]
+    return []

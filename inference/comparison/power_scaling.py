@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from inference.comparison import tables
 from inference.comparison.psis_loo import log_sum_exp
+from inference.comparison.tables import Table
 from inference.results.psis import largest_pareto_k, psis_on_host
 
 LARGE = 0.05  # sensitivity; from here on a component matters
@@ -20,8 +20,8 @@ _MAX_ROWS = 40  # rows of a printed table
 _BLOCK = 1 << 20  # numbers of the draws of the scalars that are worked on at once
 
 
-@dataclasses.dataclass(frozen=True)
-class PowerScaling:
+@dataclasses.dataclass(frozen=True, repr=False)
+class PowerScaling(Table):
     """Sensitivities of the posterior of each scalar to prior and likelihood. Prints as a table.
 
     A sensitivity is the cumulative Jensen-Shannon distance that the posterior moves, for each
@@ -45,15 +45,6 @@ class PowerScaling:
     sites: tuple[str, ...]
     diagnosis: tuple[str, ...]
     problems: tuple[str, ...]
-
-    def __str__(self) -> str:
-        """The scalars as a table, with the diagnoses."""
-        return tables.as_text(self._rows(), self._notes())
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return tables.as_html(self._rows(), self._notes())
 
     def _rows(self) -> list[list[str]]:
         has_sites = len(self.sites) > 1

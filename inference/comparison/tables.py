@@ -1,10 +1,36 @@
 """Tables with notes below them, as text and as HTML."""
 
+import abc
 import html
 import textwrap
 from collections.abc import Sequence
 
 _WIDTH = 88  # columns of the notes
+
+
+class Table(abc.ABC):
+    """Base of results that print as a table, and that a notebook shows as one.
+
+    A dataclass that inherits from it says ``repr=False``.
+    """
+
+    def __str__(self) -> str:
+        """Rows and notes as text."""
+        return as_text(self._rows(), self._notes())
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self._rows(), self._notes())
+
+    @abc.abstractmethod
+    def _rows(self) -> list[list[str]]:
+        """Rows of cells, the headings first."""
+
+    @abc.abstractmethod
+    def _notes(self) -> list[str]:
+        """Words below the rows."""
 
 
 def as_text(rows: Sequence[Sequence[str]], notes: Sequence[str]) -> str:

@@ -1,9 +1,11 @@
 """Units of cross-validation: which log probabilities are one observation."""
 
 import dataclasses
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 _KINDS = ("element", "row")
@@ -66,6 +68,37 @@ class Units:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows of the sites whose observations are units, missing ones included."""
+        return max(len(np.atleast_1d(x)) for x in self.numbers.values() if (x >= 0).any())
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Row of each unit, ``(unit,)``."""
+        rows = np.zeros(len(self), int)
+        for numbers in self.numbers.values():
+            places = np.argwhere(np.atleast_1d(numbers) >= 0)
+            rows[numbers[numbers >= 0]] = places[:, 0]
+        return rows
+
+    def digest(self, data: Mapping[str, Any]) -> np.ndarray:
+        """Checksum of the data of each unit, ``(unit,)``; equal for equal data in any dtype.
+
+        Args:
+            data: Values of observed sites, the axes of the log probabilities in front.
+        """
+        digests = np.zeros(len(self), np.uint32)
+        for name, numbers in self.numbers.items():
+            kept = numbers >= 0
+            for leaf in jax.tree.leaves(data[name]):
+                x: Any = np.asarray(leaf)
+                parts = np.stack([x.real, x.imag], -1) if np.iscomplexobj(x) else x
+                rows = np.asarray(parts, np.float32)[kept] + np.float32(0)  # no -0
+                for unit, row in zip(numbers[kept].tolist(), rows, strict=True):
+                    digests[unit] = zlib.crc32(row.tobytes(), int(digests[unit]))
+        return digests
 
     def gather(self, log_probs: Mapping[str, np.ndarray]) -> np.ndarray:
         """Log probabilities of units, ``(chain, draw, unit)``, summed within each unit."""

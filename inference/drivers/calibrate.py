@@ -1,7 +1,6 @@
 """calibrate: simulation-based calibration of a fit."""
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,10 +10,11 @@ import numpy as np
 import ppl
 from inference.calibration.ranks import MIN_ESS, rank
 from inference.calibration.report import CalibrationReport
-from inference.common.argument_checks import check_count, check_fraction
+from inference.common.argument_checks import check_fraction
 from inference.common.leaf_names import element_names, named_leaves
 from inference.common.threefry import seed_of
-from inference.drivers.calibration_draws import check_number, fewest_effective, flat_draws
+from inference.drivers.calibration_checks import check_fit, check_simulator, parameters_of
+from inference.drivers.calibration_draws import choose_number, fewest_effective, flat_draws
 from inference.drivers.calibration_models import (
     Combined,
     Conditioned,
@@ -26,7 +26,6 @@ from inference.drivers.calibration_models import (
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.mcmc import mcmc
 from inference.drivers.mcmc_each import mcmc_each
-from inference.drivers.optimize import optimize
 from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.hamiltonian.nuts import NUTS
 from inference.results.mcmc_results import MAX_RHAT
@@ -42,7 +41,7 @@ def calibrate(
     model: Callable[..., Any],
     *args: Any,
     observed: Sequence[str] | Mapping[str, Any],
-    num_simulations: int = 1000,
+    num_simulations: int | None = None,
     fit: Callable[..., Any] = mcmc,
     quantities: Mapping[str, Callable[[Values, Values], Any]] | None = None,
     result: Any = None,
@@ -74,7 +73,8 @@ def calibrate(
         *args: Arguments of the model.
         observed: Names of the sites that are data, scopes joined by dots; with `result` a dict of
             the observed data.
-        num_simulations: Number of simulations, and of fits.
+        num_simulations: Number of simulations, and of fits; by default 1000, or as many as `result`
+            has draws for, if these are fewer.
         fit: Function that draws from the posterior:
 
             - :func:`mcmc` of NUTS or HMC: all fits share one program and the cores, as under
@@ -99,9 +99,10 @@ def calibrate(
         The report: prints as a table and words; ``report.plot()`` shows the ranks.
 
     Raises:
-        TypeError: if an argument has the wrong type.
-        ValueError: if a value is out of range, `observed` names no site or leaves no latent site,
-            draws of `fit` do not fit the sites, or `result` has too few effective draws.
+        TypeError: if an argument has the wrong type, or `fit` cannot be called with its arguments.
+        ValueError: if a value is out of range, `model` is conditioned or has a factor, `observed`
+            names no site or leaves no latent site, draws of `fit` do not fit the sites, or `result`
+            has too few effective draws.
 
     Example:
         >>> import ppl, distributions as dist
@@ -125,12 +126,11 @@ def calibrate(
         discrete uniformity; Säilynoja, Schmitt, Bürkner and Vehtari (2025), Posterior SBC.
     """
     check_inputs(calibrate, key, model, args, {})
-    num = check_count("num_simulations", num_simulations, least=2)
     level = check_fraction("level", level)
+    check_fit(fit, args, settings)
+    check_simulator(model, args)
     problem = _Problem.of(model, args, observed, result, quantities or {})
-    _check_fit(fit)
-    if result is not None:
-        check_number(num, result, problem.latent)
+    num = choose_number(num_simulations, result, problem.latent)
     keys = jax.random.split(key, 3)
     values = problem.simulate(keys[0], num)
     data = pick(values, problem.names)
@@ -268,13 +268,6 @@ def _latent(model: Any, data: Values, args: Any) -> Values:
     return pick(target.constrain(position), names)
 
 
-def _check_fit(fit: Any) -> None:
-    if not callable(fit):
-        raise TypeError(f"fit must be a function (key, posterior, *args), got {fit!r}")
-    if fit is optimize:
-        raise ValueError("fit: optimize finds modes and makes no draws; use laplace")
-
-
 def _fit_all(
     key: jax.Array,
     fit: Callable[..., Any],
@@ -294,13 +287,12 @@ def _fit_all(
         number = None if is_divergent is None else int(is_divergent.any((1, 2)).sum())
         return _Fits(pick(fits.draws, problem.latent), number, True)
     keys = jax.random.split(key, num)
-    parameters = inspect.signature(fit).parameters
-    takes_data = "data" in parameters
+    parameters = parameters_of(fit)
     if "progress" in parameters:
         settings = {"progress": False, **settings}  # one bar is that of all fits
 
     def one(key: jax.Array, data: Values) -> Any:
-        given = {"data": data} if takes_data else {}
+        given = {"data": data} if "data" in parameters else {}
         model = ppl.condition(problem.model, data)
         if problem.data is not None:
             model = functools.partial(_given, posterior, data)

@@ -7,11 +7,13 @@ import jax
 import numpy as np
 
 from inference.calibration.ranks import SPARING
+from inference.common.argument_checks import check_count
 from inference.common.leaf_names import named_leaves
 from inference.drivers.calibration_models import Values, pick
 from inference.results.diagnostics import rhat_and_ess_bulk
 from inference.results.guide_result import GuideResult
 
+NUM_SIMULATIONS = 1000  # by default
 _FEWEST, _MOST = 20, 100  # draws of a fit with weights, resampled
 
 
@@ -31,30 +33,38 @@ def flat_draws(result: Any, latent: Sequence[str]) -> Values:
     return jax.tree.map(flat, pick(draws, latent))
 
 
-def check_number(num: int, result: Any, latent: Sequence[str]) -> None:
-    """Checks that a result has draws for `num` simulations that are nearly independent.
+def choose_number(num: int | None, result: Any, latent: Sequence[str]) -> int:
+    """Number of simulations: `num`, or the default; checked against the draws of a result.
 
     The ranks of simulations are as correlated as the draws that they start from, where new data say
     little. At half the effective sample size, their distribution is that of independent ones.
 
     Raises:
-        ValueError: if it has fewer.
+        TypeError: if `num` is no integer.
+        ValueError: if it is less than two, or `result` has draws for fewer simulations.
     """
+    wanted = NUM_SIMULATIONS if num is None else check_count("num_simulations", num, least=2)
+    if result is None:
+        return wanted
     draws = pick(result.draws, latent)
     total = int(np.prod(np.shape(jax.tree.leaves(draws)[0])[:2]))
-    if num > total:
+    ess, name = _least_ess(result, draws)
+    most = int(min(total, ess / SPARING))
+    if num is None and most >= 2:
+        return min(wanted, most)
+    if wanted > total:
         raise ValueError(
-            f"num_simulations must be at most the {total} draws of the result, got {num}; each "
+            f"num_simulations must be at most the {total} draws of the result, got {wanted}; each "
             "simulation takes another draw"
         )
-    ess, name = _least_ess(result, draws)
-    if num > max(ess / SPARING, 1):
+    if wanted > max(most, 1):
         raise ValueError(
-            f"num_simulations must be at most {ess / SPARING:.0f}, half the effective sample size "
-            f"of the result, which is {ess:.0f}{name}, got {num}: with more, the simulations are "
-            "too much alike, and a right fit may fail. Make more draws of the result, "
+            f"num_simulations must be at most {most}, half the effective sample size of the "
+            f"result, which is {ess:.0f}{name}, got {wanted}: with more, the simulations are too "
+            "much alike, and a right fit may fail. Make more draws of the result, "
             "mcmc(..., num_draws=...), or fewer simulations"
         )
+    return wanted
 
 
 def _least_ess(result: Any, draws: Values) -> tuple[float, str]:

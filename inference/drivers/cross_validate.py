@@ -1,6 +1,7 @@
 """cross_validate: K-fold, leave-group-out and leave-future-out cross-validation of a model."""
 
 import reprlib
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -58,10 +59,12 @@ def cross_validate(
 
             - a number: so many random parts of equal size, up to one;
             - an array of integers, the number of the fold of each observation: of the shape of the
-              site's log probabilities or, with ``unit="row"``, one for each row. Groups of data
-              are left out so;
+              site's log probabilities or, with ``unit="row"``, one for each row, also of those
+              whose data are missing. Groups of data are left out so;
             - ``"future"``: for a time series on axis 0, all rows from t on, for each t from `start`
-              on. The next `horizon` rows are predicted jointly, and later ones are not used.
+              on. The next `horizon` rows are predicted jointly, and later ones are not used. A row
+              is a time step, also where its data are missing; there is no term where all of the
+              next rows are.
 
         start: Rows that the first fit sees, with ``folds="future"``.
         horizon: Rows that are predicted, with ``folds="future"``.
@@ -134,7 +137,10 @@ def cross_validate(
             p = float(np.sum(log_sum_exp(flat, 0) - np.log(len(flat))) - np.sum(terms))
     what = f"leave-future-out, horizon {horizon}" if is_future else f"{len(parts)} folds"
     about = f"{what}, {len(terms)} terms: fits of {describe_draws(whole.draws)}."
-    return make_estimate(terms, names, about, p=p, problems=refits.words())
+    digests = observed.digests
+    if parts[0].is_joint:
+        digests = np.array([zlib.crc32(digests[fold.scored].tobytes()) for fold in parts])
+    return make_estimate(terms, names, about, p=p, problems=refits.words(), digests=digests)
 
 
 def _run(refits: Refits, parts: Sequence[Fold]) -> np.ndarray:
@@ -156,7 +162,8 @@ def _names(units: Units, parts: Sequence[Fold]) -> tuple[str, ...]:
 
 
 def _future(units: Units, start: int | None, horizon: Any) -> list[Fold]:
-    size = len(units)
+    """Folds by time: a row is a time step, whether its data are missing or not."""
+    size, rows = units.num_rows, units.rows
     if start is None:
         raise ValueError('folds="future" needs start=, the number of rows that the first fit sees')
     horizon = check_count("horizon", horizon, least=1)
@@ -165,10 +172,15 @@ def _future(units: Units, start: int | None, horizon: Any) -> list[Fold]:
         raise ValueError(
             f"start + horizon must be at most the number of rows, {size}, got {start} + {horizon}"
         )
-    return [
-        Fold(np.arange(t, size), np.arange(t, t + horizon), f"from {units.names[t]}", True)
-        for t in range(start, size - horizon + 1)
-    ]
+    label = units.names[0].rpartition("[")[0]
+    found = []
+    for t in range(start, size - horizon + 1):
+        scored = np.flatnonzero((t <= rows) & (rows < t + horizon))
+        if scored.size:
+            found.append(Fold(np.flatnonzero(rows >= t), scored, f"from {label}[{t}]", True))
+    if not found:
+        raise ValueError(f"start: all data from row {start} on are missing, so none is predicted")
+    return found
 
 
 def _parts(key: jax.Array, folds: Any, units: Units, joint: bool) -> list[Fold]:
@@ -195,15 +207,21 @@ def _given(folds: np.ndarray, units: Units) -> np.ndarray:
         raise TypeError(
             f'folds must be a number, an array of integers or "future", got {reprlib.repr(folds)}'
         )
+    if units.kind == "row":
+        if folds.shape != (units.num_rows,):
+            raise ValueError(
+                f"folds must have one number for each of the {units.num_rows} rows, also of those "
+                f"that are missing, as the shape ({units.num_rows},), got the shape {folds.shape}"
+            )
+        return folds[units.rows]
     shapes: Mapping[str, Any] = {n: x.shape for n, x in units.numbers.items() if (x >= 0).any()}
-    if units.kind == "element" and len(shapes) == 1:
-        ((name, shape),) = shapes.items()
-        if folds.shape == shape:
-            return folds[units.numbers[name] >= 0]
+    name, shape = next(iter(shapes.items()))
+    if len(shapes) == 1 and folds.shape == shape:
+        return folds[units.numbers[name] >= 0]
     if folds.shape == (len(units),):
         return folds
+    of_site = f"the shape {shape} of the log probabilities of {name}, or " * (len(shapes) == 1)
     raise ValueError(
-        f"folds must have a number for each of the {len(units)} observations"
-        f"{f', the shape {next(iter(shapes.values()))}' * (len(shapes) == 1)}, got the shape "
-        f"{folds.shape}"
+        f"folds must have {of_site}one number for each of the {len(units)} observations, got the "
+        f"shape {folds.shape}"
     )

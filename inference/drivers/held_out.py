@@ -21,6 +21,7 @@ from inference.initialization.initial_positions import Init
 from inference.results.diagnostics import rhat
 from inference.results.mcmc_result import MCMCResult
 from inference.results.result import Result
+from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
 from ppl.transforms.likelihood import Likelihood, select
 
@@ -31,10 +32,11 @@ _FEW = 10  # draws that carry a predictive density
 
 
 class Observed(NamedTuple):
-    """Likelihood of a model, and what is an observation in it."""
+    """Likelihood of a model, what is an observation in it, and a checksum of each observation."""
 
     likelihood: Likelihood
     units: Units
+    digests: np.ndarray
 
 
 def observe(
@@ -60,8 +62,14 @@ def observe(
                 "keep, or keep all latent sites"
             )
     first = jax.tree.map(lambda x: np.asarray(x)[0, 0], draws)
-    missing = jax.jit(lambda likelihood, draw: likelihood.missing(draw))(likelihood, first)
-    return Observed(likelihood, Units.of(likelihood.shapes, missing, site, unit))
+    missing, data = compile_once(_look, likelihood, first)(likelihood, first)
+    units = Units.of(likelihood.shapes, missing, site, unit)
+    return Observed(likelihood, units, units.digest(data))
+
+
+def _look(likelihood: Likelihood, draw: Any) -> tuple[Any, Any]:
+    """Flags of missing data, and the data."""
+    return likelihood.missing(draw), likelihood.observed(draw)
 
 
 def check_result(where: str, result: Any, model: Any) -> None:

@@ -126,6 +126,7 @@ def loo(
         is_exact=is_exact,
         largest_k=largest_pareto_k(log_likelihood[..., 0].size),
         problems=problems,
+        digests=observed.digests,
     )
 
 

@@ -12,16 +12,18 @@ from jax.sharding import Mesh
 
 import ppl
 from inference.chains.ensemble_sampling import num_superchains, sample_ensemble
-from inference.chains.recorder import KeptSites, Recorder, is_kept
+from inference.chains.recorder import KeptSites, Recorder
 from inference.chains.sampling import sample
 from inference.chains.step_sampling import sample_by_steps
 from inference.common.argument_checks import check_count, check_fraction
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.checkpoints import RecordedInit, check_kept, open_recorder
+from inference.drivers.checkpoints import check_kept, kept_sites, open_recorder
+from inference.drivers.held_chains import hold_chains
 from inference.drivers.init_from_result import choose_starts, covariance_of
 from inference.drivers.noncentering import noncentering_of_chains
+from inference.drivers.run_description import RecordedInit
 from inference.ensemble.kernel import EnsembleKernel
 from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.hamiltonian.nuts import NUTS
@@ -224,7 +226,8 @@ def run_chains(
 ) -> MCMCResult:
     """Runs chains, as :func:`mcmc`.
 
-    `checkpoint` may be a folder that is locked already, and `init` what its manifest says.
+    `checkpoint` may be a folder that is locked already, and `init` what its manifest says, or a
+    recorder with the chains of a result.
     """
     began = time.monotonic()
     _check_kernel(kernel, mass_matrix, target_acceptance_rate)
@@ -254,8 +257,8 @@ def run_chains(
         "num_draws": num_draws,
         "has_until": until is not None,
     }
-    recorder = Recorder(keep)
-    if checkpoint is not None:
+    recorder = checkpoint if isinstance(checkpoint, Recorder) else Recorder(keep)
+    if checkpoint is not None and checkpoint is not recorder:
         recorder = open_recorder(checkpoint, target, model, given, mesh)
     try:
         progress_of_run = show_progress(progress, num_warmup + num_draws, "iteration")
@@ -315,10 +318,10 @@ def _run(
             "num_chains": num_chains,
             "num_superchains": superchains,
         }
-    sites = named_sites(target)
-    if recorder.keep is not None:
-        sites = tuple(site for site in sites if is_kept(site[0], recorder.keep))
-    return MCMCResult(*samples, settings=tuple(about.items()), sites=sites)
+    sites = kept_sites(target, recorder.keep)
+    num_drawn = jax.tree.leaves(samples[:2])[0].shape[1]
+    chains = hold_chains(recorder, given, num_drawn)
+    return MCMCResult(*samples, settings=tuple(about.items()), sites=sites, chains=chains)
 
 
 def _driver_of(kernel: Kernel, init: Any, mass_matrix: str, rate: float) -> Callable[..., Any]:

@@ -13,6 +13,7 @@ from inference.chains.pool import Targets, sample_pool
 from inference.chains.whole_run import WholeRun
 from inference.common.target import Target, named_sites
 from inference.drivers.check_inputs import check_inputs
+from inference.drivers.checkpoints import check_kept, kept_sites
 from inference.drivers.sampler import check_run, settings_of
 from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.hamiltonian.nuts import NUTS
@@ -34,6 +35,7 @@ def mcmc_each(
     num_chains: int = 4,
     target_acceptance_rate: float = 0.8,
     progress: Shown = None,
+    keep: str | Sequence[str] | None = None,
     **kwargs: Any,
 ) -> MCMCResults:
     """Markov chain Monte Carlo on many data sets of one model, in one compiled program.
@@ -55,6 +57,7 @@ def mcmc_each(
         num_chains: Number of chains of each data set.
         target_acceptance_rate: Mean acceptance rate that the step size is adapted to.
         progress: Whether to show a bar; by default in a terminal and in a notebook.
+        keep: Names of the sites whose draws are kept, as in :func:`mcmc`; by default all.
         **kwargs: More arguments of the model, which all data sets share.
 
     Returns:
@@ -85,12 +88,13 @@ def mcmc_each(
     args, is_stacked, num = _stack(args, in_axes)
     first = copy_to_default_device(_target_of(model, args, is_stacked, 0, kwargs))
     targets = _targets_of(first, model, args, is_stacked, num, kwargs)
-    run = WholeRun.of(kernel, first, num_warmup, num_draws, rate)
+    kept = check_kept(keep, named_sites(first))
+    run = WholeRun.of(kernel, first, num_warmup, num_draws, rate, kept)
     with settings(None), show_progress(progress, num * num_chains, "chain") as report:
         on_progress = report if report.is_shown else None
         made = sample_pool(key, run, targets, num, num_chains, on_progress)
     about = settings_of(first, num_warmup, rate)
-    return MCMCResults(*made, settings=about, sites=named_sites(first))
+    return MCMCResults(*made, settings=about, sites=kept_sites(first, kept))
 
 
 def _stack(args: tuple[Any, ...], in_axes: Any) -> tuple[tuple[Any, ...], list[bool], int]:

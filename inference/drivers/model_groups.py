@@ -1,29 +1,30 @@
 """Groups of ArviZ's container that need the model: densities, predictions, data, names of axes."""
 
-import functools
 import inspect
-import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 import ppl
 from inference.common.leaf_names import named_leaves
+from inference.common.pointwise import log_probs
 from inference.drivers.discrete_target import Path, nest_by_path
+from inference.runtime.devices import copy_to_default_device
+from inference.runtime.jax_settings import settings
 from ppl.common.arguments import Arguments
 from ppl.common.distribution_protocol import DistributionWrapper
 from ppl.common.missing_data import Ignored, Imputed
 from ppl.core.model_pytree import as_pytree, innermost
 from ppl.harvest._site_names import join_scopes
 from ppl.harvest._values import convert_foreign_arrays
+from ppl.primitives.sample import check_key
+from ppl.transforms.likelihood import Likelihood
 from ppl.transforms.unobserve import unobserve
 
 Groups = dict[str, dict[str, Any]]
-_CHUNK_ELEMENTS = 2**22  # log probabilities computed at once
 _NUM_PRIOR = 1000  # draws from the prior
 
 
@@ -34,10 +35,15 @@ class ModelGroups(NamedTuple):
         groups: Arrays by name, by group.
         axes: Names of the leading axes of sites, by name: the name of a `vmap` axis, "time" for a
             scan, None for any other.
+        masks: Which entries of log probabilities there are, by name, by group, for sites with
+            missing data.
+        is_known: Which entries of data are known, by name, for the same sites.
     """
 
     groups: Groups
     axes: dict[str, tuple[str | None, ...]]
+    masks: dict[str, dict[str, np.ndarray]]
+    is_known: dict[str, np.ndarray]
 
 
 class _Site(NamedTuple):
@@ -65,15 +71,17 @@ def model_groups(
         key: Random key of the predictions; without one there are none.
 
     Raises:
+        TypeError: if the key is none.
         ValueError: if the draws are of another model.
     """
+    if key is not None:
+        check_key("to_arviz", key)
     sites = _run(model, args, kwargs)
     latent = _latent_draws(draws, sites)
     is_data = {path for path, site in sites.items() if _has_data(site)}
-    log_prior, log_likelihood = _log_probs(latent, sites, model, args, kwargs)
+    log_probabilities, masks = _log_probs(draws, sites, model, args, kwargs)
     groups: Groups = {
-        "log_prior": log_prior,
-        "log_likelihood": log_likelihood,
+        **log_probabilities,
         "observed_data": _flat({path: _data_of(sites[path]) for path in is_data}, sites),
         "constant_data": _constants(model, args, kwargs),
     }
@@ -87,7 +95,9 @@ def model_groups(
         given = nest_by_path({path: x for path, x in latent.items() if path not in is_data})
         drawn = ppl.predict(unobserve(model), given)(key, *args, **kwargs)
         groups["posterior_predictive"] = _pick(drawn, [p for p in sites if p in is_data])
-    return ModelGroups({k: x for k, x in groups.items() if x}, _axes(model, args, kwargs))
+    known = {p: _is_known(sites[p]) for p in is_data if sites[p].missing is not None}
+    groups = {name: group for name, group in groups.items() if group}
+    return ModelGroups(groups, _axes(model, args, kwargs), masks, _flat(known, sites))
 
 
 def _run(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[Path, _Site]:
@@ -96,21 +106,22 @@ def _run(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[P
 
     def run(model: Any, args: Any, kwargs: Any) -> dict[Path, Any]:
         sites = ppl.trace(model)(jax.random.key(0), *args, **kwargs).sites
-        found = {path: site for path, site in _flatten(sites) if site.kind != "factor"}
+        found = {path: site for path, site in flatten_sites(sites) if site.kind != "factor"}
         kinds.update({path: site.kind for path, site in found.items()})
-        return {p: (site.value, _missing(site.distribution)) for p, site in found.items()}
+        return {p: (site.value, missing_entries(site.distribution)) for p, site in found.items()}
 
     values = _call(run, model, args, kwargs)  # in a jit, as data may be NaN where they are missing
     return {path: _Site(kind, *values[path]) for path, kind in kinds.items()}
 
 
-def _flatten(sites: Any, scope: Path = ()) -> Iterator[tuple[Path, ppl.SiteTrace]]:
+def flatten_sites(sites: Any, scope: Path = ()) -> Iterator[tuple[Path, ppl.SiteTrace]]:
+    """Sites of a trace by path."""
     for name, site in sites.items():
         path = (*scope, name)
-        yield from ((path, site),) if isinstance(site, ppl.SiteTrace) else _flatten(site, path)
+        yield from ((path, site),) if isinstance(site, ppl.SiteTrace) else flatten_sites(site, path)
 
 
-def _missing(d: Any) -> Any:
+def missing_entries(d: Any) -> Any:
     """Mask of the missing entries of a site observed in part, else None."""
     while isinstance(d, DistributionWrapper):
         if isinstance(d, Imputed | Ignored):
@@ -123,23 +134,30 @@ def _has_data(site: _Site) -> bool:
     return site.kind == "observed" or (site.kind == "latent" and site.missing is not None)
 
 
+def _is_known(site: _Site) -> np.ndarray:
+    return np.broadcast_to(~np.asarray(site.missing), np.shape(site.value))
+
+
 def _data_of(site: _Site) -> Any:
     """Data of a site, NaN where they are missing."""
     if site.missing is None:
         return site.value
     value = np.asarray(site.value)
     dtype = value.dtype if np.issubdtype(value.dtype, np.inexact) else np.float64
-    return np.where(site.missing, np.asarray(np.nan, dtype), value)
+    return np.where(_is_known(site), value, np.asarray(np.nan, dtype))
 
 
 def _call(function: Callable[..., Any], model: Any, args: Any, kwargs: Any, *more: Any) -> Any:
     """`function(model, args, kwargs, *more)` in a jit, whose arguments are all arrays."""
     arguments, data = Arguments.split(args, kwargs)
+    # Leaves alone, as JAX keeps thousands of tree structures, with models in them.
+    leaves, structure = jax.tree.flatten((as_pytree(model), data, more))
 
-    def call(model: Any, data: Any, more: Any) -> Any:
+    def call(leaves: list[Any]) -> Any:
+        model, data, more = jax.tree.unflatten(structure, leaves)
         return function(model, *arguments.join(data), *more)
 
-    return jax.jit(call)(as_pytree(model), data, more)
+    return jax.jit(call)(leaves)
 
 
 def _latent_draws(draws: Mapping[str, Any], sites: Mapping[Path, _Site]) -> dict[Path, Any]:
@@ -184,49 +202,35 @@ def _flat(values: Mapping[Path, Any], order: Mapping[Path, Any]) -> dict[str, An
 
 
 def _log_probs(
-    latent: Mapping[Path, Any],
+    draws: Mapping[str, Any],
     sites: Mapping[Path, _Site],
     model: Any,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Log probabilities of the draws: of latent values, and of data and factors, by site.
+) -> tuple[Groups, dict[str, dict[str, np.ndarray]]]:
+    """Log probabilities of the draws by group and site, and which of their entries there are.
 
-    A site observed in part is in both, with zeros where an entry is missing or is data.
+    A site observed in part is in both groups: its missing entries are latent values, and the
+    others are data.
     """
-    leaves = jax.tree.leaves(dict(latent))
-    batch = np.shape(leaves[0])[:2] if leaves else (1, 1)
-    flat = jax.tree.map(lambda x: jnp.reshape(x, (math.prod(batch), *np.shape(x)[2:])), latent)
-
-    def one(model: Any, args: Any, kwargs: Any, values: Any) -> Any:
-        return ppl.log_probs(model)(nest_by_path(values), *args, **kwargs)
-
-    def every(model: Any, args: Any, kwargs: Any, flat: Any, num_at_once: int | None) -> Any:
-        return lax.map(functools.partial(one, model, args, kwargs), flat, batch_size=num_at_once)
-
-    first = jax.tree.map(lambda x: x[0], flat)
-    sizes = jax.eval_shape(functools.partial(one, model, args, kwargs), first)
-    size = sum(math.prod(x.shape) for x in jax.tree.leaves(sizes))
-    if 0 in {math.prod(np.shape(x)[1:]) for x in jax.tree.leaves(flat)}:
-        chunk = None  # JAX cannot make batches of arrays without elements
-    else:
-        chunk = max(1, min(_CHUNK_ELEMENTS // max(size, 1), math.prod(batch)))
-    every_draw = functools.partial(every, num_at_once=chunk)
-    found = _call(every_draw, model, args, kwargs, flat)
-    arrays = {name: np.reshape(x, (*batch, *x.shape[1:])) for name, x in named_leaves(found)}
-    prior, likelihood = {}, {}
+    with settings(None):
+        likelihood = Likelihood.of(model, args, kwargs, needs="nothing")
+        arrays = log_probs(copy_to_default_device(likelihood), draws)
+    groups: Groups = {"log_prior": {}, "log_likelihood": {}}
+    masks: dict[str, dict[str, np.ndarray]] = {"log_prior": {}, "log_likelihood": {}}
     by_name = {join_scopes(path): site for path, site in sites.items()}
     for name, x in arrays.items():
         site = by_name.get(name)
-        if site is None or site.kind == "observed":
-            likelihood[name] = x
-        elif site.missing is None:
-            prior[name] = x
-        else:
-            is_missing = np.asarray(site.missing)
-            is_missing = is_missing.all(tuple(range(x.ndim - 2, is_missing.ndim)))
-            prior[name], likelihood[name] = np.where(is_missing, x, 0), np.where(is_missing, 0, x)
-    return prior, likelihood
+        is_data = site is None or site.kind == "observed"
+        if site is None or site.missing is None:
+            groups["log_likelihood" if is_data else "log_prior"][name] = x
+            continue
+        missing = np.asarray(site.missing)
+        missing = np.asarray(missing.all(tuple(range(x.ndim - 2, missing.ndim))))
+        for group, mask in (("log_likelihood", ~missing), ("log_prior", missing)):
+            if mask.any() and (group == "log_likelihood" or not is_data):
+                groups[group][name], masks[group][name] = x, mask
+    return groups, masks
 
 
 def _constants(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,13 +259,15 @@ def _axes(
     A name that belongs to axes of several sizes gets the name of the site in front.
     """
     try:
-        nodes = ppl.graph(model)(*args, **kwargs).nodes
+        graph = ppl.graph(model)(*args, **kwargs)
     except NotImplementedError:  # a mutable array: the axes go without names
         return {}
     named = {"scan": "time", "vmap": None, "shards": None}
     sizes: dict[str, set[int]] = {}
-    plates = {name: [(p.name or named[p.kind], p.size) for p in x.plates] for name, x in
-              nodes.items()}  # fmt: skip
+    plates = {
+        site: [(p.name or named[p.kind], p.size) for p in node.plates or _series(graph, site)]
+        for site, node in graph.nodes.items()
+    }
     for pairs in plates.values():
         for axis, size in pairs:
             if axis is not None:
@@ -273,6 +279,19 @@ def _axes(
             if axis is not None and len(sizes[axis]) > 1:
                 axis = f"{site}_{axis}"
             names.append(f"{axis}_{names.count(axis)}" if axis in names and axis else axis)
-        for leaf, _ in named_leaves({site: nodes[site].value}):
+        for leaf, _ in named_leaves({site: graph.nodes[site].value}):
             axes[leaf] = tuple(names)
     return axes
+
+
+def _series(graph: Any, site: str) -> tuple[Any, ...]:
+    """The scan whose stacked results a deterministic site outside of it holds, if any.
+
+    It depends on sites of one scan, and has as many entries along axis 0 as that has steps.
+    """
+    node = graph.nodes[site]
+    around = {p for x in graph.parents(site) for p in graph.nodes[x].plates[:1] if p.kind == "scan"}
+    if node.kind != "deterministic" or len(around) != 1:
+        return ()
+    sizes = {leaf.shape[:1] for leaf in jax.tree.leaves(node.value)}
+    return tuple(around) if sizes == {(next(iter(around)).size,)} else ()

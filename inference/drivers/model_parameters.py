@@ -48,7 +48,7 @@ def make_parametric_target(
         pass
     model, args, kwargs = copy_to_default_device((as_pytree(model), args, kwargs))
     # A fixed key, as for a guide: parameters begin with the numbers in the code.
-    initial = ppl.reap(model, tag="param")(jax.random.key(0), *args, **kwargs)
+    initial = ppl.reap(model, tag="param", exclusive=True)(jax.random.key(0), *args, **kwargs)
     planted = Partial(plant_parameters, model, initial)
     target = make_target(planted, args, kwargs, is_function=is_function)
     return target, ModelParameters(initial)

@@ -71,9 +71,7 @@ def power_scale(
     check_result("power_scale", result, model)
     check_inputs(power_scale, jax.random.key(0), model, args, kwargs)
     with settings(None):
-        likelihood = copy_to_default_device(
-            Likelihood.of(model, args, kwargs, needs_observed=False)
-        )
+        likelihood = copy_to_default_device(Likelihood.of(model, args, kwargs, needs="likelihood"))
         names = [prior] if isinstance(prior, str) else list(likelihood.latent)
         if prior is not None and not isinstance(prior, str):
             names = list(prior)

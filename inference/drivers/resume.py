@@ -1,15 +1,18 @@
-"""resume: more draws of chains whose state is on disk."""
+"""resume: more draws of chains whose state is on disk or in a result."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax
 from jax.sharding import Mesh
 
+from inference.chains.recorder import Recorder
 from inference.checkpoints.run_folder import RunFolder
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.checkpoints import RecordedInit, restore_key
+from inference.drivers.held_chains import recorder_of
 from inference.drivers.mcmc import run_chains
+from inference.drivers.run_description import RecordedInit, restore_key
 from inference.hamiltonian.kernel import Kernel
 from inference.hamiltonian.nuts import NUTS
 from inference.initialization.initial_positions import STRATEGIES
@@ -19,7 +22,7 @@ from inference.runtime.progress import Shown
 
 
 def resume(
-    checkpoint: str | os.PathLike[str],
+    run: str | os.PathLike[str] | MCMCResult,
     model: Callable[..., Any],
     *args: Any,
     num_draws: int | None = None,
@@ -30,14 +33,16 @@ def resume(
     progress: Shown = None,
     **kwargs: Any,
 ) -> MCMCResult:
-    """Goes on with a run of :func:`mcmc` in a folder: to its end, or to more draws.
+    """Goes on with a run of :func:`mcmc`: to its end, or to more draws.
 
-    Draws are those of one longer run, bit for bit. The key and all settings are read from the
-    folder. A model, its data and a kernel cannot be read from a disk: they are given again, and
-    compared with those of the run.
+    Draws are those of one longer run, bit for bit. The key and all settings are those of the run. A
+    model, its data and a kernel cannot be read from a disk: they are given again, and compared with
+    those of the run. A result holds no data: its kernel, its sites and the log density at its last
+    draws are compared.
 
     Args:
-        checkpoint: The folder, `checkpoint` of :func:`mcmc`.
+        run: The folder, `checkpoint` of :func:`mcmc`; or a result of it without a folder, also one
+            that was saved and loaded.
         model: The model of the run.
         *args: Its arguments, as in the run.
         num_draws: Draws of each chain in the result, those of the run so far included; by default
@@ -56,8 +61,9 @@ def resume(
     Raises:
         OSError: if the folder cannot be written.
         TypeError: if an argument has the wrong type.
-        ValueError: if the folder has no run, is damaged or in use, or if the model, its arguments
-            or the kernel are not those of the run; the message says which.
+        ValueError: if the folder has no run, is damaged or in use, if the result does not hold its
+            chains, or if the model, its arguments or the kernel are not those of the run; the
+            message says which.
 
     Example:
         >>> import tempfile
@@ -71,9 +77,21 @@ def resume(
         >>> more.draws["mu"].shape, bool((more.draws["mu"][:, :100] == result.draws["mu"]).all())
         ((4, 300), True)
     """
-    folder = RunFolder(checkpoint, is_begun=True)
+    check_inputs(resume, jax.random.key(0), model, args, kwargs)
+    given: dict[str, Any] = {"kernel": kernel, "mesh": mesh, "until": until}
+    given |= {"num_draws": num_draws, "cache_dir": cache_dir, "progress": progress}
+    if isinstance(run, MCMCResult):
+        recorder = recorder_of(run, kernel, model, args, kwargs)
+        assert run.chains is not None
+        return _go_on(run.chains["settings"], given, model, args, kwargs, recorder)
+    folder = RunFolder(run, is_begun=True)
     try:
         manifest = folder.read_manifest()
+        if manifest is not None and manifest.get("driver") == "svi":
+            raise ValueError(
+                f"checkpoint={folder.name} has a run of svi: call inference.svi again as before, "
+                "with checkpoint= and as many num_steps as the whole run is to have"
+            )
         if manifest is None or not all(x in manifest for x in ("key", "num_draws", "init")):
             raise folder.emptiness()
         if not (folder.path / "state.npz").exists():
@@ -81,31 +99,31 @@ def resume(
                 f"checkpoint={folder.name} has a run that ended before its chains had started; "
                 "call inference.mcmc as before"
             )
-        if num_draws is None and until is None and manifest.get("has_until"):
-            raise ValueError(
-                "the run had until=..., which is not in the folder: give it again, or num_draws="
-            )
-        key = restore_key(manifest["key"])
-        check_inputs(resume, key, model, args, kwargs)
-        init = manifest["init"]
-        return run_chains(
-            key,
-            model,
-            args,
-            kwargs,
-            kernel=kernel,
-            num_warmup=manifest["num_warmup"],
-            num_draws=manifest["num_draws"] if num_draws is None else num_draws,
-            num_chains=manifest["num_chains"],
-            mass_matrix=manifest["mass_matrix"],
-            target_acceptance_rate=manifest["target_acceptance_rate"],
-            init=init if init in STRATEGIES else RecordedInit(init),
-            mesh=mesh,
-            until=until,
-            cache_dir=cache_dir,
-            progress=progress,
-            keep=manifest["keep"],
-            checkpoint=folder,
-        )
+        return _go_on(manifest, given, model, args, kwargs, folder)
     finally:
         folder.close()
+
+
+def _go_on(
+    begun: Mapping[str, Any],
+    given: Mapping[str, Any],
+    model: Any,
+    args: Any,
+    kwargs: Any,
+    checkpoint: RunFolder | Recorder,
+) -> MCMCResult:
+    """Runs chains further, with the settings of the run and those that a call has given."""
+    num_draws, init = given["num_draws"], begun["init"]
+    if num_draws is None and given["until"] is None and begun.get("has_until"):
+        raise ValueError("the run had until=..., which is not kept: give it again, or num_draws=")
+    kept = "num_warmup", "num_chains", "mass_matrix", "target_acceptance_rate", "keep"
+    return run_chains(
+        restore_key(begun["key"]),
+        model,
+        args,
+        kwargs,
+        **{name: begun[name] for name in kept},
+        **{**given, "num_draws": begun["num_draws"] if num_draws is None else num_draws},
+        init=init if init in STRATEGIES else RecordedInit(init),
+        checkpoint=checkpoint,
+    )

@@ -1,6 +1,6 @@
 """sampler: a whole run of Markov chain Monte Carlo as one function of arrays."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -10,9 +10,12 @@ from inference.chains.whole_run import WholeRun
 from inference.common.argument_checks import check_count, check_fraction
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
+from inference.drivers.check_keywords import check_keywords
+from inference.drivers.checkpoints import check_kept, kept_sites
 from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.hamiltonian.nuts import NUTS
 from inference.results.mcmc_result import MCMCResult
+from ppl.core.model_pytree import name_of
 
 
 def sampler(
@@ -23,6 +26,8 @@ def sampler(
     num_draws: int = 1000,
     num_chains: int = 4,
     target_acceptance_rate: float = 0.8,
+    keep: str | Sequence[str] | None = None,
+    **unknown: Any,
 ) -> Callable[..., MCMCResult]:
     """Whole run of NUTS or HMC as a pure function, ``(key, *args, **kwargs) -> result``.
 
@@ -46,13 +51,15 @@ def sampler(
         num_draws: Draws to keep per chain.
         num_chains: Number of chains.
         target_acceptance_rate: Mean acceptance rate that the step size is adapted to.
+        keep: Names of the sites whose draws are kept, as in :func:`mcmc`; by default all.
+        **unknown: None; keywords of the model are those of the function returned.
 
     Returns:
         Function of a key and the arguments of the model to an :class:`MCMCResult`, a pytree whose
         draws are ``(chain, draw, *shape)``.
 
     Raises:
-        TypeError: if `kernel` is not a kernel such as `NUTS()`.
+        TypeError: if `kernel` is not a kernel such as `NUTS()`, or a keyword is unknown.
         ValueError: if a value is out of range.
 
     Example:
@@ -68,17 +75,33 @@ def sampler(
         >>> fits.draws["mu"].shape
         (3, 4, 100)
     """
+    _refuse(model, unknown)
     numbers = check_run(kernel, num_warmup, num_draws, num_chains, target_acceptance_rate)
     num_warmup, num_draws, num_chains, target_acceptance_rate = numbers
 
     def run(key: jax.Array, *args: Any, **kwargs: Any) -> MCMCResult:
         target = ppl.unconstrain(model, *args, **kwargs)
-        settings = WholeRun.of(kernel, target, num_warmup, num_draws, target_acceptance_rate)
+        kept = check_kept(keep, named_sites(target))
+        settings = WholeRun.of(kernel, target, num_warmup, num_draws, target_acceptance_rate, kept)
         made = settings.chains(key, target, num_chains)
         about = settings_of(target, num_warmup, target_acceptance_rate)
-        return MCMCResult(*made, settings=about, sites=named_sites(target))
+        return MCMCResult(*made, settings=about, sites=kept_sites(target, kept))
 
     return run
+
+
+def _refuse(model: Callable[..., Any], unknown: Mapping[str, Any]) -> None:
+    """Refuses keywords that `sampler` does not have.
+
+    Raises:
+        TypeError: if there are some.
+    """
+    check_keywords(sampler, model, (), unknown)
+    for name in unknown:
+        raise TypeError(
+            f"{name}= is an argument of {name_of(model)}: give it to the function that sampler "
+            f"returns, sampler(model)(key, ..., {name}=...)"
+        )
 
 
 def check_run(

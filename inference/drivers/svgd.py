@@ -12,6 +12,7 @@ import numpy as np
 import ppl
 from inference.common.argument_checks import check_count, check_scalar
 from inference.common.layout import Layout
+from inference.common.state_leaves import kinds
 from inference.common.target import named_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.initialization.not_finite import not_finite
@@ -30,7 +31,6 @@ from inference.variational.svgd_step import (
     begin_svgd,
     evaluate_particles,
 )
-from inference.variational.svi_loop import kinds
 
 if TYPE_CHECKING:
     import optax

@@ -3,6 +3,7 @@
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
@@ -11,6 +12,7 @@ import numpy as np
 from inference.common.argument_checks import check_count, check_fraction
 from inference.common.target import named_sites
 from inference.drivers.check_inputs import check_inputs
+from inference.drivers.fit_checkpoints import open_fit
 from inference.drivers.guide_function import GuideFunction
 from inference.drivers.minibatch import iterate_batches
 from inference.drivers.noncentering import noncentering_of_guide
@@ -58,6 +60,7 @@ def svi(
     callback: Callback | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     progress: Shown = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     **kwargs: Any,
 ) -> SVIResult:
     """Stochastic variational inference: a guide fitted to the posterior of `model`.
@@ -128,6 +131,11 @@ def svi(
         cache_dir: A directory to keep compiled programs in, for the next process.
         progress: Whether to show a bar; by default in a terminal and in a notebook. In a log file
             it is a line every ten seconds. Or a function that gets a :class:`ProgressReport`.
+        checkpoint: A folder for the state of the fit. The same call goes on after a kill, an
+            interrupt or an error, from a state that is at most about 15 seconds old, and ends with
+            the bits of an undisturbed fit; with a larger `num_steps` it goes on further. `batches`
+            must be able to start again, with the same batches: those of the steps so far are
+            skipped. A `callback` is not called again for these steps.
         **kwargs: More arguments of the model.
 
     Returns:
@@ -135,9 +143,10 @@ def svi(
 
     Raises:
         TypeError: if an argument has the wrong type.
-        ValueError: if a value is out of range, if `init` is a result of another model, or if no
-            starting point has a finite ELBO and gradient. The message names the sites that are not
-            finite there.
+        OSError: if `checkpoint` cannot be written.
+        ValueError: if `checkpoint` has another run, is damaged or in use, or has more steps, if a
+            value is out of range, if `init` is a result of another model, or if no starting point
+            has a finite ELBO and gradient. The message names the sites that are not finite there.
 
     Example:
         >>> import ppl, distributions as dist
@@ -185,10 +194,15 @@ def svi(
         tolerance = check_fraction("tolerance", tolerance, ", or be None")
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be a function of (step, elbo, state), got {callback!r}")
-    feed, batching = None, "" if batch is None else "all"
+    feed, first, batching = None, None, "" if batch is None else "all"
     if batches is not None:
         if batch is not None:
             raise TypeError("batch and batches exclude each other: give one of them")
+        if checkpoint is not None and isinstance(batches, Iterator):
+            raise TypeError(
+                "checkpoint needs batches that can start again, to skip those of the steps so far: "
+                f"give a list, a loader or another iterable, not the iterator {batches!r}"
+            )
         feed, batching = iterate_batches(batches), "all" if args else "first"
         first = next(feed)
         check_inputs(svi, key, model, args or first, kwargs)
@@ -212,9 +226,27 @@ def svi(
     target = problem.target
     family: Any = problem.guide if is_function else guide
     with (
+        ExitStack() as stack,
         settings(cache_dir),
         show_progress(progress, num_steps) as report,
     ):
+        begun = recorder = None
+        if checkpoint is not None:
+            given = {
+                "key": key,
+                "guide": guide,
+                "objective": objective,
+                "init": init,
+                "state": state,
+                "num_steps": num_steps,
+                "num_particles": num_particles,
+                "tolerance": tolerance,
+                "has_batches": feed is not None,
+                "first batch": first and with_batch(problem, first, kwargs).batches,
+            }
+            recorder, begun = open_fit(checkpoint, problem, model, given)
+            stack.callback(recorder.close)
+            feed = feed and itertools.islice(feed, len(begun.elbos) if begun else 0, None)
         fitted = fit(
             key,
             problem,
@@ -227,6 +259,8 @@ def svi(
             ),
             callback=callback,
             feed=None if feed is None else (with_batch(problem, x, kwargs) for x in feed),
+            begun=begun,
+            recorder=recorder,
         )
         parameters = fitted.state.average
         sampled = draw_from_guide(key, problem, parameters, num_draws)

@@ -185,6 +185,8 @@ class RunMonitor(Monitor):
 
     def _seconds_left(self, num_done: int, goal: int) -> float:
         """Guess from the pace of the phase; NaN while the end is unknown."""
+        if num_done >= goal:
+            return 0.0
         phase, now = num_done >= self.num_warmup, self.seconds
         if self._phase is None or phase != self._phase[0]:
             self._phase = phase, now, num_done

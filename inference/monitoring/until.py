@@ -31,10 +31,11 @@ class Until:
 
     Attributes:
         mcse: Largest Monte Carlo standard error of the mean, by name of a site, scope, row or
-            scalar, such as ``{"mu": 0.01, "theta[0]": 0.1}``, with the names of the summary. A
-            named scalar must vary: as long as it is the same in all draws, as an indicator of a
-            rare event may be, the run goes on. So of a Cholesky factor or a correlation matrix name
-            the scalars that vary.
+            scalar, such as ``{"mu": 0.01, "theta[0]": 0.1}``, with the names of the summary. What
+            is named must vary: as long as it is the same in all draws, as an indicator of a rare
+            event may be, the run goes on. Of several scalars with one name, those that are constant
+            are left out, as the diagonal of a correlation matrix; so name each indicator of a rare
+            event.
         ess: Smallest effective sample size of the bulk and of the tails: a number for all scalars
             but those that are constant, or a dict by name, as for `mcse`.
         rhat: Largest R-hat of all scalars but those that are constant, as 1.01; a number above 1.
@@ -194,9 +195,9 @@ class _Worst(NamedTuple):
 
 
 def _worst(summary: Summary, values: np.ndarray, find: Any, name: str = "") -> _Worst:
-    """The worst scalar of a name, or of all that vary.
+    """The worst scalar, among those that vary, of a name or of all.
 
-    One that has not varied is worse than NaN, and NaN is worse than any number.
+    NaN is worse than any number. A name whose scalars are all constant has no worst one.
     """
     names, is_constant = np.array(summary.names), summary.is_constant
     places = _places(name, names) if name else ~is_constant
@@ -205,8 +206,9 @@ def _worst(summary: Summary, values: np.ndarray, find: Any, name: str = "") -> _
         raise ValueError(f"Until: no site is called {name!r}; there are {known}")
     if not places.any():
         return _Worst("", math.nan, varies=False)
-    if is_constant[places].any():
-        return _Worst(names[places & is_constant][0], math.nan, varies=False)
+    if is_constant[places].all():
+        return _Worst(names[places][0], math.nan, varies=False)
+    places = places & ~is_constant
     chosen = values[places]
     index = int(np.argmax(np.isnan(chosen)) if np.isnan(chosen).any() else find(chosen))
     return _Worst(names[places][index], float(chosen[index]))

@@ -6,6 +6,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from inference.common.leaf_names import element_names, named_leaves
+
 INSTALL = 'pip install "harvest-ppl[arviz]"'
 _SAMPLES = ("chain", "draw")
 _FIXED = ("observed_data", "constant_data")  # groups whose arrays have no axes of draws
@@ -34,11 +36,26 @@ def is_new(arviz: Any) -> bool:
     return int(arviz.__version__.split(".")[0]) >= 1
 
 
+def arrays_by_name(draws: Any, sites: Sequence[tuple[str, bool]]) -> dict[str, Any]:
+    """Draws by name of site, in the order of the model.
+
+    Raises:
+        ValueError: if two sites get the same name, as ``"a.b"`` and ``"b"`` within ``"a"``.
+    """
+    order = {name: i for i, (name, _) in enumerate(sites)}
+    leaves = sorted(named_leaves(draws), key=lambda x: order.get(x[0], len(order)))
+    names = [name for name, _ in leaves]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"ArviZ has one name for each array, and two sites are {twice[0]!r}")
+    return dict(leaves)
+
+
 def make_container(
     groups: Groups,
     axes: Axes,
     coords: Mapping[str, Any] | None,
     dims: Mapping[str, Any] | None,
+    masks: Mapping[str, Mapping[str, np.ndarray]] | None = None,
 ) -> Any:
     """An ``arviz.InferenceData``, or with ArviZ 1.0 and newer an ``xarray.DataTree``.
 
@@ -47,6 +64,8 @@ def make_container(
         axes: Names of leading axes, by name of an array.
         coords: Labels by dimension.
         dims: Names of the dimensions, by name of an array; they replace those of `axes`.
+        masks: Which entries there are, by name, by group. Where some are not, the others stand
+            along one dimension, called ``"y_entry"`` for `y`, with their names as labels.
 
     Raises:
         ImportError: if ArviZ is not installed.
@@ -63,9 +82,16 @@ def make_container(
     labels = _check_coords(arrays, axes, named, coords or {})
     datasets = {}
     for group, values in arrays.items():
-        data = {name: (_dims_of(group, name, x, axes, named), x) for name, x in values.items()}
+        data, indices = {}, dict(labels)
+        for name, x in values.items():
+            own = _dims_of(group, name, x, axes, named)
+            data[name] = own, x
+            mask = (masks or {}).get(group, {}).get(name)
+            if mask is not None and not mask.all():
+                data[name] = _take_entries(group, name, own, x, mask)
+                indices[f"{name}_entry"] = np.array(element_names(name, mask.shape))[mask.ravel()]
         used = {dim: size for d, x in data.values() for dim, size in zip(d, x.shape, strict=True)}
-        indices = {dim: labels.get(dim, np.arange(size)) for dim, size in used.items()}
+        indices = {dim: indices.get(dim, np.arange(size)) for dim, size in used.items()}
         datasets[group] = xarray.Dataset(data, indices, {"inference_library": "harvest-ppl"})
     if is_new(arviz):
         return xarray.DataTree.from_dict(datasets)
@@ -102,6 +128,15 @@ def _entries(arrays: Groups) -> Iterator[tuple[str, str, np.ndarray]]:
         if group != "sample_stats":
             for name, x in values.items():
                 yield group, name, x
+
+
+def _take_entries(
+    group: str, name: str, dims: tuple[str, ...], x: np.ndarray, mask: np.ndarray
+) -> tuple[tuple[str, ...], np.ndarray]:
+    """Entries of an array where a mask of its leading axes holds, along one dimension."""
+    first = 0 if group in _FIXED else len(_SAMPLES)
+    rest = dims[first + mask.ndim :]
+    return (*dims[:first], f"{name}_entry", *rest), x[(slice(None),) * first + (mask,)]
 
 
 def _check_dims(arrays: Groups, dims: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

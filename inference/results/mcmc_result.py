@@ -1,7 +1,8 @@
 """Result of Markov chain Monte Carlo."""
 
 import dataclasses
-from collections.abc import Sequence
+import importlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -13,7 +14,7 @@ from inference.results.problems import describe_checks, find_problems
 from inference.results.result import Result
 from inference.results.summary import Summary, summarize
 
-_ARVIZ_NAMES = {
+ARVIZ_NAMES = {
     "is_divergent": "diverging",
     "num_steps": "n_steps",
     "depth": "tree_depth",
@@ -55,12 +56,40 @@ class MCMCResult(Result):
             - `is_ensemble`, given if chains adapted together;
             - with it `num_chains`, and `num_superchains`, groups of consecutive chains that share a
               start, or `None`; with groups, R-hat in the summary is :func:`nested_rhat`.
+        chains: States of the chains at the end and settings of the run, from which
+            :func:`inference.resume` goes on; `None` where they are elsewhere or unknown. They are
+            no part of the pytree: ``jax.tree.map`` leaves them out.
     """
 
     draws: dict[str, Any]
     stats: dict[str, Any]
     inverse_mass_matrix: Any
     settings: tuple[tuple[str, Any], ...] = dataclasses.field(default=(), metadata={"static": True})
+    chains: dict[str, Any] | None = dataclasses.field(default=None, kw_only=True, compare=False)
+
+    def resume(self, model: Callable[..., Any], *args: Any, **kwargs: Any) -> "MCMCResult":
+        """More draws of the same chains: :func:`inference.resume` of this result.
+
+        Args:
+            model: The model of the run.
+            *args: Its arguments, as in the run.
+            **kwargs: Settings of :func:`inference.resume`, above all `num_draws`, the draws of each
+                chain in all; and more arguments of the model.
+
+        Raises:
+            TypeError: if an argument has the wrong type.
+            ValueError: if the model, its arguments or the kernel are not those of the run, or if
+                the result does not hold its chains.
+
+        Example:
+            >>> import ppl, distributions as dist, inference
+            >>> model = lambda key: ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
+            >>> result = inference.mcmc(jax.random.key(0), model, num_draws=100)
+            >>> result.resume(model, num_draws=300).draws["mu"].shape
+            (4, 300)
+        """
+        driver = importlib.import_module("inference.drivers.resume")
+        return driver.resume(self, model, *args, **kwargs)
 
     def _summarize(self, intervals: float | Sequence[float]) -> Summary:
         given = dict(self.settings)
@@ -91,7 +120,7 @@ class MCMCResult(Result):
         return f"MCMCResult({num_chains} chains x {num_draws} draws: {self._sites()})"
 
     def _statistics(self) -> dict[str, Any]:
-        return {_ARVIZ_NAMES.get(name, name): x for name, x in self.stats.items()}
+        return {ARVIZ_NAMES.get(name, name): x for name, x in self.stats.items()}
 
 
 class _Settings:

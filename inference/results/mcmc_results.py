@@ -1,26 +1,27 @@
 """Results of Markov chain Monte Carlo on many data sets of one model."""
 
 import dataclasses
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Self, overload
 
 import jax
 import numpy as np
 
-from inference.common import serialization
 from inference.common.leaf_names import named_leaves
+from inference.common.saved import Saved
 from inference.results.diagnostics import diagnose
-from inference.results.mcmc_result import MCMCResult
+from inference.results.inference_data import arrays_by_name, import_arviz, make_container
+from inference.results.mcmc_result import ARVIZ_NAMES, MCMCResult
 from ppl.harvest.pytrees import register_dataclass
 
 MAX_RHAT, MIN_ESS_PER_CHAIN = 1.05, 50
+_DATASET = "dataset"  # dimension of the data sets in ArviZ's container
 _NUM_LISTED = 5  # doubtful data sets that are listed, the worst ones
 
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class MCMCResults:
+class MCMCResults(Saved):
     """Draws of :func:`mcmc_each`: those of an :class:`MCMCResult` with data sets in front.
 
     ``fits[i]`` is the result of a data set, ``fits[2:5]`` those of several; `len` and iteration go
@@ -89,19 +90,50 @@ class MCMCResults:
             divergent.shape[1],
         )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the results to `path`, a NumPy ``.npz`` archive, under exactly that name."""
-        serialization.save(path, self)
+    def to_arviz(
+        self,
+        *model: Any,
+        coords: Mapping[str, Any] | None = None,
+        dims: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Converts draws and statistics to ArviZ's container, data sets along `dataset`.
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Reads results from a file that :meth:`save` has written.
+        The dimensions of each array are `chain`, `draw`, `dataset` and those of the site. Draws are
+        not copied. For what a model adds, convert the result of one data set: ``fits[i]``.
+
+        Args:
+            *model: None.
+            coords: Labels by dimension, as ``{"dataset": names}``.
+            dims: Names of the dimensions of sites, without that of the data sets; None leaves one
+                as it is.
+
+        Returns:
+            An ``arviz.InferenceData``, or with ArviZ 1.0 and newer an ``xarray.DataTree``.
 
         Raises:
-            ValueError: if `path` holds something else, is damaged, or was written by a newer
-                version of the library.
+            ImportError: if ArviZ is not installed.
+            TypeError: if a model is given.
+            ValueError: if `coords` or `dims` do not fit the sites.
         """
-        return serialization.load(path, cls)
+        if model:
+            raise TypeError(
+                "to_arviz: a model adds groups to the result of one data set: "
+                "fits[i].to_arviz(posterior, *args, key=key)"
+            )
+        import_arviz("to_arviz")
+        draws = arrays_by_name(self.draws, self.sites)
+        stats = {ARVIZ_NAMES.get(name, name): x for name, x in self.stats.items()}
+        move = lambda x: np.moveaxis(np.asarray(x), 0, 2)  # noqa: E731
+        groups = {
+            "posterior": {name: move(x) for name, x in draws.items()},
+            "sample_stats": {name: move(x) for name, x in stats.items()},
+        }
+        axes = {name: (_DATASET,) for group in groups.values() for name in group}
+        named = {
+            name: (_DATASET, given) if isinstance(given, str) else (_DATASET, *given)
+            for name, given in (dims or {}).items()
+        }
+        return make_container(groups, axes, coords, named)
 
 
 def _extreme(of: Any, numbers: np.ndarray) -> np.ndarray:

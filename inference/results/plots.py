@@ -1,6 +1,8 @@
 """Pictures of results, each by one function of ArviZ."""
 
 import importlib.util
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,20 +11,24 @@ import numpy as np
 
 from inference.results.inference_data import INSTALL, import_arviz, is_new
 
+_LINE = 0.25  # inches of a line of a forest plot
+_MAX_HEIGHT = 300  # inches of a figure, which matplotlib can draw
+_ENTRY = re.compile(r"(.+)\[(\d+(?:, *\d+)*)\]")  # as in "theta[2]" and "u[0,1]"
 Names = str | Sequence[str] | None
 
 
 class Plots:
     """Pictures of a result, each drawn by one function of ArviZ.
 
-    `names` are names of sites, scopes joined by dots; by default there are all. `coords` and `dims`
-    name dimensions, as for `to_arviz`. Further options go to ArviZ. What it returns is returned:
-    axes of matplotlib, or with ArviZ 1.0 and newer a `PlotCollection`.
+    `names` are names of sites, scopes joined by dots, or of entries of them, such as
+    ``"theta[2]"``; by default there are all. `coords` and `dims` name dimensions, as for
+    `to_arviz`. Further options go to ArviZ. What it returns is returned: axes of matplotlib, or
+    with ArviZ 1.0 and newer a `PlotCollection`.
 
     Draws with importance weights are resampled by them first.
     """
 
-    to_arviz: Callable[..., Any]
+    _container: Callable[..., Any]
     _statistics: Callable[..., Mapping[str, Any]]
 
     def plot_trace(
@@ -49,9 +55,15 @@ class Plots:
     def plot_forest(
         self, names: Names = None, *, coords: Any = None, dims: Any = None, **options: Any
     ) -> Any:
-        """Forest plot: intervals of every scalar, of all chains together."""
-        options = {"combined": True, **options}
-        return _plot("forest", "plot_forest", self._data(coords, dims), names, options)
+        """Forest plot: intervals of every scalar, of all chains together, a line each."""
+        data = self._data(coords, dims)
+        chosen = _check_names("plot_forest", data, names, "posterior")
+        arrays = data["posterior"].data_vars
+        num_draws = math.prod(data["posterior"].sizes[x] for x in ("chain", "draw"))
+        num_lines = sum(arrays[name].size for name in chosen or arrays) // num_draws
+        size = {} if "backend" in options else _forest_size(num_lines)
+        options = {"combined": True, **size, **options}
+        return _plot("forest", "plot_forest", data, chosen, options)
 
     def plot_energy(self, **options: Any) -> Any:
         """Energy plot: marginal energies and energy transitions, as of heavy tails.
@@ -70,7 +82,7 @@ class Plots:
         self,
         model: Callable[..., Any],
         *args: Any,
-        key: jax.Array,
+        key: jax.Array | None = None,
         names: Names = None,
         options: Mapping[str, Any] | None = None,
         **kwargs: Any,
@@ -85,7 +97,7 @@ class Plots:
             options: Further options of ArviZ's function.
             **kwargs: Keyword arguments of the model.
         """
-        data = self._data(None, None, model, *args, key=key, **kwargs)
+        data = self._predictions("plot_predictive", model, args, kwargs, key)
         name = "plot_ppc_dist" if is_new(_arviz()) else "plot_ppc"
         group = "posterior_predictive"
         few = {} if is_new(_arviz()) else {"num_pp_samples": 50, "random_seed": 0}
@@ -95,7 +107,7 @@ class Plots:
         self,
         model: Callable[..., Any],
         *args: Any,
-        key: jax.Array,
+        key: jax.Array | None = None,
         names: Names = None,
         options: Mapping[str, Any] | None = None,
         **kwargs: Any,
@@ -113,7 +125,7 @@ class Plots:
             options: Further options of ArviZ's function.
             **kwargs: Keyword arguments of the model.
         """
-        data = self._data(None, None, model, *args, key=key, **kwargs)
+        data = self._predictions("plot_loo_pit", model, args, kwargs, key)
         group = "posterior_predictive"
         chosen = _check_names("plot_loo_pit", data, names, group) or list(data[group].data_vars)
         if len(chosen) != 1:
@@ -123,10 +135,16 @@ class Plots:
         given = {"var_names": chosen} if is_new(_arviz()) else {"y": chosen[0]}
         return _plot("loo_pit", "plot_loo_pit", data, None, {**given, **(options or {})})
 
-    def _data(self, coords: Any, dims: Any, *model: Any, **given: Any) -> Any:
+    def _data(self, coords: Any, dims: Any) -> Any:
         """ArviZ's container, of draws of equal weights."""
+        return self._equally_weighted()._container(coords=coords, dims=dims)
+
+    def _predictions(self, where: str, model: Any, args: Any, kwargs: Any, key: Any) -> Any:
+        """ArviZ's container, with predictions of the data that are not missing."""
+        if key is None:
+            raise TypeError(f"{where} draws data anew: give it a random key, key=jax.random.key(0)")
         equal = self._equally_weighted()
-        return equal.to_arviz(*model, coords=coords, dims=dims, **given)
+        return equal._container(model, args, kwargs, key=key, known_only=True)
 
     def _equally_weighted(self) -> "Plots":
         """A result whose draws have equal weights."""
@@ -135,6 +153,14 @@ class Plots:
 
 def _arviz() -> Any:
     return import_arviz("a picture of a result")
+
+
+def _forest_size(num_lines: int) -> dict[str, Any]:
+    """Options of ArviZ for a figure whose height grows with its lines, and whose labels fit."""
+    height, layout = min(1.5 + _LINE * num_lines, _MAX_HEIGHT), {"layout": "constrained"}
+    if is_new(_arviz()):
+        return {"figure_kwargs": {"figsize": (9, height), **layout}}
+    return {"figsize": (7, height), "textsize": 10, "backend_kwargs": layout}
 
 
 def _plot(
@@ -154,19 +180,37 @@ def _plot(
 
 
 def _check_names(where: str, data: Any, names: Names, group: str) -> list[str] | None:
-    """Names of sites as a list, checked to be in a group."""
+    """Names of sites as a list, checked to be in a group; it gets the entries that are named."""
     if group not in data:
         raise ValueError(
             f"{where}: the model has no data. Give it as it was sampled, conditioned on its data."
         )
     if names is None:
         return None
-    chosen = [names] if isinstance(names, str) else list(names)
-    known = list(data[group].data_vars)
-    found = [x for name in chosen for x in known if x == name or x.startswith(f"{name}.")]
-    for name in chosen:
-        if not any(x == name or x.startswith(f"{name}.") for x in known):
+    found = []
+    for name in [names] if isinstance(names, str) else list(names):
+        known = list(data[group].data_vars)
+        sites = [x for x in known if x == name or x.startswith(f"{name}.")]
+        if not sites and (entry := _ENTRY.fullmatch(name)) and entry[1] in known:
+            data[group][name] = _take_entry(where, name, data[group][entry[1]], entry[2])
+            sites = [name]
+        if not sites:
             raise ValueError(
                 f"{where}: names: no site is called {name!r}; there are {', '.join(known)}"
             )
+        found += sites
     return found
+
+
+def _take_entry(where: str, name: str, array: Any, index: str) -> Any:
+    """An entry of a site, or a part of it if there are less numbers than axes."""
+    own = [(dim, size) for dim, size in array.sizes.items() if dim not in ("chain", "draw")]
+    places = [int(number) for number in index.split(",")]
+    sizes = tuple(size for _, size in own)
+    if len(places) > len(own) or any(i >= size for i, size in zip(places, sizes, strict=False)):
+        raise ValueError(
+            f"{where}: names: there is no {name!r}; {array.name} has the shape {sizes}"
+        )
+    return array.isel({dim: i for (dim, _), i in zip(own, places, strict=False)}, drop=True).rename(
+        name
+    )

@@ -215,7 +215,7 @@ def _lost_chain_problems(
         return
     with np.errstate(invalid="ignore"):  # the mean of inf and -inf
         means = np.asarray(stats["log_density"], np.float64).mean(1)
-    is_lost = find_lost(means, settings.get("num_coordinates", num_scalars))
+    is_lost = find_lost(means, settings.get("num_coordinates", num_scalars), least=0.0)
     lost = np.flatnonzero(is_lost)
     if lost.size:
         verb, whose, them = ("is", "its", "it") if lost.size == 1 else ("are", "their", "them")
@@ -299,7 +299,7 @@ def _mixing_problems(summary: Summary, settings: Mapping[str, Any]) -> Iterator[
             what, why = "Nested R-hat", "chains have not forgotten the starts that they share"
         yield (
             f"{what} exceeds {high_rhat:.3g} for {high.size} of {len(summary)} scalars, most for "
-            f"{worst} ({np.nanmax(summary.rhat):.2f}): {why}, so neither means "
+            f"{worst} ({_rhat_in_words(np.nanmax(summary.rhat))}): {why}, so neither means "
             f"nor intervals can be trusted. Raise {longer}; if that does not help, "
             "look for several modes or parameters that the data cannot tell apart."
         )
@@ -319,6 +319,11 @@ def _mixing_problems(summary: Summary, settings: Mapping[str, Any]) -> Iterator[
             f"{unknown.size} of {len(summary)} scalars, {summary.names[unknown[0]]} first, have "
             "draws that are not finite: look for overflow in the transformation of these sites."
         )
+
+
+def _rhat_in_words(rhat: float) -> str:
+    """Two decimals, or three where two could not be told from the limit."""
+    return f"{rhat:.3f}" if rhat < 1.1 else f"{rhat:.2f}"
 
 
 def _is_adapted(settings: Mapping[str, Any]) -> bool:

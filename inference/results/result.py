@@ -3,16 +3,16 @@
 import abc
 import dataclasses
 import importlib
-import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import jax
 import numpy as np
 
-from inference.common import serialization
 from inference.common.leaf_names import named_leaves
-from inference.results.inference_data import import_arviz, make_container
+from inference.common.other_names import ExplainsAttributes
+from inference.common.saved import Saved
+from inference.results.inference_data import arrays_by_name, import_arviz, make_container
 from inference.results.plots import Plots
 from inference.results.summary import Summary
 
@@ -23,7 +23,7 @@ def _model_groups(*given: Any) -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
-class Result(Plots, abc.ABC):
+class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
     """Base of results with draws: their summary, files, and conversion to ArviZ.
 
     Attributes:
@@ -68,27 +68,6 @@ class Result(Plots, abc.ABC):
     def _summarize(self, intervals: float | Sequence[float]) -> Summary:
         """Summary of all scalars."""
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the result to `path`, a NumPy ``.npz`` archive, under exactly that name.
-
-        The file keeps all arrays, and objects made of plain numbers, such as the guides of this
-        library. For a guide that is a function, it keeps the name and the parameters alone: give
-        the function to :meth:`SVIResult.load`.
-        """
-        serialization.save(path, self)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Reads a result from a file that :meth:`save` has written.
-
-        Draws, weights and summary are unchanged.
-
-        Raises:
-            ValueError: if `path` holds something else, is damaged, or was written by a newer
-                version of the library.
-        """
-        return serialization.load(path, cls)
-
     def to_arviz(
         self,
         model: Callable[..., Any] | None = None,
@@ -104,7 +83,7 @@ class Result(Plots, abc.ABC):
         |---|---|---|
         | `posterior`, `sample_stats` | draws and statistics | |
         | `log_likelihood`, `log_prior` | log probabilities of data and factors, and of latent \
-        values, by observation | the model |
+        values, by observation; missing data have none | the model |
         | `observed_data`, `constant_data` | data, NaN where missing, and arguments of the model \
         that are arrays | the model |
         | `posterior_predictive`, `prior_predictive`, `prior` | data drawn anew for each draw, and \
@@ -115,10 +94,13 @@ class Result(Plots, abc.ABC):
 
         - `dims`;
         - else, given the model, ``jax.vmap(..., axis_name="county")`` around the site;
-        - else, given the model, the scan around it, which is called `time`.
+        - else, given the model, the scan around it, which is called `time`; so is axis 0 of a
+          deterministic site outside that depends on sites of one scan, and is as long as it.
 
         Where axes of several sizes have one name, each has that of the site in front, as
-        ``"y_time"``.
+        ``"y_time"``. If some data of `y` are missing, its log probabilities stand along one
+        dimension, ``"y_entry"``, with labels such as ``"y[3]"``, so that ``arviz.loo`` counts
+        what there is.
 
         Args:
             model: The model that was sampled, with its data: what :func:`inference.mcmc` was given.
@@ -138,14 +120,23 @@ class Result(Plots, abc.ABC):
             ValueError: if two sites get the same name, as ``"a.b"`` and ``"b"`` within ``"a"``; if
                 the draws are of another model; or if `coords` or `dims` do not fit the sites.
         """
+        return self._container(model, args, kwargs, key=key, coords=coords, dims=dims)
+
+    def _container(
+        self,
+        model: Callable[..., Any] | None = None,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        key: jax.Array | None = None,
+        coords: Mapping[str, Any] | None = None,
+        dims: Mapping[str, Any] | None = None,
+        known_only: bool = False,
+    ) -> Any:
+        """ArviZ's container, of all that a model adds or of known data and their predictions."""
         import_arviz("to_arviz")
-        order = {name: i for i, (name, _) in enumerate(self.sites)}
-        leaves = sorted(named_leaves(self.draws), key=lambda x: order.get(x[0], len(order)))
-        groups = {"posterior": dict(leaves), "sample_stats": self._statistics()}
-        if len(groups["posterior"]) < len(leaves):
-            names = [name for name, _ in leaves]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise ValueError(f"ArviZ has one name for each array, and two sites are {twice!r}")
+        posterior = arrays_by_name(self.draws, self.sites)
+        groups = {"posterior": posterior, "sample_stats": self._statistics()}
         if model is None:
             if args or kwargs or key is not None:
                 raise TypeError(
@@ -153,8 +144,11 @@ class Result(Plots, abc.ABC):
                     "key=key)"
                 )
             return make_container(groups, {}, coords, dims)
-        found = _model_groups(self.draws, model, args, kwargs, key)
-        return make_container({**groups, **found.groups}, found.axes, coords, dims)
+        found = _model_groups(self.draws, model, args, kwargs or {}, key)
+        masks = dict(found.masks)
+        if known_only:
+            masks |= dict.fromkeys(("observed_data", "posterior_predictive"), found.is_known)
+        return make_container({**groups, **found.groups}, found.axes, coords, dims, masks)
 
     def _statistics(self) -> dict[str, Any]:
         """Statistics of each draw, ``(chain, draw)``, under ArviZ's names."""

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from inference.common.leaf_names import element_names, named_leaves, part_names
-from inference.results import summary_table
+from inference.results import summary_frame, summary_table
 from inference.results.diagnostics import MIN_DRAWS, diagnose
 from inference.results.nested_rhat import nested_rhat
 
@@ -127,15 +127,32 @@ class Summary:
     def to_pandas(self) -> Any:
         """Table as a ``pandas.DataFrame``: a row for each scalar, a column as it is printed.
 
+        What is no column, such as the problems, is in its `attrs`.
+
         Raises:
             ImportError: if pandas is not installed.
         """
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError("to_pandas needs pandas: pip install pandas") from error
-        columns = {heading: values for heading, values in summary_table.columns(self)}
-        return pandas.DataFrame(columns, index=list(self.names))
+        return summary_frame.to_frame(self)
+
+    @classmethod
+    def from_pandas(cls, frame: Any) -> "Summary":
+        """The summary of a frame that :meth:`to_pandas` gave, or of a part of it.
+
+        Sites and their shapes are read off the names of the rows. What is no column, such as the
+        problems, is in ``frame.attrs``, which some files, as CSV, do not keep; the summary says so
+        then. Columns that are not there are NaN.
+
+        Args:
+            frame: A ``pandas.DataFrame``.
+
+        Raises:
+            TypeError: if `frame` is no data frame.
+            ValueError: if its columns are not those of a summary.
+        """
+        found = summary_frame.from_frame(frame)
+        columns = tuple(name for name in SummaryRow._fields if name in found["columns"])
+        sites = tuple(SummarySite(*site) for site in found["sites"])
+        return cls(**(found | {"columns": columns, "sites": sites}))
 
     def select(
         self, names: str | Sequence[str] | None = None, *, deterministic: bool = True

@@ -16,7 +16,7 @@ _WIDTH = 88  # columns of the notes
 _SMALL = 12  # entries of a site that is printed whole
 _FIRST, _LAST = 3, 1  # entries of a long site that are printed
 _MAX_ROWS = 60  # rows of a printed table
-_DIAGNOSTICS = {
+DIAGNOSTICS = {
     "mcse_mean": "MCSE",
     "ess_bulk": "ESS bulk",
     "ess_tail": "ESS tail",
@@ -37,7 +37,7 @@ def columns(summary: Summary) -> Iterator[tuple[str, np.ndarray]]:
     yield "sd", summary.sd
     for level, values in zip(summary.levels, summary.quantiles, strict=True):
         yield f"{100 * level:g}%", values
-    for field, heading in _DIAGNOSTICS.items():
+    for field, heading in DIAGNOSTICS.items():
         if field in summary.columns:
             yield heading, getattr(summary, field)
 

@@ -100,7 +100,8 @@ class SVIResult(GuideResult):
         Raises:
             TypeError: if `guide` is no guide.
             ValueError: if `path` holds something else, is damaged, or was written by a newer
-                version of the library, or if it keeps the guide itself.
+                version of the library, if it keeps the guide itself, or if the result is of a guide
+                with another name.
         """
         result = super().load(path)
         if guide is None:
@@ -112,6 +113,9 @@ class SVIResult(GuideResult):
             )
         is_function = not hasattr(guide, "sample")
         given = class_of("GuideFunction").loaded(guide) if is_function else guide
+        saved, name = str(result.guide), str(given)
+        if saved != name and " at 0x" not in saved + name:
+            raise ValueError(f"{os.fspath(path)!r} is of the guide {saved}, got guide={name}")
         return dataclasses.replace(result, guide=given)
 
     def trace(self, block: int = BLOCK) -> ELBOTrace:

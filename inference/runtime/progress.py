@@ -150,7 +150,9 @@ class Report:
     def __call__(self, num_done: int, phase: str = "", text: str = "") -> None:
         """Tells the number of finished steps, the name of the phase, and more in words."""
         seconds = time.monotonic() - self.began
-        self.tell(ProgressReport(phase, num_done, self.num_steps, seconds=seconds, text=text))
+        left = 0.0 if num_done >= self.num_steps else math.nan
+        news = ProgressReport(phase, num_done, self.num_steps, seconds=seconds, text=text)
+        self.tell(dataclasses.replace(news, seconds_left=left))
 
     def tell(self, news: ProgressReport) -> None:
         """Tells news of a run."""

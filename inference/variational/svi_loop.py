@@ -2,8 +2,8 @@
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ import numpy as np
 
 from inference.common.layout import Layout
 from inference.common.serialization import restore_structure
+from inference.common.state_leaves import kinds
 from inference.common.target import PriorSampler
 from inference.initialization.initial_positions import (
     MAX_ATTEMPTS,
@@ -21,6 +22,7 @@ from inference.initialization.initial_positions import (
 from inference.initialization.not_finite import ADVICE, attempts, not_finite, not_finite_gradients
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.progress import Pace
+from inference.runtime.signature import signature
 from inference.variational.svi_step import (
     NEVER,
     NUM_ROWS,
@@ -51,14 +53,26 @@ class Fit(NamedTuple):
         state: The last state.
         elbos: Estimate of the ELBO at each step, ``(step,)``.
         failure: Why it stopped at a value that is not finite; empty if it did not.
+        is_ended: Whether its callback ended it.
     """
 
     state: SVIState
     elbos: np.ndarray
     failure: str = ""
+    is_ended: bool = False
 
 
 Callback = Callable[[int, float, SVIState], Any]
+
+
+class FitRecorder(Protocol):
+    """Recorder of a fit, from which it can go on."""
+
+    def record(
+        self, state: SVIState, elbos: Sequence[np.ndarray], *, is_last: bool, is_ended: bool
+    ) -> None:
+        """Records a state, and the ELBOs of all steps up to it: if it is due, or the last one."""
+        ...
 
 
 def fit(
@@ -72,6 +86,8 @@ def fit(
     on_progress: Callable[[int, float], None],
     callback: Callback | None = None,
     feed: Iterator[Problem] | None = None,
+    begun: Fit | None = None,
+    recorder: FitRecorder | None = None,
 ) -> Fit:
     """Takes `num_steps` steps, or fewer if the run settles, fails or ends; see `inference.svi`.
 
@@ -89,43 +105,61 @@ def fit(
             it returns True.
         feed: The problem of each step, for its batch of the data; the run ends where it ends. The
             next one is made while a step is computed.
+        begun: Part of this fit that was made before, in place of a start; its steps are among the
+            `num_steps`, and its batches are no longer in `feed`.
+        recorder: Recorder that is told the state after each compiled call and at the end.
 
     Raises:
         ValueError: if the ELBO or its gradient is not finite from the start, or `state` belongs to
             another problem.
     """
+    done = np.zeros(0, problem.layout.dtype) if begun is None else begun.elbos
+    is_over = len(done) >= num_steps or (begun is not None and begun.is_ended)
+    is_fed = feed is not None
     if feed is not None:
-        feed = itertools.islice(feed, num_steps)
-        problem = next(feed, problem)
-    run = _SVIRun(problem, tolerance, is_fed=feed is not None)
-    now = run.start_fit(key, init) if state is None else run.resume_fit(state)
-    if num_steps == 0:
-        return Fit(now, np.zeros(0, problem.layout.dtype))
-    first, parts, moved = int(now.step), [], None
-    told = _Teller(callback, first)
+        feed = itertools.islice(feed, max(num_steps - len(done), 0))
+        upcoming = next(feed, None)
+        is_over, problem = is_over or upcoming is None, upcoming or problem
+    run = _SVIRun(problem, tolerance, is_fed=is_fed)
+    if begun is not None:
+        now = begun.state
+    else:
+        now = run.start_fit(key, init) if state is None else run.resume_fit(state)
+    if is_over:
+        return begun or Fit(now, done)
+    num_done, parts, moved, is_ended = len(done), [done], None, False
+    first = int(now.step) - num_done
+    told = _Teller(callback, first, int(now.step), done)
     if feed is None:
         moves = _moves(run, now, first + num_steps, stops=callback is not None)
     else:
         moves = _fed_moves(run, now, itertools.chain([problem], feed))
     try:
         for moved in moves:
-            now = moved.state
             parts.append(moved.elbos)
-            num_done = sum(map(len, parts))
+            now = moved.state
+            num_done += len(moved.elbos)
             on_progress(num_done, moved.elbos[-1] if len(moved.elbos) else np.nan)
             is_over = not moved.is_finite or moved.is_settled or num_done == num_steps
-            if told.tell(now, moved.elbos, is_over) or is_over:
+            is_ended = told.tell(now, moved.elbos, is_over)
+            if is_ended or is_over:
                 break
+            if recorder is not None:
+                recorder.record(now, parts, is_last=False, is_ended=False)
         else:  # the feed has ended
             told.tell(now, np.zeros(0), True)
     except KeyboardInterrupt:
-        if not parts:
+        num_done = int(now.step) - first
+        if not num_done:
             raise
-        _warn(f"interrupted: the result is that of {sum(map(len, parts))} steps of {num_steps}")
+        parts = [np.concatenate(parts)[:num_done]]  # an interrupt may come between the two
+        _warn(f"interrupted: the result is that of {num_done} steps of {num_steps}")
+    if recorder is not None:
+        recorder.record(now, parts, is_last=True, is_ended=is_ended)
     failure = "" if moved is None or moved.is_finite else _failure(run.problem, now)
     if failure:
         _warn(failure)
-    return Fit(now, np.concatenate(parts), failure)
+    return Fit(now, np.concatenate(parts), failure, is_ended)
 
 
 def start_fed(
@@ -142,8 +176,10 @@ def start_fed(
 class _Teller:
     """The calls of a callback: after every 100th step, and at the end."""
 
-    def __init__(self, callback: Callback | None, first: int) -> None:
-        self.callback, self.elbos, self.told = callback, [], first
+    def __init__(self, callback: Callback | None, first: int, step: int, elbos: Any) -> None:
+        """Calls of a fit at `step`, which began at `first` and has these ELBOs."""
+        self.callback, self.told = callback, max(first, step // CALLBACK_STEPS * CALLBACK_STEPS)
+        self.elbos = list(elbos[self.told - first :])
 
     def tell(self, state: SVIState, elbos: np.ndarray, is_over: bool) -> bool:
         """Calls back if it is time to; whether the run is to end."""
@@ -173,15 +209,19 @@ def _moves(run: "_SVIRun", now: SVIState, stop: int, *, stops: bool) -> Iterator
 
 
 def _fed_moves(run: "_SVIRun", now: SVIState, feed: Iterator[Problem]) -> Iterator[Advance]:
-    """The outcomes of single steps, each with its problem; the next one is made meanwhile."""
-    upcoming = next(feed, None)
-    while upcoming is not None:
-        run.problem = upcoming
-        started = run.start_step(now)
-        upcoming = next(feed, None)
-        moved = run.finish_step(started)
-        yield moved
-        now = moved.state
+    """The outcomes of single steps, each with its problem.
+
+    While a step is computed, the problem of the next one is made and that step is started, so that
+    the device need not wait for the host. It is lost if the run ends.
+    """
+    before: tuple[Problem, Advance] | None = None
+    for problem in feed:
+        started = run.start_step(problem, now)
+        if before is not None:
+            yield run.finish_step(*before)
+        before, now = (problem, started), started.state
+    if before is not None:
+        yield run.finish_step(*before)
 
 
 class _SVIRun:
@@ -189,6 +229,7 @@ class _SVIRun:
 
     def __init__(self, problem: Problem, tolerance: float | None, *, is_fed: bool = False) -> None:
         self.problem, self.is_fed = problem, is_fed
+        self.step: tuple[Any, Any] | None = None
         dtype = problem.layout.dtype
         self.tolerance = np.asarray(NEVER if tolerance is None else tolerance, dtype)
 
@@ -202,7 +243,7 @@ class _SVIRun:
             seeds, positions = starting_points(key, chains, number, starts, target, layout)
             arguments = self.problem, positions[0], seeds[0], scale
             state = compile_once(begin_svi, *arguments)(*arguments)
-            tried = self.start_step(state) if self.is_fed else self.advance(state, 1)
+            tried = self.start_step(self.problem, state) if self.is_fed else self.advance(state, 1)
             if bool(tried.is_finite):
                 return state
             if before is not None and np.array_equal(before, positions):
@@ -230,13 +271,19 @@ class _SVIRun:
         num_steps = int(now.state.step) - int(state.step)
         return Advance(now.state, elbos[:num_steps].copy(), bool(is_finite), bool(is_settled))
 
-    def start_step(self, state: SVIState) -> Advance:
-        """The outcome of one step, on the device: it may still be computed."""
-        arguments = self.problem, state, self.tolerance
-        return compile_once(step_svi, *arguments)(*arguments)
+    def start_step(self, problem: Problem, state: SVIState) -> Advance:
+        """The outcome of one step, on the device: it may still be computed.
 
-    def finish_step(self, started: Advance) -> Advance:
+        Problems of a run differ by their batches alone, so these alone say which program fits.
+        """
+        arguments, kinds = (problem, state, self.tolerance), signature(problem.batches)
+        if self.step is None or self.step[0] != kinds:
+            self.step = kinds, compile_once(step_svi, *arguments)
+        return self.step[1](*arguments)
+
+    def finish_step(self, problem: Problem, started: Advance) -> Advance:
         """The outcome of a step that has ended, with its ELBO if it is complete."""
+        self.problem = problem
         elbo, is_finite, is_settled = jax.device_get(
             (started.elbos, started.is_finite, started.is_settled)
         )
@@ -278,11 +325,16 @@ def restore_state(problem: Problem, state: Any) -> SVIState:
         TypeError: if it is no state.
         ValueError: if it belongs to another problem.
     """
-    seed = jax.ShapeDtypeStruct((2,), np.uint32)
-    expected = jax.eval_shape(begin_svi, problem, _any_position(problem.layout), seed)
+    expected = shapes_of_state(problem)
     state = restore_structure(state, expected)
     _check_state(state, expected)
     return state
+
+
+def shapes_of_state(problem: Problem) -> SVIState:
+    """Shapes and dtypes of the states of a problem."""
+    seed = jax.ShapeDtypeStruct((2,), np.uint32)
+    return jax.eval_shape(begin_svi, problem, _any_position(problem.layout), seed)
 
 
 def _check_state(state: Any, expected: SVIState) -> None:
@@ -315,11 +367,6 @@ def check_parameters(problem: Problem, parameters: Any) -> Any:
 
 def _any_position(layout: Layout) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct((layout.size,), layout.dtype)
-
-
-def kinds(tree: Any) -> str:
-    """Structure, dtypes and shapes of a tree, as text."""
-    return str(jax.tree.map(lambda x: f"{x.dtype}{list(x.shape)}", tree))
 
 
 def _failure(problem: Problem, state: SVIState) -> str:

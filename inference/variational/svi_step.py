@@ -206,31 +206,21 @@ class Advance(NamedTuple):
 
 
 def advance_svi(
-    problem: Problem,
-    state: SVIState,
-    stop: jax.Array,
-    tolerance: jax.Array,
-    *,
-    is_alone: bool = False,
+    problem: Problem, state: SVIState, stop: jax.Array, tolerance: jax.Array
 ) -> Advance:
     """Takes steps until `stop` are complete, at most `NUM_ROWS` of them.
 
     The loop ends early before a step with an ELBO or gradient that is not finite, and once the ELBO
     has settled. An accelerator waits for the host wherever a loop may end. So it takes steps in
-    turns of a fixed number; those after the last one change nothing. A single step, for which
-    `is_alone` holds, is no such turn.
+    turns of a fixed number; those after the last one change nothing.
     """
-    has_turns = default_device().platform != "cpu" and not is_alone
+    has_turns = default_device().platform != "cpu"
     last = jnp.minimum(stop, state.step + NUM_ROWS)
     elbos = jnp.zeros(NUM_ROWS, problem.layout.dtype)
     start = Advance(state, elbos, jnp.bool_(True), state.settling.is_settled(tolerance))
 
     def step(now: Advance, counts: Any = True) -> Advance:
-        elbo, gradient = _elbo_and_gradient(problem, now.state)
-        is_finite = jnp.isfinite(elbo) & _all_finite(gradient)
-        after = select_leaves(
-            is_finite & counts, _apply_update(problem, now.state, elbo, gradient), now.state
-        )
+        after, elbo, is_finite = _take_step(problem, now.state, counts)
         row = jnp.where(counts, now.state.step - state.step, NUM_ROWS)
         elbos = now.elbos.at[row].set(elbo, mode="drop")
         return now._replace(
@@ -255,9 +245,28 @@ def advance_svi(
 
 
 def step_svi(problem: Problem, state: SVIState, tolerance: Any) -> Advance:
-    """Takes one step: its `elbos` is a scalar, that of the step whether it is finite or not."""
-    moved = advance_svi(problem, state, state.step + 1, tolerance, is_alone=True)
-    return moved._replace(elbos=moved.elbos[0])
+    """Takes one step: its `elbos` is a scalar, that of the step whether it is finite or not.
+
+    There is no loop in it, for whose end the host would have to wait on an accelerator.
+    """
+    state, elbo, is_finite = _take_step(problem, state)
+    is_end = is_finite & (state.step % BLOCK == 0)
+    settling = select_leaves(is_end, state.settling.at_block_end(), state.settling)
+    state = state._replace(settling=settling)
+    return Advance(state, elbo, is_finite, settling.is_settled(tolerance))
+
+
+def _take_step(
+    problem: Problem, state: SVIState, counts: Any = True
+) -> tuple[SVIState, jax.Array, jax.Array]:
+    """The state after a step, its ELBO, and whether this and its gradient are finite.
+
+    The state stays as it is if they are not, or if the step does not count.
+    """
+    elbo, gradient = _elbo_and_gradient(problem, state)
+    is_finite = jnp.isfinite(elbo) & _all_finite(gradient)
+    after = _apply_update(problem, state, elbo, gradient)
+    return select_leaves(is_finite & counts, after, state), elbo, is_finite
 
 
 def _elbo_and_gradient(problem: Problem, state: SVIState) -> tuple[jax.Array, Any]:

@@ -104,12 +104,21 @@ class ScopeReader:
         self.causes: dict[Path, str] = {}
         self.moving: set[Path] = set()
 
-    def read(self, jaxpr: Jaxpr, inputs: Sequence[Any]) -> Scopes:
-        """The scopes of a program at inputs, which may be abstract (None)."""
+    def read(
+        self, jaxpr: Jaxpr, inputs: Sequence[Any], names: Sequence[int] | None = None
+    ) -> Scopes:
+        """The scopes of a program.
+
+        Args:
+            jaxpr: The program.
+            inputs: Its inputs, which may be abstract (None).
+            names: A number for each input, the same for inputs that are equal.
+        """
         inner, _ = _jaxprs.raw(jaxpr)
+        names = range(len(inputs)) if names is None else names
         values = [
-            Value(_shape(v), {}, self._terms.of("input", i), lambda x=x: x)
-            for i, (v, x) in enumerate(zip(inner.invars, inputs, strict=True))
+            Value(_shape(v), {}, self._terms.of("input", name), lambda x=x: x)
+            for v, x, name in zip(inner.invars, inputs, names, strict=True)
         ]
         scopes: Scopes = {}
         self._walk(jaxpr, values, scopes)

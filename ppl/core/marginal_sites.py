@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from ppl.common import distribution_protocol
+from ppl.core.gaussian_integral import GaussianIntegral
 from ppl.core.model_run import SiteAction, apply_at_site
 from ppl.core.summation import Summation
 from ppl.harvest._harvest import sow_again
@@ -41,7 +42,7 @@ class Marginal(distribution_protocol.DistributionWrapper):
     base: Any
     inputs: list[Any]
     plants: ByPath
-    summation: Summation = dataclasses.field(metadata={"static": True})
+    summation: Summation | GaussianIntegral = dataclasses.field(metadata={"static": True})
     path: Path = dataclasses.field(metadata={"static": True})
     is_host: bool = dataclasses.field(metadata={"static": True})
 
@@ -67,7 +68,7 @@ class Recovery:
 
     inputs: list[Any]
     plants: ByPath
-    summation: Summation = dataclasses.field(metadata={"static": True})
+    summation: Summation | GaussianIntegral = dataclasses.field(metadata={"static": True})
     recorded: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
 
     def sample(self, key: jax.Array) -> list[Any]:
@@ -93,7 +94,7 @@ class SummedProgram:
             summed out before.
     """
 
-    summation: Summation = dataclasses.field(metadata={"static": True})
+    summation: Summation | GaussianIntegral = dataclasses.field(metadata={"static": True})
     recorded: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
 
 

@@ -56,13 +56,13 @@ class ScoreStates(SiteAction):
         if site.path not in self.wanted:
             return values, None
         if site.path not in self.states:
-            return _score(site, operands, values)
+            return score_parts(site, operands, values)
         states = jnp.asarray(self.states[site.path], values[0].dtype)
         each = lambda k: _score_state(site, operands, values[0], k)  # noqa: E731
         return values, jax.vmap(each, out_axes=-1)(states)
 
 
-def _score(
+def score_parts(
     site: Site, operands: Operands, values: Sequence[Any]
 ) -> tuple[Sequence[Any], jax.Array]:
     """A value, replaced by a point of the support if outside of it, and scores of its parts."""
@@ -84,7 +84,7 @@ def _of_parts(value: Any, d: Any) -> tuple[Any, jax.Array]:
 
 def _score_state(site: Site, operands: Operands, like: jax.Array, state: Any) -> jax.Array:
     value = jnp.full_like(like, state)
-    log_prob = _score(site, operands, [value])[1]
+    log_prob = score_parts(site, operands, [value])[1]
     if not is_imputed(site):
         return log_prob
     known = apply_at_site(site, operands, [value], lambda x, d: d.merge_known(x))

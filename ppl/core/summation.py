@@ -54,6 +54,15 @@ class Summation:
         program = tuple(fingerprint_constants(self.jaxpr, ())), fingerprint_wiring(self.jaxpr)
         return program, states, self.most, self.scored
 
+    @property
+    def sites(self) -> Collection[Path]:
+        """The sites that are summed out."""
+        return self.states.keys()
+
+    def start(self, path: Path) -> Any:
+        """A state that all elements of a site may have."""
+        return self.states[path][0]
+
     @functools.cached_property
     def _abstract(self) -> Problem:
         """The structure of the sum; indices are not known."""

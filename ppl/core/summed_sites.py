@@ -45,7 +45,7 @@ def _restore(
             is_alike = now.found.site.tag == site.found.site.tag
             sown = before.sown if is_alike else now.sown
             restored[*scope, *path] = dataclasses.replace(now, sown=sown)
-        elif path in summed.summation.states:
+        elif path in summed.summation.sites:
             restored[*scope, *path] = dataclasses.replace(before, kind=SUMMED)
         elif path in summed.recorded or site.kind in (FACTOR, SUMMED):
             restored[*scope, *path] = before

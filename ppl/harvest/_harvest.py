@@ -123,17 +123,25 @@ def harvest(
         >>> harvest(f, tag="intermediate")({}, 1.0)[0].item()
         3.0
     """
+    return _harvest(f, selection(tag, allowlist, blocklist, exclusive))
+
+
+def _harvest(
+    f: Callable[..., Any], select: Selection, *, live_outs: bool = True
+) -> Callable[..., tuple[Any, dict[Hashable, Any]]]:
+    """Function of plants and of the arguments of `f`; the result is None if it is not live."""
     check_function("harvest", f)
-    action = Harvest(selection(tag, allowlist, blocklist, exclusive))
+    action = Harvest(select)
 
     @functools.wraps(f, assigned=("__name__", "__qualname__", "__doc__"), updated=())
     def harvested(plants: Mapping[Hashable, Any], *args: Any, **kwargs: Any) -> Any:
         program = trace(f, args, kwargs)
         harvester = Harvester(program, action)
         sites = harvester.sites
-        outs, records = harvester.run(check_plants(plants, sites, action.select.allows))
+        checked = check_plants(plants, sites, action.select.allows)
+        outs, records = harvester.run(checked, live_outs=live_outs)
         values = {p: jax.tree.unflatten(sites[p].site.tree, r) for p, r in records.items()}
-        return program.unflatten(outs), nest_by_path(values)
+        return program.unflatten(outs) if live_outs else None, nest_by_path(values)
 
     return harvested
 
@@ -142,6 +150,8 @@ def reap(
     f: Callable[..., Any], *, tag: Hashable, **options: Any
 ) -> Callable[..., dict[Hashable, Any]]:
     """Reaps of `harvest`, without plants and result: `(*args, **kwargs) -> reaps`.
+
+    What only the result of `f` needs is not evaluated.
 
     Args:
         f: Any function that JAX can trace.
@@ -153,7 +163,7 @@ def reap(
         >>> reap(lambda x: sow(x + 1.0, tag="t", name="y") ** 2, tag="t")(1.0)["y"].item()
         2.0
     """
-    harvested = harvest(f, tag=tag, **options)
+    harvested = _harvest(f, selection(tag, **options), live_outs=False)
     return lambda *args, **kwargs: harvested({}, *args, **kwargs)[1]
 
 

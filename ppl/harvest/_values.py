@@ -1,5 +1,6 @@
 """Leaves of arguments, results and tangents, and their conversion to arrays."""
 
+import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -47,11 +48,38 @@ def check_range(leaf: Any, dtype: Any = None) -> None:
 
 
 def convert_foreign_arrays(tree: Any) -> Any:
-    """Pytree whose arrays of other libraries, such as columns of pandas, become NumPy arrays."""
+    """Pytree whose arrays of other libraries, such as columns of pandas, become NumPy arrays.
+
+    The tree is a dict of values, or the pair of positional and keyword arguments of a call.
+
+    Raises:
+        TypeError: If an array holds something else than numbers.
+    """
     known = jax.Array | np.ndarray | np.generic
     tree = jax.tree.map(_strip_mask, tree)
     is_foreign = lambda x: hasattr(x, "__array__") and not isinstance(x, known)  # noqa: E731
-    return jax.tree.map(lambda x: np.asarray(x) if is_foreign(x) else x, tree)
+    tree = jax.tree.map(lambda x: np.asarray(x) if is_foreign(x) else x, tree)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        if isinstance(leaf, np.ndarray) and leaf.dtype.kind in _REMEDIES:
+            kind, remedy = _REMEDIES[leaf.dtype.kind]
+            is_argument = bool(path) and isinstance(path[0], jax.tree_util.SequenceKey)
+            name = jax.tree_util.keystr(path[int(is_argument) :], simple=True, separator=".")
+            raise TypeError(
+                f"{f'argument {name}' if is_argument else f'values of {name!r}'}: expected "
+                f"numbers, got an array of {kind}, {reprlib.repr(leaf.tolist())}. {remedy}"
+            )
+    return tree
+
+
+_CODES = "Give categories as integers: names, codes = numpy.unique(x, return_inverse=True)."
+_REMEDIES = {
+    "U": ("text", _CODES),
+    "S": ("bytes", _CODES),
+    "T": ("text", _CODES),
+    "O": ("objects", f"If they are numbers, give numpy.asarray(x, float), None as NaN. {_CODES}"),
+    "M": ("dates", "Give the time since one of them: (x - x[0]) / numpy.timedelta64(1, 'D')."),
+    "m": ("durations", "Give them in a unit: x / numpy.timedelta64(1, 'D')."),
+}
 
 
 def _strip_mask(value: Any) -> Any:

@@ -133,13 +133,17 @@ def coordinates(model: Model) -> Callable[..., Coordinates]:
         arguments, data = Arguments.split(args, kwargs)
         found: dict[str, SiteCoordinates] = {}
 
-        def look(model: Model, key: jax.Array, data: list[Any]) -> None:
+        # `eval_shape` gets leaves, as JAX keeps thousands of tree structures, with models in them.
+        leaves, structure = jax.tree.flatten((as_pytree(model), data))
+
+        def look(key: jax.Array, leaves: list[Any]) -> None:
+            model, data = jax.tree.unflatten(structure, leaves)
             args, kwargs = arguments.join(data)
             program = trace_model(model, key, args, kwargs)
             ModelRun(model, program, Look(find_constant_sites(program.jaxpr), found)).run({})
 
         key = jax.eval_shape(lambda: jax.random.key(0))
-        jax.eval_shape(look, as_pytree(model), key, data)
+        jax.eval_shape(look, key, leaves)
         return Coordinates(found)
 
     return AnalysisCall(looked, "coordinates", name_of(model))

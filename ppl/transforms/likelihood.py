@@ -115,7 +115,7 @@ class Likelihood:
 
     @classmethod
     def of(
-        cls, model: Model, args: tuple[Any, ...], kwargs: Any, *, needs_observed: bool = True
+        cls, model: Model, args: tuple[Any, ...], kwargs: Any, *, needs: str = "observed"
     ) -> "Likelihood":
         """The likelihood of a model called with some arguments.
 
@@ -123,11 +123,12 @@ class Likelihood:
             model: The model, conditioned on data.
             args: Its arguments.
             kwargs: Its keyword arguments.
-            needs_observed: Whether a whole site must be observed; if not, a factor or a site
-                observed in part is enough.
+            needs: What the model must have: ``"observed"``, a site that is observed as a whole;
+                ``"likelihood"``, one of these, a factor or a site observed in part; or
+                ``"nothing"``.
 
         Raises:
-            ValueError: If the model has no observed site.
+            ValueError: If the model lacks what it must have.
         """
         arguments, data = Arguments.split(args, kwargs)
         model = as_pytree(model)
@@ -143,7 +144,8 @@ class Likelihood:
             shapes = tuple((join_scopes(path), records[path].shape) for path in _observed(run))
             sites = [found.site for found in run.sites.values()]
             has_more = any(kind_of(site) == FACTOR or is_imputed(site) for site in sites)
-            if not (shapes or (has_more and not needs_observed)):
+            has = {"observed": shapes, "likelihood": shapes or has_more, "nothing": True}
+            if not has[needs]:
                 raise ValueError(
                     f"{run.name} has no observed site, so there is no likelihood. Give the model "
                     "conditioned on the data: ppl.condition(model, {site: data}). A site with "
@@ -165,20 +167,30 @@ class Likelihood:
 
     def missing(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Boolean arrays by observed site: which elements are left out by `ppl.ignore`."""
-        found = self._distributions(values)
-        return {name: _missing(found[name], shape) for name, shape in self.shapes}
+        found = self._sites(values)
+        return {name: _missing(found[name].distribution, shape) for name, shape in self.shapes}
+
+    def observed(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The data by observed site, 0 where they are left out by `ppl.ignore`."""
+        found = self._sites(values)
+        data = {name: found[name].value for name, _ in self.shapes}
+        for name in data:
+            for flags in _flags(found[name].distribution, Ignored):
+                data[name] = jnp.where(flags, 0, data[name])
+        return data
 
     def imputed(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Boolean arrays by latent site that `ppl.impute` observes in part: missing entries."""
-        found = {name: _flags(d, Imputed) for name, d in self._distributions(values).items()}
+        sites = self._sites(values)
+        found = {name: _flags(site.distribution, Imputed) for name, site in sites.items()}
         return {name: flags[0] for name, flags in found.items() if flags}
 
-    def _distributions(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _sites(self, values: Mapping[str, Any]) -> dict[str, Any]:
         args, kwargs = self.arguments.join(self.data)
         run = inspection(self.model, trace_model(self.model, random.key(0), args, kwargs))
         latent = [(p, x) for p, x in paths_in(values, run.sites) if join_scopes(p) in self.latent]
         records = run.run(run.fit(nest_by_path(dict(latent)), "log_probs", complete=True))[1]
-        return {join_scopes(path): site.distribution for path, site in records.items()}
+        return {join_scopes(path): site for path, site in records.items()}
 
 
 def _missing(d: Any, shape: tuple[int, ...]) -> jax.Array:

@@ -1,7 +1,7 @@
 """marginalize: discrete sites summed out of a model."""
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -10,10 +10,9 @@ from jax.tree_util import Partial
 
 from ppl.analysis.dependence import Dependence
 from ppl.core.marginal_sites import Look, Marginal, Recovery, Resow, SummedProgram
+from ppl.core.marginal_strategies import Enumerate, Gaussian, Strategy, take_out
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
-from ppl.core.states import find_states
-from ppl.core.summation import Summation
 from ppl.harvest._names import suggest_names
 from ppl.harvest._plants import ByPath
 from ppl.harvest._program import Harvester, Program
@@ -30,24 +29,17 @@ from ppl.primitives.site_kinds import (
     kind_of,
 )
 
-
-@dataclasses.dataclass(frozen=True)
-class Enumerate:
-    """Strategy of `marginalize`: the states of a discrete site are summed over.
-
-    Attributes:
-        most: The largest number of states that one table may have; a larger sum is an error.
-    """
-
-    most: int = 2**16
+Rule = Callable[[Model], Callable[..., Mapping[str, Strategy]]]
 
 
-def marginalize(model: Model, sites: Collection[str] | Mapping[str, Enumerate]) -> Model:
-    """Sum discrete latent sites out of a model, exactly.
+def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | Rule) -> Model:
+    """Take latent sites out of a model, exactly: discrete ones are summed, normal ones integrated.
 
     The result is a model of the other sites, with the density
 
         p(others) = sum over all states of the summed sites of p(summed, others)
+
+    or an integral in place of the sum, for sites that are jointly normal given all others.
 
     It can be conditioned, scaled, sampled by `inference.mcmc` and so on, before or after. The
     values of summed sites given the others are drawn by `recover`.
@@ -60,6 +52,8 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Enumerate]) 
     | n that are independent given the rest, with K states | n K |
     | a chain in a scan of T steps, that looks back h steps | T K^(h+1) |
     | few that depend on one another | variable elimination, in an order of least cost |
+    | n normal blocks of d that are independent given the rest | n d^3 |
+    | d normal states in a scan of T steps | T d^3 |
 
     Sites that depend on summed ones stand at the top level of the new model. The sites that depend
     on the same summed ones are scored together, at the last of them, with one number for each
@@ -68,8 +62,9 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Enumerate]) 
 
     Args:
         model: A function of a random key.
-        sites: Names of discrete latent sites, "scope.name" for one in a scope; or a dict from them
-            to `Enumerate(most=...)`.
+        sites: Names of discrete latent sites, "scope.name" for one in a scope; or a dict from names
+            to `Enumerate(most=...)` or `Gaussian(most=...)`; or a rule that gives such a dict,
+            `auto_marginal`.
 
     Returns:
         A model without these sites.
@@ -77,7 +72,8 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Enumerate]) 
     Raises:
         TypeError: If `sites` is neither.
         ValueError: When the result is called or transformed, if a name is unknown, a site is not
-            latent or has infinitely many states, or the sum is larger than `most`.
+            latent, has infinitely many states or is not normal given the rest, or the sum is larger
+            than `most`.
 
     Example:
         >>> import ppl, distributions as dist
@@ -92,23 +88,40 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Enumerate]) 
         Obermeyer et al., "Tensor variable elimination for plated factor graphs", ICML (2019).
         Rabiner, "A tutorial on hidden Markov models", Proceedings of the IEEE 77 (1989).
     """
+    if callable(sites) and not isinstance(sites, type):
+        return Partial(_MarginalizedByRule(sites), as_pytree(model))
     if isinstance(sites, str) or not isinstance(sites, Collection):
         raise TypeError(f"marginalize: expected names of sites, got {sites!r}.")
     strategies = dict(sites) if isinstance(sites, Mapping) else dict.fromkeys(sites, Enumerate())
     for name, strategy in strategies.items():
-        if not isinstance(name, str) or not isinstance(strategy, Enumerate):
+        if not isinstance(name, str) or not isinstance(strategy, Strategy):
             raise TypeError(
-                "marginalize: expected names of sites, or a dict from them to ppl.Enumerate(), got "
-                f"{name!r}: {strategy!r}."
+                "marginalize: expected names of sites, or a dict from them to ppl.Enumerate() or "
+                f"ppl.Gaussian(), got {name!r}: {strategy!r}."
             )
-    return Partial(_Marginalized(tuple(strategies.items())), as_pytree(model))
+    model = as_pytree(model)
+    for kind in (Gaussian, Enumerate):  # Given discrete sites, others are jointly normal.
+        mine = tuple((n, s) for n, s in strategies.items() if isinstance(s, kind))
+        model = Partial(_Marginalized(mine), model) if mine else model
+    return model
+
+
+@dataclasses.dataclass(frozen=True)
+class _MarginalizedByRule:
+    """A model marginalized by a rule, which looks at the model with its arguments."""
+
+    rule: Rule
+
+    def __call__(self, model: Model, key: Any, *args: Any, **kwargs: Any) -> Any:
+        strategies = self.rule(model)(*args, **kwargs)
+        return marginalize(model, strategies)(key, *args, **kwargs)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Marginalized:
     """A marginalized model, as a function of the model and its arguments."""
 
-    strategies: tuple[tuple[str, Enumerate], ...]
+    strategies: tuple[tuple[str, Strategy], ...]
 
     def __call__(self, model: Model, key: Any, *args: Any, **kwargs: Any) -> Any:
         program = trace_model(model, key, args, kwargs)
@@ -119,7 +132,7 @@ class _Marginalized:
 class _Rewriting:
     """One run of a marginalized model, which sows its sites."""
 
-    def __init__(self, model: Model, program: Program, strategies: Mapping[str, Enumerate]):
+    def __init__(self, model: Model, program: Program, strategies: Mapping[str, Strategy]):
         self._program = program
         run = ModelRun(model, program, Look())
         run.check_kinds()
@@ -136,16 +149,14 @@ class _Rewriting:
         before = [p for p in self._found if self._tag(p) == Hidden.RECOVERED]
         self._recovered = (*recovered, *before)
         self._kept = frozenset(graph).difference(self._summed, after)
-        most = max(strategy.most for strategy in strategies.values()) if strategies else 1
         scored = (*self._summed, *self._moved, *self._factors)
-        states = find_states(program.jaxpr, self._summed)
-        self._summation = Summation(program.jaxpr, states, most, scored)
+        self._summation = take_out(program, self._summed, strategies.values(), scored)
         self._plants: dict[Path, tuple[Any, ...]] = {}
         at = len(program.consts)
         self._inputs = [x for i, x in enumerate(program.inputs)]
         self._inputs[at] = None  # The key: nothing is drawn where all sites are planted.
 
-    def _find_summed(self, run: ModelRun, strategies: Mapping[str, Enumerate]) -> list[Path]:
+    def _find_summed(self, run: ModelRun, strategies: Mapping[str, Strategy]) -> list[Path]:
         by_name = {join_scopes(path): path for path in run.sites}
         latent = [path for path in run.sites if kind_of(run.sites[path].site) == LATENT]
         for name in strategies:
@@ -248,7 +259,7 @@ class _Rewriting:
     def _first_states(self, path: Path) -> tuple[Any, ...]:
         """A summed site with all elements in the first state."""
         (aval,) = self._found[path].collapse().avals
-        state = jnp.asarray(self._summation.states[path][0], aval.dtype)
+        state = jnp.asarray(self._summation.start(path), aval.dtype)
         return (jnp.broadcast_to(state, aval.shape),)
 
     def _sow(

@@ -156,3 +156,17 @@ def test_sows_of_other_tags_are_effects() -> None:
 def test_an_unplanted_scan_keeps_its_outputs() -> None:
     f = lambda x: lax.scan(lambda c, v: (c + 1, put(c + v, "append")), x, XS)  # noqa: E731
     assert_same(harvest(f, tag=TAG)({"y": floats(5, 6)}, X), ((3.0, floats(5, 6)), {}))
+
+
+def test_reap_leaves_out_what_only_the_result_needs():
+    def f(x: Any) -> Any:
+        y = sow(jnp.cos(x), tag=TAG, name="y")
+        return jnp.sin(sow(jnp.exp(y), tag=OTHER, name="z"))
+
+    evaluated = primitives(reap(f, tag=TAG), X)
+    assert "cos" in evaluated
+    assert "sin" not in evaluated
+    assert_same(reap(reap(f, tag=TAG), tag=OTHER)(X), {"z": jnp.exp(jnp.cos(X))})
+    assert "exp" in evaluated  # of a sow with another tag, which others may look at
+    assert "exp" not in primitives(reap(f, tag=TAG, exclusive=True), X)
+    assert_same(reap(f, tag=TAG)(X), {"y": jnp.cos(X)})

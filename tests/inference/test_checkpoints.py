@@ -15,8 +15,8 @@ import distributions as dist
 import inference
 import ppl
 from inference import HMC, MEADS, NUTS, mcmc
-from inference.chains import chain_threads, sampling, step_sampling
-from inference.checkpoints import disk_recorder, draw_files
+from inference.chains import chain_threads, sampling, step_run
+from inference.checkpoints import disk_recorder, draw_files, state_writer
 from inference.checkpoints.run_folder import RunFolder
 from inference.monitoring.monitor import RunMonitor
 from tests.inference.regression import Y, design, posterior
@@ -75,9 +75,9 @@ def test_an_interrupted_run_ends_with_the_same_bits(monkeypatch, tmp_path, name)
     """However often it is interrupted, in warm-up too, with a state after every few calls."""
     settings = LONG | KERNELS[name]
     whole = mcmc(KEY, posterior(), design(), **settings)
-    for module in (chain_threads, sampling, step_sampling):
+    for module in (chain_threads, sampling, step_run):
         monkeypatch.setattr(module, "CALL_SECONDS", 1e-3)
-    monkeypatch.setattr(disk_recorder, "RECORD_SECONDS", 2e-3)
+    monkeypatch.setattr(state_writer, "RECORD_SECONDS", 2e-3)
     calls = itertools.count(1)
     dies = []
 
@@ -163,6 +163,7 @@ def test_values_of_other_sites_are_not_computed():
 @pytest.mark.parametrize(
     ("keep", "error", "match"),
     [
+        ("w[2]", ValueError, r"keep: sites are kept as a whole: give 'w', not 'w\[2\]'"),
         (["w", "v"], ValueError, "keep: no site is called 'v'; there are w"),
         ([], ValueError, "expected names of sites, got none"),
         (3, TypeError, "keep must be names of sites"),
@@ -294,7 +295,7 @@ def test_a_folder_that_cannot_be_written_is_told_first(monkeypatch, tmp_path):
 def test_a_full_disk_loses_no_draws(monkeypatch, tmp_path, is_mended):
     """They stay in memory, and are written once there is room."""
     whole = mcmc(KEY, posterior(), design(), **LONG)
-    monkeypatch.setattr(disk_recorder, "RECORD_SECONDS", 0.0 if is_mended else 15.0)
+    monkeypatch.setattr(state_writer, "RECORD_SECONDS", 0.0 if is_mended else 15.0)
     write, calls = draw_files._write, itertools.count()
 
     def failing(file, content, place):
@@ -314,3 +315,5 @@ def test_little_room_is_told_at_the_start(monkeypatch, tmp_path):
     monkeypatch.setattr(disk_recorder.shutil, "disk_usage", lambda _: usage)
     with pytest.warns(RuntimeWarning, match="all draws need .* GB more, and 1e-06 GB are free"):
         mcmc(KEY, posterior(), design(), checkpoint=tmp_path, **SETTINGS)
+    until = inference.Until(ess=10)  # which needs few of the draws for which there is no room
+    mcmc(KEY, posterior(), design(), checkpoint=tmp_path / "until", until=until, num_warmup=90)

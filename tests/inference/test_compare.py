@@ -1,13 +1,18 @@
 """Comparison of models: differences against ArviZ, stacking weights against a grid, words."""
 
+import importlib
 import itertools
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import distributions as dist
 import inference
+import ppl
 from inference.comparison.elpd import make_estimate
 from inference.comparison.model_comparison import stacking_weights
+from inference.comparison.units import Units
 
 SIZE = 150
 rng = np.random.default_rng(0)
@@ -31,7 +36,7 @@ def test_differences_are_paired_by_observation():
     assert found.names == tuple("abc"[i] for i in order)
     differences = TERMS[order] - TERMS[order[0]]
     np.testing.assert_allclose(found.difference, differences.sum(1))
-    np.testing.assert_allclose(found.difference_se, np.sqrt(SIZE * differences.var(1)))
+    np.testing.assert_allclose(found.difference_se, np.sqrt(SIZE * differences.var(1, ddof=1)))
 
 
 def test_a_constant_difference_is_certain():
@@ -63,24 +68,36 @@ def test_stacking_weights_are_the_best_on_a_grid(terms):
 def test_comparison_agrees_with_arviz():
     arviz = pytest.importorskip("arviz")
     xarray = pytest.importorskip("xarray")
-    if int(arviz.__version__.split(".")[0]) >= 1:
-        pytest.skip("ArviZ 1 has another class of estimates")
-    from arviz.stats import ELPDData
-
+    is_new = int(arviz.__version__.split(".")[0]) >= 1
     found = comparison()
     elpds = {}
     for name, terms in zip("abc", TERMS, strict=True):
-        elpd, se, p = terms.sum(), np.sqrt(SIZE * terms.var()), 2.0
+        elpd, se, p = terms.sum(), np.sqrt(SIZE * terms.var(ddof=1)), 2.0
         array = xarray.DataArray(terms, dims="obs")
         index = "elpd_loo se p_loo n_samples n_data_points warning loo_i pareto_k scale good_k"
         data = [elpd, se, p, 1000, SIZE, False, array, array * 0, "log", 0.7]
-        elpds[name] = ELPDData(data, index=index.split())
-    table = arviz.compare(elpds, method="stacking")
+        given = dict(zip(index.split(), data, strict=True))
+        if is_new:
+            names = {"elpd_loo": "elpd", "p_loo": "p", "loo_i": "elpd_i"}
+            utils = importlib.import_module("arviz_stats.utils")
+            elpds[name] = utils.ELPDDataLOO(**{names.get(k, k): x for k, x in given.items()})
+        else:
+            stats = importlib.import_module("arviz.stats")
+            elpds[name] = stats.ELPDData(list(given.values()), index=list(given))
+    table = arviz.compare(elpds, method="stacking", **({"round_to": "none"} if is_new else {}))
     difference = table["elpd_diff"].to_numpy(float)
     assert tuple(table.index) == found.names
     np.testing.assert_allclose(np.abs(difference), -found.difference, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(table["dse"].to_numpy(float), found.difference_se, rtol=1e-6)
+    np.testing.assert_allclose(table["se"].to_numpy(float), found.se, rtol=1e-6)
+    dse = table["dse"].to_numpy(float) / np.sqrt(1 - 1 / SIZE)  # it divides by n here
+    np.testing.assert_allclose(dse, found.difference_se, rtol=1e-6)
     np.testing.assert_allclose(table["weight"].to_numpy(float), found.weight, atol=2e-3)
+
+
+def test_the_error_of_one_term_is_unknown():
+    one = estimate(TERMS[0, :1])
+    assert np.isnan(one.se)
+    assert str(one).splitlines()[1].split() == ["elpd", f"{TERMS[0, 0]:.1f}", "-"]
 
 
 def test_words_on_small_differences():
@@ -100,8 +117,54 @@ def test_words_on_a_bad_pareto_k():
     bad = estimate(TERMS[1] - 1, pareto_k=k)
     found = inference.compare({"good": estimate(TERMS[0]), "bad": bad})
     assert "bad: 1 of 150 Pareto k above 0.7, 1.20 for y[7]" in found.problems[0]
-    assert "weight" in str(found)
+    assert "weight" in str(found) == repr(found)
+    assert repr(bad) == str(bad) != ""
     assert "<table>" in found._repr_html_()
+
+
+def test_words_on_other_data():
+    """Of fits to one array, to one with an entry changed, and to one in another order."""
+    y = rng.normal(size=SIZE)
+    changed, moved = y.copy(), np.roll(y, 1)
+    changed[7] += 1e-3
+    units = Units.of((("y", (SIZE,)),), {"y": np.zeros(SIZE, bool)})
+    of = lambda x, terms=TERMS[0]: estimate(terms, digests=units.digest({"y": x}))  # noqa: E731
+    same = {"a": of(y), "b": of(y.astype(np.float32), TERMS[0] - 0.5)}
+    assert not inference.compare(same).problems
+    other = inference.compare({"a": of(y), "b": of(changed, TERMS[0] - 0.5)})
+    assert "a and b were fitted to other data: 1 of 150 observations differ, y[7] of b" in str(
+        " ".join(str(other).split())
+    )
+    order = inference.compare({"a": of(y), "b": of(moved, TERMS[0] - 0.5)})
+    assert "150 of 150 observations differ" in order.problems[0]
+    counts = {"y": np.arange(SIZE)}
+    np.testing.assert_array_equal(
+        units.digest(counts), units.digest({"y": counts["y"].astype(float)})
+    )
+
+
+def test_loo_knows_its_data():
+    def model(key):
+        mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+        ppl.sample(key, dist.Normal(mu * jnp.ones((3, 2)), 1.0), name="a")
+        rows = dist.MultivariateNormal(mu * jnp.ones((3, 2)), scale_diag=jnp.ones(2))
+        ppl.sample(key, rows, name="v")
+
+    draws = {"mu": rng.normal(size=(2, 50))}
+    result = inference.MCMCResult(draws, {}, None)
+    a, v = rng.normal(size=(2, 3, 2))
+    a[1, 0] = np.nan
+
+    def digests(a, v, **given):
+        posterior = ppl.condition(model, {"a": ppl.ignore(a), "v": v})
+        return inference.loo(result, posterior, **given).digests
+
+    changed = v.copy()
+    changed[2, 1] += 1
+    before, after = digests(a, v), digests(a, changed)
+    np.testing.assert_array_equal(np.flatnonzero(before != after), [7])
+    rows = digests(a, v, unit="row"), digests(a, changed, unit="row")
+    np.testing.assert_array_equal(rows[0] != rows[1], [False, False, True])
 
 
 def test_mistakes():

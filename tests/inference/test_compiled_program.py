@@ -7,6 +7,7 @@ import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ from jax.sharding import Mesh
 
 import distributions as dist
 import ppl
-from inference import laplace, mcmc, optimize
+from inference import laplace, loo, mcmc, mcmc_each, optimize, power_scale, svi
 from inference.runtime import compiled_program, signature
 from inference.runtime.compiled_program import compile_once, estimate_work
 from inference.runtime.devices import DEVICE, Share
@@ -125,20 +126,34 @@ def test_options_of_the_compiler_change_in_one_thread_at_a_time():
     assert entered[1].is_set()
 
 
-@pytest.mark.quick_rows("optimize")
-@pytest.mark.parametrize("infer", [partial(mcmc, num_warmup=5, num_draws=5), laplace, optimize])
-def test_no_model_outlives_our_programs(infer):
+BRIEF: dict[str, Any] = {"num_warmup": 5, "num_draws": 5}
+USES = {
+    "mcmc": partial(mcmc, **BRIEF),
+    "mcmc_each": lambda key, model: mcmc_each(key, lambda k, _: model(k), jnp.ones(2), **BRIEF),
+    "laplace": laplace,
+    "optimize": optimize,
+    "svi": partial(svi, num_steps=2),
+    "loo": lambda key, model: loo(mcmc(key, model, **BRIEF), model),
+    "power_scale": lambda key, model: power_scale(mcmc(key, model, **BRIEF), model),
+    "to_arviz": lambda key, model: mcmc(key, model, **BRIEF).to_arviz(model),
+    "coordinates": lambda key, model: ppl.coordinates(model)(),
+}
+
+
+@pytest.mark.quick_rows("optimize", "coordinates")
+@pytest.mark.parametrize("use", USES)
+def test_no_model_outlives_our_programs(use):
     """A model may hold large data; JAX's caches, which keep thousands, have none."""
 
     def make(shift):
         def model(key):
-            return ppl.sample(key, dist.Normal(shift, 1.0), name="x")
+            x = ppl.sample(key, dist.Normal(shift, 1.0), name="x")
+            return ppl.sample(key, dist.Normal(x, 1.0), name="y")
 
-        return model
+        return ppl.condition(model, {"y": jnp.zeros(3)}), weakref.ref(model)
 
-    model = make(np.ones(3))
-    infer(jax.random.key(0), model)
-    held = weakref.ref(model)
+    model, held = make(np.ones(3))
+    USES[use](jax.random.key(0), model)
     del model
     compiled_program.compile_program.cache_clear()
     signature._shapes_of.cache_clear()

@@ -10,7 +10,7 @@ import distributions as dist
 import inference
 import ppl
 from inference.comparison.units import Units
-from inference.drivers.cross_validate import _parts
+from inference.drivers.cross_validate import _future, _parts
 
 SIZE, NOISE, PRIOR = 12, 1.0, 3.0
 rng = np.random.default_rng(0)
@@ -71,6 +71,43 @@ def test_random_folds_are_balanced_and_by_key():
     assert not np.array_equal(np.resize(of(1)[0].held_out, 7), np.resize(parts[0].held_out, 7))
 
 
+def gappy_units(kind="row"):
+    """A series of eight steps and two columns, of which steps 2, 5 and 6 are missing."""
+    missing = np.zeros((8, 2), bool)
+    missing[[2, 5, 6]] = missing[4, 0] = True
+    return Units.of((("y", (8, 2)),), {"y": missing}, kind=kind)
+
+
+def test_start_and_horizon_count_time_steps():
+    units = gappy_units()
+    assert units.names == ("y[0]", "y[1]", "y[3]", "y[4]", "y[7]")
+    np.testing.assert_array_equal(units.rows, [0, 1, 3, 4, 7])
+    names = lambda which: [units.names[i] for i in which]  # noqa: E731
+    folds = {f.name: (names(f.held_out), names(f.scored)) for f in _future(units, 3, 2)}
+    assert folds == {
+        "from y[3]": (["y[3]", "y[4]", "y[7]"], ["y[3]", "y[4]"]),
+        "from y[4]": (["y[4]", "y[7]"], ["y[4]"]),
+        "from y[6]": (["y[7]"], ["y[7]"]),
+    }
+    with pytest.raises(ValueError, match="at most the number of rows, 8, got 7"):
+        _future(units, 7, 2)
+    late = Units.of((("y", (3,)),), {"y": np.array([False, False, True])}, kind="row")
+    with pytest.raises(ValueError, match="all data from row 2 on are missing"):
+        _future(late, 2, 1)
+
+
+@pytest.mark.parametrize(("kind", "shape"), [("row", (8,)), ("element", (8, 2))])
+def test_fold_numbers_are_given_also_where_data_are_missing(kind, shape):
+    units = gappy_units(kind)
+    given = np.broadcast_to(np.arange(8).reshape(8, *[1] * (len(shape) - 1)) // 4, shape)
+    parts = _parts(jax.random.key(0), given, units, False)
+    names = [[units.names[i] for i in fold.held_out] for fold in parts]
+    rows = [["y[0]", "y[1]", "y[3]"], ["y[4]", "y[7]"]]
+    elements = [[f"{n[:-1]}, {i}]" for n in part for i in (0, 1)] for part in rows]
+    elements[1].remove("y[4, 0]")
+    assert names == (rows if kind == "row" else elements)
+
+
 WALK, LEVEL_NOISE, LENGTH = 0.7, 0.5, 14
 SERIES = np.cumsum(0.7 * rng.normal(size=LENGTH)) + 0.5 * rng.normal(size=LENGTH)
 
@@ -124,7 +161,9 @@ def test_mistakes():
         of(folds="future", start=12)
     with pytest.raises(ValueError, match="at most the number of observations"):
         of(folds=13)
-    with pytest.raises(ValueError, match=r"each of the 12 observations, the shape \(12,\)"):
+    with pytest.raises(ValueError, match=r"the shape \(12,\) of .* y, or one number for each of"):
         of(folds=np.arange(5))
+    with pytest.raises(ValueError, match=r"one number for each of the 12 rows, also of those"):
+        of(folds=np.arange(5), unit="row")
     with pytest.raises(TypeError, match="array of integers"):
         of(folds=np.linspace(0, 1, 12))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from inference import mcmc
-from inference.chains import chain_threads, sampling, step_sampling
+from inference.chains import chain_threads, sampling, step_run
 from tests.inference.regression import design, posterior
 from tests.inference.test_own_kernels import RandomWalk
 
@@ -22,7 +22,7 @@ def interrupted(monkeypatch, iteration, num_warmup=300, num_chains=2, **more):
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        for module in (chain_threads, sampling, step_sampling):
+        for module in (chain_threads, sampling, step_run):
             patched.setattr(module, "CALL_SECONDS", 1e-3)
         settings = {"num_warmup": num_warmup, "num_draws": 200_000, "num_chains": num_chains}
         settings |= {"progress": interrupt, **more}

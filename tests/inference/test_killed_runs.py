@@ -15,10 +15,10 @@ ROOT = pathlib.Path(__file__).parents[2]
 PROGRAM = """
 import sys, jax, numpy as np, inference
 from inference.chains import chain_threads, sampling
-from inference.checkpoints import disk_recorder
+from inference.checkpoints import state_writer
 from tests.inference.regression import design, posterior
 chain_threads.CALL_SECONDS = sampling.CALL_SECONDS = 0.01
-disk_recorder.RECORD_SECONDS = 0.02
+state_writer.RECORD_SECONDS = 0.02
 mesh = jax.make_mesh((8,), ("device",)) if len(jax.devices()) == 8 else None
 result = inference.mcmc(
     jax.random.key(2), posterior(), design(), mesh=mesh, num_warmup=300, num_draws=int(sys.argv[3]),
@@ -27,12 +27,24 @@ print("whole", *(float(np.sum(x, dtype=np.float64)).hex() for x in jax.tree.leav
 np.save(sys.argv[4], result.draws["w"])
 """
 
+FIT = """
+import sys, jax, numpy as np, inference
+from inference.checkpoints import state_writer
+from tests.inference.regression import design, posterior
+state_writer.RECORD_SECONDS = 0.02
+result = inference.svi(
+    jax.random.key(2), posterior(), design(), guide=inference.FullRank(),
+    num_steps=int(sys.argv[3]), checkpoint=sys.argv[1] or None, cache_dir=sys.argv[2])
+print("whole", *(float(np.sum(x, dtype=np.float64)).hex() for x in jax.tree.leaves(result)))
+np.save(sys.argv[4], result.elbos)
+"""
 
-def start(folder, cache, num_draws, out, num_devices):
+
+def start(program, folder, cache, number, out, num_devices):
     flags = f"--xla_force_host_platform_device_count={num_devices}"
     environment = os.environ | {"XLA_FLAGS": flags, "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, folder, cache, str(num_draws), out],
+        [sys.executable, "-c", program, folder, cache, str(number), out],
         cwd=ROOT,
         env=environment,
         stdout=subprocess.PIPE,
@@ -41,16 +53,16 @@ def start(folder, cache, num_draws, out, num_devices):
     )
 
 
-def kill_often(tmp_path, num_kills, num_draws, num_devices):
+def kill_often(tmp_path, num_kills, number, num_devices=1, program=PROGRAM):
     """Number of kills that came before the end, and of those before any state was recorded."""
     files = [str(tmp_path / name) for name in ("cache", "whole.npy", "part.npy", "run")]
     cache, whole, part, folder = files
-    expected, error = start("", cache, num_draws, whole, num_devices).communicate()
+    expected, error = start(program, "", cache, number, whole, num_devices).communicate()
     assert expected, error
     random.seed(0)
     kills = 0
     for _ in range(num_kills):
-        process = start(folder, cache, num_draws, part, num_devices)
+        process = start(program, folder, cache, number, part, num_devices)
         state, began = tmp_path / "run" / "state.npz", time.time()
         while process.poll() is None and not (
             state.exists() and state.stat().st_mtime > began and random.random() < 0.1
@@ -59,7 +71,7 @@ def kill_often(tmp_path, num_kills, num_draws, num_devices):
         process.send_signal(signal.SIGKILL)
         process.communicate()
         kills += process.returncode == -signal.SIGKILL
-    found, error = start(folder, cache, num_draws, part, num_devices).communicate()
+    found, error = start(program, folder, cache, number, part, num_devices).communicate()
     assert found == expected, error
     np.testing.assert_array_equal(np.load(whole), np.load(part))
     return kills
@@ -69,6 +81,17 @@ def kill_often(tmp_path, num_kills, num_draws, num_devices):
 @pytest.mark.parametrize("num_devices", [1, 8])
 def test_a_run_killed_twice_ends_with_the_same_bits(tmp_path, num_devices):
     assert kill_often(tmp_path, 2, 20_000, num_devices) == 2
+
+
+@pytest.mark.slow
+def test_a_fit_killed_twice_ends_with_the_same_bits(tmp_path):
+    assert kill_often(tmp_path, 2, 1_000_000, program=FIT) == 2
+
+
+@pytest.mark.exhaustive
+@pytest.mark.slow
+def test_a_fit_killed_fifty_times_ends_with_the_same_bits(tmp_path):
+    assert kill_often(tmp_path, 50, 2_000_000, program=FIT) > 40
 
 
 @pytest.mark.exhaustive

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats as st
 
 import distributions as dist
 import ppl
@@ -30,6 +31,14 @@ from inference.warmup.lost_chains import choose_successors
 def test_the_chains_far_below_the_median_are_lost(values, lost):
     """In 4 coordinates, of which a log density has the standard deviation sqrt(2) if normal."""
     np.testing.assert_array_equal(np.flatnonzero(find_lost(np.array(values), 4)), lost)
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8, 30, 300])
+def test_a_chain_in_the_tail_of_a_normal_density_is_not_lost(size):
+    """Three chains at the median, and one as low as one of a million is; or as one of 1e25."""
+    in_tail, far, median = st.chi2(size).isf([1e-6, 1e-25, 0.5]) / -2
+    assert not find_lost(np.array([median, median, median, in_tail]), size).any()
+    assert find_lost(np.array([median, median, median, far]), size).tolist() == [0, 0, 0, 1]
 
 
 def test_the_others_take_in_the_lost_in_turn():

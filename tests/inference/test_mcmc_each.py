@@ -40,6 +40,22 @@ def fits():
     return mcmc_each(KEY, posterior, DATA, SCALE, in_axes=(0, None), **BRIEF)
 
 
+def test_arviz_gets_data_sets_as_a_dimension(fits):
+    pytest.importorskip("arviz")
+    data = fits.to_arviz(coords={"dataset": ["a", "b", "c"]})
+    assert data["posterior"]["mu"].dims == ("chain", "draw", "dataset")
+    np.testing.assert_array_equal(data["posterior"]["mu"].sel(dataset="b"), fits[1].draws["mu"])
+    one = fits[2].to_arviz()["sample_stats"]
+    assert set(one.data_vars) == set(data["sample_stats"].data_vars)
+    np.testing.assert_array_equal(data["sample_stats"]["lp"][..., 2], one["lp"])
+    draws = {"theta": np.zeros((3, 2, 5, 4))}
+    more = MCMCResults(draws, {"lp": np.zeros((3, 2, 5))}, None, (), ())
+    named = more.to_arviz(dims={"theta": "item"})
+    assert named["posterior"]["theta"].dims == ("chain", "draw", "dataset", "item")
+    with pytest.raises(TypeError, match="to_arviz: a model adds groups to the result of one data"):
+        fits.to_arviz(posterior)
+
+
 def check(draws, y):
     """Means within 5 standard errors, for half of the draws effective."""
     mean, sd = exact(y)
@@ -205,8 +221,37 @@ def test_numbers_of_data_sets_must_agree():
         ({"kernel": HMC(inverse_mass_matrix=jnp.eye(1))}, ValueError, "diagonal mass matrix alone"),
         ({"num_chains": 0}, ValueError, "num_chains"),
         ({"target_acceptance_rate": 1.5}, ValueError, "target_acceptance_rate"),
+        ({"init": "prior"}, TypeError, "no argument 'init'.* mcmc has it, for one data set"),
     ],
 )
 def test_wrong_settings_are_explained(settings, error, words):
     with pytest.raises(error, match=words):
         mcmc_each(KEY, posterior, DATA, SCALE, in_axes=(0, None), **settings)
+    with pytest.raises(error, match=words):
+        sampler(posterior, **settings)(KEY, DATA[0], SCALE)
+
+
+def test_only_some_sites_of_each_fit_are_kept():
+    def scaled(key, y):
+        mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
+        ppl.deterministic(jnp.exp(mu), name="odds")
+        return ppl.condition(lambda key: ppl.sample(key, dist.Normal(mu, 1.0), name="y"), {"y": y})(
+            key
+        )
+
+    settings = {"num_warmup": 20, "num_draws": 30, "num_chains": 2}
+    y = jnp.array([0.5, -1.0])
+    few = mcmc_each(KEY, scaled, y, keep="odds", **settings)
+    alone = jax.eval_shape(sampler(scaled, keep=["odds"], **settings), KEY, y[0])
+    assert few.draws.keys() == alone.draws.keys() == {"odds"}
+    assert few.sites == alone.sites == (("odds", True),)
+    assert few[1].summary()["odds"].mean > 0
+    with pytest.raises(ValueError, match="keep: no site is called 'w'; there are mu, odds"):
+        mcmc_each(KEY, scaled, y, keep=["w"])
+    with pytest.raises(TypeError, match=r"no argument 'checkpoint', .*mcmc has it, for one data"):
+        mcmc_each(KEY, scaled, y, checkpoint="run")  # pyright: ignore
+
+
+def test_an_argument_of_the_model_is_none_of_sampler():
+    with pytest.raises(TypeError, match="scale= is an argument of model 'posterior': give it to"):
+        sampler(posterior, scale=SCALE)

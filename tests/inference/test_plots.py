@@ -12,6 +12,7 @@ import pytest
 import distributions as dist
 import ppl
 from inference import MCMCResult
+from inference.results.plots import _check_names
 
 matplotlib.use("Agg")
 pytestmark = [
@@ -76,6 +77,36 @@ def test_ranks_and_forest_show_names():
     assert not any("z" in text for text in texts)
 
 
+MANY = MCMCResult({"theta": RNG.normal(size=(2, 50, 40, 2)), "a": DRAWS["x"][:2, :50]}, {}, None)
+
+
+def test_the_height_of_a_forest_follows_its_lines():
+    heights = []
+    for names in (["a"], ["a", "theta"]):
+        MANY.plot_forest(names)
+        heights.append(plt.gcf().get_figheight())
+        assert plt.gcf().get_layout_engine() is not None  # labels are not clipped
+        plt.close("all")
+    assert heights[0] < 3
+    assert heights[1] > 80 * 0.2
+
+
+def test_names_of_entries_select_them():
+    data = MANY._data(None, None)
+    names = _check_names("plot_trace", data, ["theta[3, 1]", "theta[7]", "a"], "posterior")
+    assert names == ["theta[3, 1]", "theta[7]", "a"]
+    theta = MANY.draws["theta"]
+    np.testing.assert_array_equal(data["posterior"]["theta[3, 1]"], theta[..., 3, 1])
+    np.testing.assert_array_equal(data["posterior"]["theta[7]"], theta[..., 7, :])
+    assert drawn(lambda: MANY.plot_trace(["theta[3,1]", "a"]))[0] >= 4
+    with pytest.raises(
+        ValueError, match=r"there is no 'theta\[40\]'; theta has the shape \(40, 2\)"
+    ):
+        MANY.plot_trace("theta[40]")
+    with pytest.raises(ValueError, match=r"there is no 'a\[0\]'; a has the shape \(\)"):
+        MANY.plot_forest("a[0]")
+
+
 def test_energy_needs_an_energy():
     assert drawn(RESULT.plot_energy) != (0, 0)
     with pytest.raises(ValueError, match="plot_energy: these draws have no energy"):
@@ -86,13 +117,30 @@ def test_predictive_and_loo_pit_take_the_model():
     assert drawn(lambda: RESULT.plot_predictive(POSTERIOR, key=KEY))[0] > 10
     plt.close("all")
     assert drawn(lambda: RESULT.plot_loo_pit(POSTERIOR, key=KEY))[0] >= 1
+    with pytest.raises(TypeError, match="plot_loo_pit draws data anew: give it a random key"):
+        RESULT.plot_loo_pit(POSTERIOR)
     with pytest.raises(ValueError, match="plot_predictive: the model has no data"):
         RESULT.plot_predictive(ppl.block(model, ["y"]), key=KEY)
+
+
+def test_missing_data_are_in_no_picture():
+    y = np.where(np.arange(20) % 4 == 0, np.nan, RNG.normal(size=20)).astype("f4")
+    gappy = ppl.condition(model, {"y": ppl.ignore(y)})
+    data = RESULT._predictions("", gappy, (), {}, KEY)
+    for group in ("observed_data", "posterior_predictive", "log_likelihood"):
+        assert data[group]["y"].sizes["y_entry"] == 15, group
+    np.testing.assert_array_equal(data["observed_data"]["y"], y[~np.isnan(y)])
+    assert drawn(lambda: RESULT.plot_predictive(gappy, key=KEY))[0] > 10
+    plt.close("all")
+    assert drawn(lambda: RESULT.plot_loo_pit(gappy, key=KEY))[0] >= 1
 
 
 def test_unknown_names_are_errors_in_words():
     with pytest.raises(ValueError, match="plot_trace: names: no site is called 'w'; there are s"):
         RESULT.plot_trace("w")
+    site = next(iter(RESULT.draws))
+    with pytest.raises(ValueError, match=f"as a whole: give '{site}', not '{site}.0.'"):
+        RESULT.plot_forest(f"{site}[0]")
 
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):

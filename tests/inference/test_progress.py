@@ -206,6 +206,7 @@ def test_a_callback_gets_what_the_draws_tell(kernel):
     reports, settings = [], {"kernel": kernel, "num_chains": 16, **CALL}
     result = inference.mcmc(jax.random.key(0), POSTERIOR, progress=reports.append, **settings)
     last = reports[-1]
+    assert last.seconds_left == 0
     assert {report.phase for report in reports} <= {"warm-up", "draws"}
     assert (last.num_done, last.num_iterations, last.num_chains) == (2100, 2100, 16)
     assert last.num_divergent == np.sum(result.stats["is_divergent"])
@@ -235,6 +236,7 @@ def test_a_callback_hears_of_other_loops_too():
     reports = []
     inference.svi(jax.random.key(0), POSTERIOR, num_steps=200, progress=reports.append)
     assert (reports[-1].num_done, reports[-1].num_iterations) == (200, 200)
+    assert reports[-1].seconds_left == 0
     assert reports[-1].text.startswith("ELBO")
 
 

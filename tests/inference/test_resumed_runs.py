@@ -10,8 +10,8 @@ import pytest
 
 import inference
 from inference import MEADS, NUTS, Until, mcmc
-from inference.chains import chain_threads, sampling, step_sampling
-from inference.checkpoints import disk_recorder
+from inference.chains import chain_threads, sampling, step_run
+from inference.checkpoints import disk_recorder, state_writer
 from inference.checkpoints.run_folder import RunFolder
 from inference.monitoring import monitor
 from inference.monitoring.monitor import RunMonitor
@@ -52,10 +52,10 @@ def test_a_resumed_run_looks_no_earlier_than_it_has_draws(monkeypatch, tmp_path)
 
 @pytest.mark.parametrize(("kernel", "num_draws"), [(NUTS(), 300), (RandomWalk(scale=0.1), 20_000)])
 def test_ctrl_c_while_a_state_is_recorded_does_nothing(monkeypatch, tmp_path, kernel, num_draws):
-    for module in (chain_threads, sampling, step_sampling):
+    for module in (chain_threads, sampling, step_run):
         monkeypatch.setattr(module, "CALL_SECONDS", 1e-3)
-    monkeypatch.setattr(disk_recorder, "RECORD_SECONDS", 2e-3)
-    monkeypatch.setattr(disk_recorder, "_MAX_SHARE", 1.0)
+    monkeypatch.setattr(state_writer, "RECORD_SECONDS", 2e-3)
+    monkeypatch.setattr(state_writer, "_MAX_SHARE", 1.0)
     record, pressed = disk_recorder.DiskRecorder.record, []
 
     def press(*arguments):
@@ -151,7 +151,7 @@ def test_a_run_with_until_has_more_draws_or_fewer(tmp_path):
     until = inference.Until(ess=50)
     few = mcmc(KEY, posterior(), design(), num_chains=2, checkpoint=folder, until=until)
     number = few.draws["w"].shape[1]
-    with pytest.raises(ValueError, match="is not in the folder"):
+    with pytest.raises(ValueError, match="is not kept: give it again"):
         inference.resume(folder, posterior(), design())
     for num_draws in (number + 100, number - 20):
         found = inference.resume(folder, posterior(), design(), num_draws=num_draws)

@@ -156,7 +156,7 @@ NEVER_SAVED = re.findall(
     MEADS MEADSInfo MEADSState Masks ModeSearchResult ModeSummary ModelGroups
     ModelParameters NUTS NUTSInfo NUTSTrajectory NormalStart Observed Odds Origin
     PaddedFactor Pairs PathfinderEnds PathfinderPath Point PointwiseLOO PowerScaling Problem
-    Progress ProgressReport Proposal Ranks RecordedInit Run SVGDAdvance SVIInfo SVIStep
+    Progress ProgressReport Proposal Ranks RecordedInit RunDraws SVGDAdvance SVIInfo SVIStep
     Samples Schedule Search Share SiteGroup SmoothedWeights Spline Spread StartingPoints
     State StepChain Subtree Summary SummaryRow SummarySite Swarm Tally Targets Tuning Units
     Until Welford WholeRun _Criterion _Fits _Folds _Gap _LineSearch _Pairs _Problem

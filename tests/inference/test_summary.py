@@ -3,18 +3,20 @@
 import dataclasses
 import re
 import sys
+from io import StringIO
 from xml.etree import ElementTree
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas
 import pytest
 
 import distributions as dist
 import inference
 import ppl
 from inference import MCMCResult
-from inference.results.summary import interval_levels
+from inference.results.summary import describe, interval_levels
 
 RNG = np.random.default_rng(0)
 STATS = {"is_divergent": np.zeros((4, 500), bool)}
@@ -166,6 +168,49 @@ def test_a_data_frame_has_all_scalars(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match="to_pandas needs pandas"):
         whole.to_pandas()
+
+
+SUMMARIES = {
+    "whole": lambda: summary(DRAWS, SITES),
+    "intervals": lambda: summary(DRAWS, SITES, intervals=(0.5, 0.9, 0.975)),
+    "part": lambda: summary(DRAWS, SITES, names=["alpha[0]", "alpha[1]", "beta", "chol[1]"]),
+    "no diagnostics": lambda: describe({"x": RNG.normal(size=(1, 50, 3))}),
+    "problems": lambda: summary({"x": normal() + 5 * np.arange(4)[:, None], "n": normal(0, 2)}),
+}
+
+
+@pytest.mark.parametrize("case", SUMMARIES)
+def test_a_summary_comes_back_from_its_frame(case):
+    before = SUMMARIES[case]()
+    frame = before.to_pandas()
+    after = inference.Summary.from_pandas(frame)
+    for field in dataclasses.fields(before):
+        a, b = getattr(before, field.name), getattr(after, field.name)
+        if field.name == "sites":  # a site without entries has no row
+            assert [x for x in a if x.start < x.stop] == list(b)
+        elif isinstance(a, np.ndarray):
+            np.testing.assert_array_equal(a, b, err_msg=field.name)
+        else:
+            assert a == b, field.name
+    assert str(after) == str(before)
+
+
+def test_a_frame_from_a_file_has_names_and_shapes():
+    frame = summary(DRAWS, SITES).to_pandas()
+    again = inference.Summary.from_pandas(pandas.read_csv(StringIO(frame.to_csv()), index_col=0))
+    np.testing.assert_allclose(again["alpha"].mean, DRAWS["alpha"].mean((0, 1)), rtol=1e-12)
+    assert again["beta.tau"].sd.shape == (2,)
+    assert again["chol"].q50.shape == (2, 2)
+    assert "Its problems are not known." in str(again)
+    part = inference.Summary.from_pandas(frame.loc[["alpha[0]", "alpha[1]", "beta.mu"]])
+    assert [site.shape for site in part.sites] == [None, ()]
+
+
+def test_frames_that_are_no_summaries():
+    with pytest.raises(TypeError, match="takes a data frame"):
+        inference.Summary.from_pandas({"mean": [1.0]})
+    with pytest.raises(ValueError, match=r"expected the columns 'mean' and 'sd', .* got mean, x"):
+        inference.Summary.from_pandas(pandas.DataFrame({"mean": [1.0], "x": [2.0]}))
 
 
 def test_html_has_the_same_cells():

@@ -18,6 +18,7 @@ from ppl.transforms.unobserve import unobserve
 
 pytestmark = pytest.mark.promotion(rank="allow", dtype="standard")
 KEY = jax.random.key(0)
+IS_OLD = arviz.__version__.startswith("0.")
 GAPPY = np.array([1.0, np.nan, 3.0, np.nan])
 X = np.arange(3.0)
 LABELS = {"county": ["a", "b", "c"], "item": list("wxyz")}
@@ -95,8 +96,7 @@ def test_groups_have_the_sites_that_belong_there(data):
         "constant_data": {"x"},
     }
     assert {g: set(data[g].data_vars) for g in expected} == expected
-    is_old = arviz.__version__.startswith("0.")
-    assert isinstance(data, arviz.InferenceData if is_old else xarray.DataTree)
+    assert isinstance(data, arviz.InferenceData if IS_OLD else xarray.DataTree)
 
 
 def test_dimensions_are_named_by_vmap_and_scan(data):
@@ -130,11 +130,43 @@ def test_log_probabilities_are_those_of_scipy(data):
     np.testing.assert_allclose(lik["y"], stats.norm.logpdf(Y, means, 0.7), rtol=2e-4)
     np.testing.assert_allclose(prior["level"], stats.norm.logpdf(level, 1, 1.5), rtol=2e-4)
     counts = stats.poisson.logpmf(5, np.exp(level))
-    np.testing.assert_allclose(lik["count"], np.stack([0 * counts, counts], -1), rtol=2e-4)
+    np.testing.assert_allclose(lik["count"], counts[..., None], rtol=2e-4)
     entries = stats.norm.logpdf(post["gappy"].values, level[..., None], 1.0)
-    is_missing = np.isnan(GAPPY)
-    np.testing.assert_allclose(lik["gappy"], np.where(is_missing, 0, entries), rtol=2e-4)
-    np.testing.assert_allclose(prior["gappy"], np.where(is_missing, entries, 0), rtol=2e-4)
+    np.testing.assert_allclose(lik["gappy"], entries[..., ::2], rtol=2e-4)
+    np.testing.assert_allclose(prior["gappy"], entries[..., 1::2], rtol=2e-4)
+
+
+def test_missing_entries_have_no_log_probability(data):
+    of_draws = {"chain": 2, "draw": 20}
+    assert shapes(data, "log_likelihood")["gappy"] == {**of_draws, "gappy_entry": 2}
+    assert list(data["log_likelihood"]["gappy_entry"].values) == ["gappy[0]", "gappy[2]"]
+    assert list(data["log_prior"]["gappy_entry"].values) == ["gappy[1]", "gappy[3]"]
+    assert list(data["log_likelihood"]["count_entry"].values) == ["count[1]"]
+
+
+def grid(key):
+    """A site of two axes, and one of vectors."""
+    mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
+    ppl.sample(key, dist.Normal(mu * jnp.ones((4, 5)), 1.0), name="y")
+    rows = dist.MultivariateNormal(mu * jnp.ones((6, 2)), scale_diag=jnp.ones(2))
+    ppl.sample(key, rows, name="v")
+
+
+@pytest.mark.parametrize("site", ["y", "v"])
+@pytest.mark.filterwarnings("ignore")
+def test_loo_of_arviz_counts_what_is_there(site):
+    rng = np.random.default_rng(3)
+    y, v = rng.normal(size=(4, 5)), rng.normal(size=(6, 2))
+    y[1, 2] = y[3, 4] = v[2] = np.nan
+    posterior = ppl.condition(grid, {"y": ppl.ignore(y), "v": ppl.ignore(v)})
+    result = MCMCResult({"mu": rng.normal(size=(4, 500)) / 4}, {}, None)
+    data = result.to_arviz(posterior)
+    found = arviz.loo(data, var_name=site, pointwise=True)
+    ours = inference.loo(result, posterior, site=site)
+    elpd, terms = (found["elpd_loo"], found["loo_i"]) if IS_OLD else (found.elpd, found.elpd_i)
+    np.testing.assert_allclose(elpd, ours.elpd, rtol=1e-4)
+    np.testing.assert_allclose(terms, ours.pointwise, rtol=1e-4)
+    assert len(ours.names) == {"y": 18, "v": 5}[site]
 
 
 def test_log_probabilities_sum_to_the_log_density(data, result):
@@ -201,6 +233,36 @@ def test_axes_that_share_a_name_are_told_apart():
     assert data["posterior"]["b"].dims[2:] == ("b_time", "b_time_1")
 
 
+def walk(key):
+    """Results of a scan recorded outside of it, and arrays that are no series."""
+
+    def step(z, key):
+        z = z + ppl.sample(key, dist.Normal(0.0, 1.0), name="e")
+        return z, z
+
+    last, level = jax.lax.scan(step, 0.0, jax.random.split(key, 5))
+    ppl.deterministic(level, name="level")
+    ppl.deterministic(level[:3], name="first")
+    ppl.deterministic(last, name="last")
+    mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+    ppl.deterministic(mu * jnp.ones(5), name="other")
+
+
+def test_results_of_a_scan_are_a_series():
+    sizes = {"e": (5,), "level": (5,), "first": (3,), "last": (), "mu": (), "other": (5,)}
+    draws = {name: np.zeros((1, 4, *shape)) for name, shape in sizes.items()}
+    data = MCMCResult(draws, {}, None).to_arviz(walk)["posterior"]
+    own = {name: x.dims[2:] for name, x in data.data_vars.items()}
+    assert own == {
+        "e": ("time",),
+        "level": ("time",),
+        "first": ("first_dim_0",),
+        "last": (),
+        "mu": (),
+        "other": ("other_dim_0",),
+    }
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -226,6 +288,8 @@ def test_another_model_is_an_error_in_words(result):
         more.to_arviz(POSTERIOR, X, 5)
     with pytest.raises(TypeError, match="a key and arguments are for a model"):
         result.to_arviz(key=KEY)
+    with pytest.raises(TypeError, match=r"to_arviz: expected one random key .*, got 0"):
+        result.to_arviz(POSTERIOR, X, 5, key=0)
 
 
 def normal(key):

@@ -14,7 +14,7 @@ import distributions as dist
 import inference
 import ppl
 from inference import Until, mcmc
-from inference.chains import chain_threads, sampling, step_sampling
+from inference.chains import chain_threads, sampling, step_run
 from inference.monitoring.until import FIRST_LOOK, looks
 from inference.results.diagnostics import mcse_mean
 from inference.results.summary import SummaryRow, summarize
@@ -65,7 +65,7 @@ KERNELS = {
 
 @pytest.mark.parametrize(("kernel", "settings"), KERNELS.values(), ids=KERNELS)
 def test_other_kernels_end_so_too(kernel, settings, monkeypatch):
-    monkeypatch.setattr(step_sampling, "_MAX_ROWS", 130)  # rows are read between looks, too
+    monkeypatch.setattr(step_run, "_MAX_ROWS", 130)  # rows are read between looks, too
     until = Until(ess=4000 if settings else 60)
     result = run(until, kernel=kernel, num_draws=4000, **settings)
     number = result.draws["mu"].shape[1]
@@ -131,14 +131,22 @@ def test_constants_need_no_precision_and_nan_is_none():
 
 def test_what_is_named_must_vary_and_all_scalars_need_not():
     draws = np.random.default_rng(0).normal(size=(4, 500))
-    summary = summarize({"x": draws, "c": np.ones_like(draws), "u": np.zeros((4, 500, 2))})
-    for name, scalar in {"c": "c", "u": "u[0]", "u[1]": "u[1]"}.items():
+    corr = np.stack([np.ones_like(draws), np.tanh(draws)], -1)
+    corr = np.stack([corr, corr[..., ::-1]], -1)
+    summary = summarize(
+        {"x": draws, "c": np.ones_like(draws), "u": np.zeros((4, 500, 2)), "corr": corr}
+    )
+    for name in ("corr", "corr[0]"):
+        assert not Until(mcse={name: 0.1}, ess={name: 400}).unmet(summary)
+        (unmet,) = Until(mcse={name: 1e-3}).unmet(summary)
+        assert unmet.startswith("MCSE of corr[0,1] is")
+    for name, scalar in {"c": "c", "u": "u[0]", "u[1]": "u[1]", "corr[1,1]": "corr[1,1]"}.items():
         for until in (Until(mcse={name: 1e-5}), Until(ess={name: 4})):
             assert until.unmet(summary) == (f"{scalar} has not varied yet",)
             assert math.isnan(until.growth(summary))
     alone = summarize({"c": np.ones_like(draws)})
     assert Until(ess=4, rhat=1.1).unmet(alone) == ("no scalar has varied yet",)
-    with pytest.raises(ValueError, match="no site is called 'y'; there are c, u, x"):
+    with pytest.raises(ValueError, match="no site is called 'y'; there are c, corr, u, x"):
         Until(mcse={"y": 0.1}).unmet(summary)
 
 

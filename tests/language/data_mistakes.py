@@ -3,6 +3,7 @@
 import functools
 
 import jax.numpy as jnp
+import numpy as np
 
 import distributions as dist
 import ppl
@@ -53,6 +54,16 @@ def _():
 )
 def _():
     ppl.condition(line, {"y": [0.0, 1.0, 2.0]})(KEY, X)
+
+
+@mistake("Data that are text", names=["'y'", "numbers", "text", "'low'", "return_inverse"])
+def _():
+    ppl.condition(line, {"y": np.array(["low", "high", "low"])})
+
+
+@mistake("Arguments that are dates", names=["argument 0", "numbers", "dates", "timedelta64"])
+def _():
+    ppl.trace(line)(KEY, np.array(["2026-01-01", "2026-01-02"], "datetime64[D]"))
 
 
 @mistake("Data that are None", names=["'y'", "float32[3]", "None"])

@@ -78,10 +78,14 @@ def test_ignored_data_are_missing():
     vector = jnp.array([[1.0, 2.0], [jnp.nan, jnp.nan], [0.0, 0.0]])
     data = DATA | {"y": ppl.ignore(y), "vector": ppl.ignore(vector)}
     posterior = ppl.condition(model, data)
-    missing = Likelihood.of(posterior, (X,), {}).missing({"a": 0.0})
+    likelihood = Likelihood.of(posterior, (X,), {})
+    missing, data = likelihood.missing({"a": 0.0}), likelihood.observed({"a": 0.0})
     for name in ("y", "vector"):
         np.testing.assert_array_equal(missing[name], [False, True, False])
     assert not missing["mapped"].any()
+    np.testing.assert_array_equal(data["y"], [1.0, 0.0, 3.0])
+    np.testing.assert_array_equal(data["vector"], jnp.nan_to_num(vector))
+    np.testing.assert_array_equal(data["mapped"], DATA["mapped"])
     counted = ppl.log_probs(select(posterior, COUNTS))({"a": 0.7}, X)["y"]
     assert counted[0] == counted[1] == 0 != counted[2]
 

@@ -1,22 +1,19 @@
-"""Simulation-based calibration of the kernels, and of the sampler, on whole models (Talts 2018).
+"""Simulation-based calibration of the kernels, and of the sampler, on whole models.
 
-If parameters are drawn from the prior and data from the model, the rank of each parameter among
-draws from the posterior of these data is uniform. Ranks of 400 replications go into 10 bins; a
-chi-square test for each of the 4 parameters and 2 kernels fails for a correct sampler with a
-chance of 1e-5 each; the sampler's with one chain, and with so many that they learn one mass matrix.
-A model that is conditioned with another likelihood than the one simulated must be rejected, as must
-a sampler whose momenta are too large.
+Each report is on 250 or 400 simulations, and fails for a right sampler with a chance of 1e-5: of
+kernels with a given step size; of `mcmc` with one chain, and with so many that they learn one mass
+matrix; and of the chains of a pool, as under `mcmc_each`. A model that is conditioned with another
+likelihood than the one simulated must be rejected, as must a sampler whose momenta are too large.
 """
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 from jax import lax
 from jax.tree_util import Partial
-from scipy import stats
 
 import distributions as dist
 import inference
@@ -24,7 +21,7 @@ import ppl
 from inference.chains import chain
 from inference.runtime import compiled_program
 
-REPLICATIONS, RANKS, THIN, BURN_IN, BINS = 400, 99, 8, 100, 10
+SIMULATIONS, NUM_DRAWS, THIN, BURN_IN = 400, 99, 8, 100
 FAILURE_RATE = 1e-5
 
 
@@ -56,11 +53,10 @@ each_model = pytest.mark.parametrize(
 )
 
 
-def ranks(model, kernel, scale, key):
-    """The rank of each true scalar among the draws of its posterior, for one replication."""
-    simulation_key, start_key, chain_key = jax.random.split(key, 3)
-    truth = ppl.simulate(model)(simulation_key)
-    target = ppl.unconstrain(ppl.condition(model, {"y": truth.pop("y")}), scale=scale)
+def scan(key, posterior, data, model, kernel, scale=1.0):
+    """Draws of the kernel alone, from a start of the prior, of a model with `scale`."""
+    start_key, chain_key = jax.random.split(key)
+    target = ppl.unconstrain(ppl.condition(model, data), scale=scale)
     kernel = dataclasses.replace(kernel, log_density=Partial(type(target).log_density, target))
     start = ppl.simulate(model)(start_key)
     del start["y"]
@@ -69,36 +65,31 @@ def ranks(model, kernel, scale, key):
         state, _ = kernel.step(key, state)
         return state, target.constrain(state.position)
 
-    keys = jax.random.split(chain_key, BURN_IN + THIN * RANKS)
+    keys = jax.random.split(chain_key, BURN_IN + THIN * NUM_DRAWS)
     _, draws = lax.scan(step, kernel.init(target.unconstrain(start)), keys)
-    return jax.tree.map(lambda x, t: (x[BURN_IN::THIN] < t).sum(0), draws, truth)
+    return jax.tree.map(lambda x: x[BURN_IN::THIN], draws)
 
 
-def p_values(model, kernel, scale=1.0):
-    """The chi-square test of uniform ranks, by scalar parameter."""
-    keys = jax.random.split(jax.random.key(7), REPLICATIONS)
-    by_site = jax.jit(jax.vmap(lambda key: ranks(model, kernel, scale, key)))(keys)
-    out = {}
-    for site, values in by_site.items():
-        first = np.asarray(values).reshape(REPLICATIONS, -1)[:, 0]  # the others are exchangeable
-        counts = np.histogram(first, BINS, (-0.5, RANKS + 0.5))[0]
-        out[site] = stats.chisquare(counts).pvalue
-    return out
+def report(model, fit=inference.mcmc, number=7, **settings):
+    settings = {"num_simulations": SIMULATIONS, "level": FAILURE_RATE, "progress": False} | settings
+    return inference.calibrate(jax.random.key(number), model, observed=["y"], fit=fit, **settings)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS)
 @each_model
-def test_ranks_are_uniform(model, kernel):
-    for site, p in p_values(MODELS[model], KERNELS[kernel]).items():
-        assert p > FAILURE_RATE, (site, p)
+def test_kernels_are_calibrated(model, kernel):
+    settings = {"model": MODELS[model], "kernel": KERNELS[kernel]}
+    fit = functools.partial(scan, **settings)
+    found = report(MODELS[model], fit, vectorized=True)
+    assert found.is_calibrated, str(found)
 
 
 @pytest.mark.slow
 @each_model
 def test_another_likelihood_is_rejected(model):
-    wrong = p_values(MODELS[model], KERNELS["NUTS"], scale=0.3)
-    assert min(wrong.values()) < FAILURE_RATE, wrong
+    fit = functools.partial(scan, model=MODELS[model], kernel=KERNELS["NUTS"], scale=0.3)
+    assert not report(MODELS[model], fit, vectorized=True).is_calibrated
 
 
 def shares(key):
@@ -110,39 +101,39 @@ def shares(key):
 SAMPLED = {"waiting times": waiting_times, "shares": shares, "groups": groups}
 
 
-def sampled_p_values(model, num_chains=1, num_warmup=200):
-    """As :func:`p_values`, of `mcmc` with its starts and its warm-up.
-
-    Many chains learn one mass matrix together.
-    """
-    counts = {}
-    for i in range(REPLICATIONS):
-        simulation_key, key = jax.random.split(jax.random.fold_in(jax.random.key(8), i))
-        truth = ppl.simulate(model)(simulation_key)
-        posterior = ppl.condition(model, {"y": truth.pop("y")})
-        settings = {"num_draws": THIN * RANKS // num_chains, "num_chains": num_chains}
-        draws = inference.mcmc(key, posterior, num_warmup=num_warmup, **settings).draws
-        for site, true in truth.items():
-            rank = np.sum(draws[site][:, ::THIN] < true, (0, 1)).ravel()[0]
-            counts.setdefault(site, np.zeros(BINS))[rank * BINS // (RANKS + 1)] += 1
-    return {site: stats.chisquare(count).pvalue for site, count in counts.items()}
+# A setting that `mcmc_each` does not take makes `calibrate` call `mcmc` for each simulation.
+ALONE = {"init": "uniform", "num_chains": 1, "num_warmup": 200, "num_draws": THIN * NUM_DRAWS}
+TOGETHER = {"num_chains": 33, "num_warmup": 100, "num_draws": THIN * NUM_DRAWS // 33}
+TOGETHER |= {"num_simulations": 250}  # as each takes a second
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "settings"),
     [
-        *((model, {}) for model in SAMPLED),
-        pytest.param("groups", {"num_chains": 33, "num_warmup": 100}, id="groups, together"),
+        ("shares", {}),
+        ("groups", {}),
+        pytest.param("groups", TOGETHER, id="groups, together"),
     ],
 )
-def test_ranks_of_the_sampler_are_uniform(model, settings):
-    for site, p in sampled_p_values(SAMPLED[model], **settings).items():
-        assert p > FAILURE_RATE, (site, p)
+def test_mcmc_is_calibrated(model, settings):
+    found = report(SAMPLED[model], number=8, **ALONE | settings)
+    assert found.is_calibrated, str(found)
+
+
+POOLED = {"num_chains": 2, "num_warmup": 200, "num_draws": 400}
 
 
 @pytest.mark.slow
-def test_a_sampler_with_momenta_that_are_too_large_is_rejected(monkeypatch):
+@pytest.mark.parametrize("model", SAMPLED)
+def test_chains_of_a_pool_are_calibrated(model):
+    found = report(SAMPLED[model], number=9, **POOLED)
+    assert found.is_calibrated, str(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [ALONE, POOLED], ids=["alone", "pooled"])
+def test_momenta_that_are_too_large_are_rejected(monkeypatch, settings):
     def with_momentum(factor, seed, *state):
         point = original(factor, seed, *state)
         return point._replace(momentum=1.5 * point.momentum)
@@ -151,7 +142,7 @@ def test_a_sampler_with_momenta_that_are_too_large_is_rejected(monkeypatch):
     monkeypatch.setattr(chain, "with_momentum", with_momentum)
     forget_programs()
     try:
-        assert min(sampled_p_values(waiting_times).values()) < FAILURE_RATE
+        assert not report(waiting_times, number=8, **settings).is_calibrated
     finally:
         forget_programs()
 

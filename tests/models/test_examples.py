@@ -62,12 +62,14 @@ def test_the_bound_of_an_image_by_hand(digits, fitted):
 
 
 @pytest.mark.slow
-def test_a_network_is_less_certain_where_there_are_no_data():
-    """A guide that starts wide, MeanField(1.0), ignores the data: its mean is flat."""
+def test_a_network_fits_its_data_from_a_narrow_start():
+    """A guide that starts wide, MeanField(1.0), ends by ignoring them: its mean is nearly flat."""
     x, y = neural_network.data()
-    result = neural_network.fit(x, y, MeanField(init_scale=0.02), num_steps=3000)
-    at = jnp.array([-1.4, -1.0, -0.7, 0.0, 0.7, 1.0, 1.4])
-    mean, sd = map(np.asarray, neural_network.band(result, at))
-    seen = np.abs(at) > 0.5
-    assert np.all(np.abs(mean - np.sin(3 * at))[seen] < 0.1)
-    assert sd[~seen] > 4 * sd[seen].max()
+    at = jnp.array([-1.4, -1.0, -0.7, 0.7, 1.0, 1.4])
+
+    def error(init_scale):
+        result = neural_network.fit(x, y, MeanField(init_scale=init_scale), num_steps=3000)
+        mean, _ = neural_network.band(result, at)
+        return np.abs(np.asarray(mean) - np.sin(3 * at)).max()
+
+    assert error(0.02) < 0.1 < 0.2 < error(1.0)

@@ -1,0 +1,50 @@
+"""Writer of the states of a run, at times."""
+
+import os
+import time
+import warnings
+from collections.abc import Callable
+
+from inference.checkpoints.run_folder import RunFolder
+from inference.common.state_leaves import State
+
+RECORD_SECONDS = 15.0  # seconds between two states
+_MAX_SHARE = 0.02  # of the time that recording states may take
+
+
+class StateWriter:
+    """Writer of the states of a run in a locked folder; the first is due at once.
+
+    Attributes:
+        folder: The folder.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder, self._has_warned = folder, False
+        self._due = time.monotonic()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a state should be written now."""
+        return time.monotonic() >= self._due
+
+    def write(self, make: Callable[[], State]) -> None:
+        """Writes the state that `make` returns; a full disk is a warning, and a later call does."""
+        began = time.monotonic()
+        try:
+            self.folder.write_state(make())
+        except OSError as error:
+            self._warn(error)
+        now = time.monotonic()
+        self._due = now + max(RECORD_SECONDS, (now - began) / _MAX_SHARE)
+
+    def _warn(self, error: OSError) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"checkpoint={self.folder.name} cannot be written: {os.strerror(error.errno or 0)} "
+                "- the run goes on, and keeps in memory what is not written until there is room. "
+                "After a kill, it goes on from the last state on disk",
+                RuntimeWarning,
+                stacklevel=2,
+            )

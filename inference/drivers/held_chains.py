@@ -1,0 +1,130 @@
+"""Chains at the end of a run, as a result holds them to go on with more draws."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+import ppl
+from inference.chains.recorder import KeptSites, Recorder
+from inference.common.leaf_names import named_leaves
+from inference.common.target import Target
+from inference.drivers.run_description import describe_key, describe_object
+from inference.initialization.initial_positions import STRATEGIES, parse_init
+from inference.results.mcmc_result import MCMCResult
+from inference.runtime.compiled_program import compile_once
+from inference.runtime.devices import copy_to_default_device
+from inference.runtime.jax_settings import numbers_of_any_kind
+
+_MAX_CHECKED = 8  # chains whose last log density is compared
+
+
+def hold_chains(
+    recorder: Recorder, given: Mapping[str, Any], num_drawn: int
+) -> dict[str, Any] | None:
+    """Entries of a result by which its run can go on, made of arrays and plain values.
+
+    Args:
+        recorder: Recorder of the run, after its end.
+        given: Settings of the run.
+        num_drawn: Number of draws in the result.
+    """
+    further = recorder.read_further(num_drawn)
+    if further is None:
+        return None
+    is_named = isinstance(given["init"], str) and given["init"] in STRATEGIES
+    settings = {
+        **given,
+        "key": describe_key(given["key"]),
+        "kernel": describe_object(given["kernel"]),
+        "init": given["init"] if is_named else "given",
+    }
+    return {
+        "settings": settings,
+        "state": recorder.state,
+        "further": further,
+        "num_drawn": num_drawn,
+    }
+
+
+def recorder_of(
+    result: MCMCResult, kernel: Any, model: Callable[..., Any], args: Any, kwargs: Any
+) -> Recorder:
+    """Recorder with the chains of a result, after a look at whether a call is of its run.
+
+    Raises:
+        ValueError: if the result holds no chains, its draws are not those of its run, or the
+            model, its arguments or the kernel are others.
+    """
+    held = result.chains
+    if held is None:
+        raise ValueError(
+            "the result does not hold its chains. Those of a run with checkpoint= are in its "
+            "folder: resume(folder, ...). jax.tree.map, mcmc_each, sampler, runs on several "
+            "processes and files of older versions leave them out"
+        )
+    found = describe_object(kernel)
+    if found != held["settings"]["kernel"]:
+        raise ValueError(f"kernel: the run has {held['settings']['kernel']}, the call {found}")
+    arrays = result.draws, result.stats
+    lengths = {np.shape(x)[1] for x in jax.tree.leaves(arrays)}
+    if lengths != {held["num_drawn"]}:
+        raise ValueError(
+            f"the result has {sorted(lengths)} draws of each chain, and its run {held['num_drawn']}"
+            ": give it as mcmc has returned it"
+        )
+    target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
+    _check_sites(target, result, held["settings"]["keep"])
+    _check_density(target, result)
+    whole = jax.tree.map(lambda x, y: np.concatenate([x, y], 1), arrays, held["further"])
+    state = {name: np.array(x) for name, x in held["state"].items()}  # a call may take its memory
+    return Recorder(held["settings"]["keep"], state, whole)
+
+
+def _check_sites(target: Target, result: MCMCResult, keep: Any) -> None:
+    shapes = jax.eval_shape(KeptSites(target, keep).constrain, target.position_shapes)
+    in_words = lambda shapes: ", ".join(f"{name} {x}" for name, x in shapes)  # noqa: E731
+    wanted = in_words(
+        (name, f"{x.dtype}{list(np.shape(x)[2:])}") for name, x in named_leaves(result.draws)
+    )
+    found = in_words((name, f"{x.dtype}{list(x.shape)}") for name, x in named_leaves(shapes))
+    if found != wanted:
+        raise ValueError(f"model: the run has the sites {wanted}, the call {found}")
+
+
+def _check_density(target: Target, result: MCMCResult) -> None:
+    """Compares the log density at the last draws, if these have all sites that are latent.
+
+    One chain whose density is the same is enough: at the edge of a support, a value does not give
+    its position back.
+    """
+    latent = _latent(target.position_shapes, result.draws)
+    if latent is None or "log_density" not in result.stats:
+        return
+    wanted = np.asarray(result.stats["log_density"])[:_MAX_CHECKED, -1]
+    values = jax.tree.map(lambda x: np.asarray(x)[:_MAX_CHECKED, -1], latent)
+    values = parse_init(values, target, len(wanted)).values
+    with numbers_of_any_kind():
+        found = np.asarray(compile_once(_log_densities, target, values)(target, values))
+    error = np.sqrt(np.finfo(wanted.dtype).eps) * (1 + np.abs(wanted))
+    if not np.any(np.abs(found - wanted) <= error):
+        raise ValueError(
+            "the model, its arguments or its data are not those of the run: at the last draw of a "
+            f"chain the log density is {found[0]:.6g}, and the run had {wanted[0]:.6g}"
+        )
+
+
+def _log_densities(target: Target, values: Any) -> jax.Array:
+    key = jax.random.key(0)
+    return jax.vmap(lambda values: target.log_density(target.initial(key, values)))(values)
+
+
+def _latent(shapes: Any, draws: Any) -> Any:
+    """Draws of the latent sites; `None` if some are not there."""
+    if not isinstance(shapes, Mapping):
+        return draws
+    if not isinstance(draws, Mapping) or any(name not in draws for name in shapes):
+        return None
+    found = {name: _latent(inner, draws[name]) for name, inner in shapes.items()}
+    return None if any(x is None for x in found.values()) else found

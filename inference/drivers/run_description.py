@@ -1,0 +1,94 @@
+"""Descriptions of what decides a run, for its manifest: key, settings, data and programs."""
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import DictKey, tree_flatten_with_path
+
+from inference.checkpoints.manifest import describe_array, describe_tree, digest
+from ppl.core.model_pytree import innermost
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordedInit:
+    """Initial positions of a run that goes on, which are known by their hash alone.
+
+    Attributes:
+        digest: The hash in the manifest.
+    """
+
+    digest: str
+
+
+def describe_init(init: Any) -> str:
+    """Name of a strategy, or a hash of a start that was given."""
+    if isinstance(init, RecordedInit):
+        return init.digest
+    return init if isinstance(init, str) else digest(repr(describe_tree(init)))[:16]
+
+
+def describe_key(key: jax.Array) -> dict[str, Any]:
+    """Implementation and words of a key; `None` for the implementation of a legacy key."""
+    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        return {"impl": None, "words": np.asarray(key).tolist()}
+    words = np.asarray(jax.random.key_data(key)).tolist()
+    return {"impl": str(jax.random.key_impl(key)), "words": words}
+
+
+def restore_key(described: Mapping[str, Any]) -> jax.Array:
+    """The key that `describe_key` has described."""
+    words = jnp.asarray(described["words"], jnp.uint32)
+    if described["impl"] is None:
+        return words
+    return jax.random.wrap_key_data(words, impl=described["impl"])
+
+
+def describe_object(value: Any) -> str:
+    """Text of a kernel or another pytree of settings, with a hash of its arrays."""
+    text = re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+    short = text if len(text) < 200 else f"{text[:200]}..."
+    return f"{short} of hash {digest(text + repr(describe_tree(value)))[:16]}"
+
+
+def describe_arguments(target: Any, model: Any) -> dict[str, Any]:
+    """Arrays among the arguments and in the model, by names for messages; other arguments."""
+    args, kwargs = target.arguments.join(target.data)
+    try:
+        parameters = list(inspect.signature(innermost(model)).parameters.values())[1:]
+    except ValueError:
+        parameters = []
+    names = [x.name for x in parameters if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]
+    found = {}
+    for i, arg in enumerate(args):
+        name = f" ({names[i]})" if i < len(names) else ""
+        found[f"argument {i}{name}"] = describe_argument(arg)
+    for name, arg in kwargs.items():
+        found[f"argument {name}"] = describe_argument(arg)
+    for i, (path, leaf) in enumerate(tree_flatten_with_path(target.model)[0]):
+        keys = ".".join(str(key.key) for key in path if isinstance(key, DictKey))
+        found[f"data {i} of the model" + f" ({keys})" * bool(keys)] = describe_array(leaf)
+    return found
+
+
+def describe_argument(arg: Any) -> Any:
+    """Shapes, dtypes and hashes of the arrays in an argument, and a hash of its structure."""
+    leaves, structure = jax.tree.flatten(arg)
+    if len(leaves) == 1 and leaves[0] is arg and hasattr(arg, "dtype"):
+        return describe_array(arg)
+    parts = [describe_array(x) if hasattr(x, "dtype") else digest(repr(x))[:16] for x in leaves]
+    return {"structure": digest(repr(structure))[:16], "leaves": parts}
+
+
+def describe_programs(*calls: tuple[Any, ...]) -> str:
+    """Hash of the programs of functions, each with its arguments or their shapes."""
+    text = []
+    for function, *arguments in calls:
+        closed = jax.make_jaxpr(function)(*arguments)
+        text += [str(closed.jaxpr), *(repr(describe_array(x)) for x in closed.consts)]
+    return digest("\n".join(text))[:16]

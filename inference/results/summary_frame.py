@@ -1,0 +1,101 @@
+"""Summaries as data frames of pandas, and back."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from inference.results import summary_table
+
+if TYPE_CHECKING:
+    from inference.results.summary import Summary
+
+_ENTRY = re.compile(r"(.*)\[(\d+(?:,\d+)*)\]")
+_LEVEL = re.compile(r"(\d+(?:\.\d+)?(?:e-\d+)?)%")
+# Fields that are no columns, and what they are in a frame that does not know them.
+_KEPT = {
+    "about": "A table whose chains and draws are not known.",
+    "verdict": "Its problems are not known.",
+    "num_chains": 0,
+    "num_draws": 0,
+}
+
+
+def to_frame(summary: Summary) -> Any:
+    """Table as a ``pandas.DataFrame``, with all that is no column in its `attrs`.
+
+    Raises:
+        ImportError: if pandas is not installed.
+    """
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("to_pandas needs pandas: pip install pandas") from error
+    columns = {heading: values for heading, values in summary_table.columns(summary)}
+    frame = pandas.DataFrame(columns, index=list(summary.names))
+    frame.attrs = {name: getattr(summary, name) for name in (*_KEPT, "problems")}
+    frame.attrs["deterministic"] = [x.name for x in summary.sites if x.is_deterministic]
+    frame.attrs["shapes"] = {x.name: x.shape for x in summary.sites}
+    frame.attrs["constant"] = list(itertools.compress(summary.names, summary.is_constant))
+    return frame
+
+
+def from_frame(frame: Any) -> dict[str, Any]:
+    """Fields of the summary that a frame shows; those of columns that are not there are NaN.
+
+    Raises:
+        TypeError: if `frame` is no data frame.
+        ValueError: if it has no columns of means and standard deviations, or one of another kind.
+    """
+    if not (hasattr(frame, "columns") and hasattr(frame, "index")):
+        raise TypeError(
+            f"from_pandas takes a data frame, as summary.to_pandas() gives it, got {type(frame)}"
+        )
+    headings = [str(heading) for heading in frame.columns]
+    values = {h: frame.iloc[:, i].to_numpy(float) for i, h in enumerate(headings)}
+    quantiles = {float(m[1]) / 100: values[h] for h in headings if (m := _LEVEL.fullmatch(h))}
+    fields = {"mean": "mean", "sd": "sd", **summary_table.DIAGNOSTICS}
+    others = {*headings} - {*fields.values()} - {h for h in headings if _LEVEL.fullmatch(h)}
+    if others or not {"mean", "sd"} <= {*headings}:
+        raise ValueError(
+            "from_pandas: expected the columns 'mean' and 'sd', quantiles such as '5%', and any of "
+            f"{', '.join(summary_table.DIAGNOSTICS.values())}, got {', '.join(headings)}"
+        )
+    names, attrs = tuple(map(str, frame.index)), dict(frame.attrs)
+    unknown = np.full(len(names), np.nan)
+    found: dict[str, Any] = {f: values.get(heading, unknown) for f, heading in fields.items()}
+    for field, level in (("q5", 0.05), ("q50", 0.5), ("q95", 0.95)):
+        found[field] = quantiles.get(level, unknown)
+    shown = {*(f for f, heading in fields.items() if heading in headings), "q5", "q50", "q95"}
+    constants = attrs.get("constant", np.array(names)[found["sd"] == 0].tolist())
+    return {
+        **found,
+        "names": names,
+        "sites": _sites(names, attrs),
+        "is_constant": np.isin(names, constants),
+        "levels": tuple(sorted(quantiles)),
+        "quantiles": np.array([quantiles[x] for x in sorted(quantiles)]).reshape(-1, len(names)),
+        "columns": shown,
+        **{name: attrs.get(name, default) for name, default in _KEPT.items()},
+        "problems": tuple(attrs.get("problems", ())),
+    }
+
+
+def _sites(names: tuple[str, ...], attrs: dict[str, Any]) -> list[Any]:
+    """Fields of the sites of scalars by their names; of a part of a site the shape is None."""
+    split = [_ENTRY.fullmatch(name) for name in names]
+    bases = [m[1] if m else name for name, m in zip(names, split, strict=True)]
+    found, start = [], 0
+    for base, group in itertools.groupby(bases):
+        stop = start + len(list(group))
+        entries = [tuple(map(int, m[2].split(","))) if m else () for m in split[start:stop]]
+        shape = tuple(max(axis) + 1 for axis in zip(*entries, strict=False))
+        whole = attrs.get("shapes", {}).get(base, shape)
+        is_whole = whole is not None and shape == tuple(whole) and entries == [*np.ndindex(shape)]
+        is_deterministic = base in attrs.get("deterministic", ())
+        found.append((base, start, stop, is_deterministic, shape if is_whole else None))
+        start = stop
+    return found
