@@ -1,5 +1,6 @@
 """marginalize: sums equal those over all joint states, with derivatives; draws given the rest."""
 
+import functools
 import itertools
 
 import jax
@@ -9,6 +10,8 @@ import pytest
 
 import distributions as dist
 import ppl
+from ppl.core import elimination
+from ppl.core.parallel_filter import log_normalizers
 from tests.language.sums import SUMS
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -64,6 +67,46 @@ def test_sums_equal_those_over_all_joint_states(case):
 
     ours, exact = both(values)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11), ours, exact)
+
+
+NORMALIZERS = jax.jit(functools.partial(log_normalizers, reverse=False))
+IN_PARALLEL = ["markov_from_site", "markov_reversed", "several_markov", "factorial", "last_state"]
+
+
+@pytest.mark.quick_rows("markov_from_site")
+@pytest.mark.parametrize("name", IN_PARALLEL)
+def test_a_chain_by_an_associative_scan_is_that_by_a_loop(name, monkeypatch):
+    case = get_model(name)
+    log_density = ppl.log_density(ppl.marginalize(case.posterior(), list(case.summed)))
+    slopes = lambda mu: (log_density({"mu": mu}), jax.grad(lambda x: log_density({"mu": x}))(mu))  # noqa: E731
+    both = lambda mu: jax.jvp(slopes, (mu,), (1.0,))  # noqa: E731
+    by_loop = jax.jit(both)(case.mu)
+    shapes = []
+    monkeypatch.setattr(elimination, "is_parallel", lambda x: not shapes.append(x.shape))
+    in_parallel = jax.jit(lambda mu: both(mu))(case.mu)
+    assert shapes
+    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11)  # noqa: E731
+    jax.tree.map(close, in_parallel, by_loop)
+
+
+def test_an_associative_scan_is_accurate_in_single_precision():
+    rng = np.random.default_rng(0)
+    steps = rng.normal(size=(2000, 3, 3)) - 5.0
+    steps[7, 1] = -np.inf
+    found = []
+    for dtype in (np.float64, np.float32):
+        with jax.enable_x64(dtype == np.float64):
+            start, rows = jnp.zeros(3, dtype), jnp.asarray(steps, dtype)
+            found.append(NORMALIZERS(start, rows))
+    np.testing.assert_allclose(found[1], found[0], atol=3e-6)
+    np.testing.assert_allclose(found[1].sum(), found[0].sum(), rtol=1e-6)
+
+
+def test_an_impossible_step_is_scored_where_it_stands():
+    steps = np.zeros((4, 2, 2))
+    steps[2] = -np.inf
+    found = NORMALIZERS(jnp.zeros(2), jnp.asarray(steps))
+    np.testing.assert_array_equal(np.isfinite(found), [True, True, False, True])
 
 
 def chi_square(codes, weights):
@@ -154,8 +197,11 @@ def test_a_sum_under_transformations_of_jax():
         posterior = ppl.condition(case.model, {"y": ppl.ignore(y, is_missing)})
         return ppl.log_density(ppl.marginalize(posterior, ["z"]))({"mu": mu})
 
+    traces = []
+
     @jax.jit
     def all_of_them(mu, y, is_missing):
+        traces.append(None)
         one = jax.checkpoint(lambda mu: log_density(mu, y, is_missing))
         by_scan = jax.lax.scan(lambda _, mu: (None, jax.value_and_grad(one)(mu)), None, mu)[1]
         alone = jnp.stack([log_density(x, y, is_missing) for x in mu])
@@ -168,7 +214,32 @@ def test_a_sum_under_transformations_of_jax():
         for values, slopes in found:
             np.testing.assert_allclose(values, alone, rtol=1e-12)
             np.testing.assert_allclose(slopes, found[0][1], rtol=1e-12)
-    assert all_of_them._cache_size() == 1
+    assert len(traces) == 1
+
+
+@pytest.mark.parametrize("is_parallel", [False, True])
+def test_chains_split_over_the_shards_of_a_mesh(is_parallel, monkeypatch):
+    monkeypatch.setattr(elimination, "is_parallel", lambda _: is_parallel)
+    mesh = jax.make_mesh((2,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+    y = np.resize(get_model("markov").data["y"], (4, 5))
+
+    def model(key, y):
+        def chain(key, y):
+            def step(z, inputs):
+                key, y = inputs
+                z = ppl.sample(key, dist.Bernoulli(probs=jnp.array([0.2, 0.6])[z]), name="z")
+                ppl.factor(-((y - z) ** 2), name="y")
+                return z, None
+
+            jax.lax.scan(step, 0, (jax.random.split(key, y.size), y))
+
+        jax.vmap(chain)(jax.random.split(key, len(y)), y)
+
+    log_density = lambda y: ppl.log_density(ppl.marginalize(model, ["z"]))({}, y)  # noqa: E731
+    of_shard = lambda y: jax.lax.psum(log_density(y), "i")  # noqa: E731
+    rows = jax.P("i")
+    split = jax.jit(jax.shard_map(of_shard, mesh=mesh, in_specs=rows, out_specs=jax.P()))
+    np.testing.assert_allclose(split(y), jax.jit(log_density)(y), rtol=1e-12)
 
 
 def test_a_long_chain_keeps_its_accuracy_in_single_precision():
