@@ -138,9 +138,6 @@ def test_missing_data_are_in_no_picture():
 def test_unknown_names_are_errors_in_words():
     with pytest.raises(ValueError, match="plot_trace: names: no site is called 'w'; there are s"):
         RESULT.plot_trace("w")
-    site = next(iter(RESULT.draws))
-    with pytest.raises(ValueError, match=f"as a whole: give '{site}', not '{site}.0.'"):
-        RESULT.plot_forest(f"{site}[0]")
 
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):

@@ -164,7 +164,7 @@ def test_a_look_takes_in_each_new_draw_once_of_chains_anywhere():
         rows = np.full((3, num_rows + 1, 4), np.nan, np.float32)
         for i, (first, last) in enumerate(zip(batch.first, iteration, strict=True)):
             rows[i, : last - first] = numbers[i, first:last]
-        batch.rows = jnp.asarray(rows)
+        batch.buffers.filling = jnp.asarray(rows)
         batch.look()
         batch.look()
         if iteration == [6, 8, 2]:

@@ -200,7 +200,7 @@ def test_what_cannot_be_is_refused(settings, error, message):
 
 def test_a_state_of_another_guide_is_refused():
     state = fitted(**QUICK).state
-    with pytest.raises(ValueError, match=r"one whose parameters has LocScale.*LocFactor"):
+    with pytest.raises(ValueError, match=r"one whose parameters has loc .*, where loc .*factor"):
         fitted(guide=FullRank(), state=state, **QUICK)
 
 
