@@ -71,6 +71,8 @@ def test_an_attribute_of_a_result_by_its_name_elsewhere():
             getattr(result, name)
     with pytest.raises(TypeError, match=r"no items: write result.draws\['mean'\]"):
         result["mean"]
+    with pytest.raises(TypeError, match="is not iterable"):
+        list(result)
     with pytest.raises(AttributeError, match=r"object has no attribute 'nothing_like_it'$"):
         result.nothing_like_it  # noqa: B018
 

@@ -301,8 +301,8 @@ class _SamplingRun:
     def _move_on(self, batch: ChainBatch) -> bool:
         """Moves a batch by one call, and returns whether it needs another call now.
 
-        The budget of the next call makes it take about `CALL_SECONDS`. Calls during which draws
-        leave an accelerator do not count.
+        The budget of the next call makes it take about `CALL_SECONDS`. It grows after
+        calls during which no draws leave an accelerator.
         """
         began, budget, is_alone = time.monotonic(), self.budget, not batch.buffers.is_sending
         num_spent = self._move(batch, budget)
@@ -310,7 +310,7 @@ class _SamplingRun:
         growth = min(CALL_SECONDS / (2 * max(seconds, 1e-6)), _MAX_GROWTH)
         if is_alone and growth > 2 and num_spent >= budget:
             self.budget = np.int32(min(growth * int(budget), 1 << 28))
-        elif is_alone and seconds > 2 * CALL_SECONDS:
+        elif seconds > 2 * CALL_SECONDS:
             self.budget = np.int32(max(1, int(budget) // 2))
         waits = batch.is_complete or batch.is_due.all() or batch.awaits_comparison
         return not (waits or self.recorder.is_due)

@@ -176,8 +176,8 @@ class StepRun:
         """Moves a batch by one call of about `CALL_SECONDS`, and reads rows that are full.
 
         On an accelerator the draws in full rows leave it during the next call. The length of the
-        next call follows from calls without draws that leave, and from the time of transitions
-        alone, without that of values of sites. Returns whether the batch needs another call.
+        next call follows from the time of transitions alone, without that of values of sites; it
+        grows after calls without draws that leave. Returns whether the batch needs another call.
         """
         is_warmup = batch.num_done < self.num_warmup
         to_end = (self.num_warmup if is_warmup else self.num_iterations) - batch.num_done
@@ -191,9 +191,9 @@ class StepRun:
         batch.chains, buffers.filling = moved
         buffers.receive()
         jax.block_until_ready(moved)
-        if is_alone:
-            each = (time.monotonic() - began) / number
-            self.number = int(np.clip(CALL_SECONDS / max(each, 1e-9), 1, 2 * most + 1))
+        each = (time.monotonic() - began) / number
+        longest = 2 * most + 1 if is_alone else most
+        self.number = int(np.clip(CALL_SECONDS / max(each, 1e-9), 1, longest))
         batch.num_done += number
         is_complete = batch.num_done == self.num_iterations
         num_drawn, is_full = batch.num_done - self.num_warmup, place + number == self.num_rows

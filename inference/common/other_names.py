@@ -48,6 +48,7 @@ class ExplainsAttributes:
     """Base of results, whose error for a missing attribute says what to write instead."""
 
     if not typing.TYPE_CHECKING:
+        __iter__ = __contains__ = None  # or `__getitem__` would make it a sequence
 
         def __getattr__(self, name: str) -> str:
             """Only called for an attribute that is not there, or whose own computation fails."""

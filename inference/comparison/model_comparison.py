@@ -184,6 +184,12 @@ def _compare_data(one: str, a: ElpdEstimate, other: str, b: ElpdEstimate) -> lis
         places = np.flatnonzero(np.asarray(a.digests) != np.asarray(b.digests))
         if not places.size:
             return []
+        if b.names[places[0]].startswith("fold "):
+            return [
+                f"the folds of {one} and {other} hold other data: {places.size} of {len(a.names)} "
+                f"differ, {b.names[places[0]]} of {other} first. Give both models the same data "
+                "and the same folds, as an array of one number for each observation."
+            ]
         return [
             f"{one} and {other} were fitted to other data: {places.size} of {len(a.names)} "
             f"observations differ, {b.names[places[0]]} of {other} first. Their log predictive "

@@ -13,6 +13,7 @@ from inference.results.inference_data import INSTALL, import_arviz, is_new
 
 _LINE = 0.25  # inches of a line of a forest plot
 _MAX_HEIGHT = 300  # inches of a figure, which matplotlib can draw
+_OF_DATA = "observed_data", "log_likelihood"
 _ENTRY = re.compile(r"(.+)\[(\d+(?:, *\d+)*)\]")  # as in "theta[2]" and "u[0,1]"
 Names = str | Sequence[str] | None
 
@@ -192,7 +193,9 @@ def _check_names(where: str, data: Any, names: Names, group: str) -> list[str] |
         known = list(data[group].data_vars)
         sites = [x for x in known if x == name or x.startswith(f"{name}.")]
         if not sites and (entry := _ENTRY.fullmatch(name)) and entry[1] in known:
-            data[group][name] = _take_entry(where, name, data[group][entry[1]], entry[2])
+            for each in (group, *_OF_DATA):  # pictures of data put groups side by side
+                if each in data and entry[1] in data[each]:
+                    data[each][name] = _take_entry(where, name, data[each][entry[1]], entry[2])
             sites = [name]
         if not sites:
             raise ValueError(
@@ -206,6 +209,11 @@ def _take_entry(where: str, name: str, array: Any, index: str) -> Any:
     """An entry of a site, or a part of it if there are less numbers than axes."""
     own = [(dim, size) for dim, size in array.sizes.items() if dim not in ("chain", "draw")]
     places = [int(number) for number in index.split(",")]
+    if own and own[0][0] == f"{array.name}_entry":  # those entries that are not missing
+        known = array[own[0][0]].values.tolist()
+        if (label := f"{array.name}[{','.join(map(str, places))}]") not in known:
+            raise ValueError(f"{where}: names: {name!r} is missing, or no entry of {array.name}")
+        places = [known.index(label)]
     sizes = tuple(size for _, size in own)
     if len(places) > len(own) or any(i >= size for i, size in zip(places, sizes, strict=False)):
         raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +95,8 @@ def _sites(names: tuple[str, ...], attrs: dict[str, Any]) -> list[Any]:
         entries = [tuple(map(int, m[2].split(","))) if m else () for m in split[start:stop]]
         shape = tuple(max(axis) + 1 for axis in zip(*entries, strict=False))
         whole = attrs.get("shapes", {}).get(base, shape)
-        is_whole = whole is not None and shape == tuple(whole) and entries == [*np.ndindex(shape)]
+        is_known = whole is not None and tuple(whole) == shape and len(entries) == math.prod(shape)
+        is_whole = is_known and entries == [*np.ndindex(shape)]
         is_deterministic = base in attrs.get("deterministic", ())
         found.append((base, start, stop, is_deterministic, shape if is_whole else None))
         start = stop

@@ -137,6 +137,12 @@ def test_words_on_other_data():
     )
     order = inference.compare({"a": of(y), "b": of(moved, TERMS[0] - 0.5)})
     assert "150 of 150 observations differ" in order.problems[0]
+    folds = [
+        make_estimate(TERMS[0][:3], ("fold 0", "fold 1", "fold 2"), "", digests=np.array(x))
+        for x in ([1, 2, 3], [1, 3, 2])
+    ]
+    told = inference.compare(dict(zip("ab", folds, strict=True))).problems[0]
+    assert "the folds of a and b hold other data: 2 of 3 differ, fold 1 of b first" in told
     counts = {"y": np.arange(SIZE)}
     np.testing.assert_array_equal(
         units.digest(counts), units.digest({"y": counts["y"].astype(float)})

@@ -117,6 +117,10 @@ def test_predictive_and_loo_pit_take_the_model():
     assert drawn(lambda: RESULT.plot_predictive(POSTERIOR, key=KEY))[0] > 10
     plt.close("all")
     assert drawn(lambda: RESULT.plot_loo_pit(POSTERIOR, key=KEY))[0] >= 1
+    plt.close("all")
+    assert drawn(lambda: RESULT.plot_predictive(POSTERIOR, key=KEY, names="y[1]"))[0] > 10
+    plt.close("all")
+    assert drawn(lambda: RESULT.plot_loo_pit(POSTERIOR, key=KEY, names="y[1]"))[0] >= 1
     with pytest.raises(TypeError, match="plot_loo_pit draws data anew: give it a random key"):
         RESULT.plot_loo_pit(POSTERIOR)
     with pytest.raises(ValueError, match="plot_predictive: the model has no data"):
@@ -133,6 +137,10 @@ def test_missing_data_are_in_no_picture():
     assert drawn(lambda: RESULT.plot_predictive(gappy, key=KEY))[0] > 10
     plt.close("all")
     assert drawn(lambda: RESULT.plot_loo_pit(gappy, key=KEY))[0] >= 1
+    _check_names("", data, "y[5]", "posterior_predictive")  # the fourth that is not missing
+    np.testing.assert_array_equal(data["observed_data"]["y[5]"], y[5])
+    with pytest.raises(ValueError, match=r"plot: names: 'y\[4\]' is missing, or no entry of y"):
+        _check_names("plot", data, "y[4]", "posterior_predictive")
 
 
 def test_unknown_names_are_errors_in_words():
