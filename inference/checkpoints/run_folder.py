@@ -55,7 +55,10 @@ class RunFolder:
         self.path, self._lock = pathlib.Path(path), None
         self.name = repr(os.fspath(path))
         if self.path.exists() and not self.path.is_dir():
-            raise ValueError(f"checkpoint={self.name} is a file; give the path of a folder")
+            raise ValueError(
+                f"checkpoint={self.name} is a file; give the path of a folder. A result in a file "
+                "goes on by MCMCResult.load(file).resume(model, *args, num_draws=...)"
+            )
         if is_begun and not self.path.exists():
             raise self.emptiness()
         try:

@@ -96,7 +96,10 @@ def loo(
     key = jax.random.key(0) if key is None else key
     check_inputs(loo, key, model, args, kwargs)
     if refit is not None and (isinstance(refit, bool) or not isinstance(refit, float | int)):
-        raise TypeError(f"refit must be a number, the Pareto k above which to refit, got {refit!r}")
+        raise TypeError(
+            "refit must be a number, the Pareto k above which to refit, as refit=0.7, got "
+            f"{refit!r}"
+        )
     numbers = {
         "num_warmup": check_count("num_warmup", num_warmup, least=0),
         "num_draws": check_count("num_draws", num_draws, least=4),

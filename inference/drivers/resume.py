@@ -45,8 +45,9 @@ def resume(
             that was saved and loaded.
         model: The model of the run.
         *args: Its arguments, as in the run.
-        num_draws: Draws of each chain in the result, those of the run so far included; by default
-            as many as the run was to have; needed after a run with `until`, if none is given.
+        num_draws: Draws of each chain in the result, those of the run so far included, or the
+            first of these; by default as many as the run was to have; needed after a run with
+            `until`, if none is given.
         kernel: The kernel of the run.
         mesh: Devices over which chains are spread; see :func:`mcmc`.
         until: Precision at which the run ends, with all draws that it has or more; see

@@ -56,15 +56,16 @@ def from_frame(frame: Any) -> dict[str, Any]:
             f"from_pandas takes a data frame, as summary.to_pandas() gives it, got {type(frame)}"
         )
     headings = [str(heading) for heading in frame.columns]
-    values = {h: frame.iloc[:, i].to_numpy(float) for i, h in enumerate(headings)}
-    quantiles = {float(m[1]) / 100: values[h] for h in headings if (m := _LEVEL.fullmatch(h))}
     fields = {"mean": "mean", "sd": "sd", **summary_table.DIAGNOSTICS}
     others = {*headings} - {*fields.values()} - {h for h in headings if _LEVEL.fullmatch(h)}
     if others or not {"mean", "sd"} <= {*headings}:
         raise ValueError(
             "from_pandas: expected the columns 'mean' and 'sd', quantiles such as '5%', and any of "
-            f"{', '.join(summary_table.DIAGNOSTICS.values())}, got {', '.join(headings)}"
+            f"{', '.join(summary_table.DIAGNOSTICS.values())}, got {', '.join(headings)}. The "
+            "names of the scalars are the index: read a file with index_col=0"
         )
+    values = {h: frame.iloc[:, i].to_numpy(float) for i, h in enumerate(headings)}
+    quantiles = {float(m[1]) / 100: values[h] for h in headings if (m := _LEVEL.fullmatch(h))}
     names, attrs = tuple(map(str, frame.index)), dict(frame.attrs)
     unknown = np.full(len(names), np.nan)
     found: dict[str, Any] = {f: values.get(heading, unknown) for f, heading in fields.items()}

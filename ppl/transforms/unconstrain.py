@@ -23,7 +23,7 @@ from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nest_by_path, paths_in, suggest_names
 from ppl.harvest._plants import ByPath
 from ppl.harvest._program import Program
-from ppl.harvest._site_names import describe
+from ppl.harvest._site_names import describe, join_scopes
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Found, Path, show
 from ppl.harvest.pytrees import register_dataclass
@@ -36,6 +36,10 @@ from ppl.transforms.simulate import simulate
 from ppl.transforms.trace import inspection
 
 
+def _remedy(path: Path) -> str:
+    return f"Sum it out, ppl.marginalize(model, [{join_scopes(path)!r}]), or condition on it."
+
+
 def _position(site: Site, value: Any, d: Any) -> Any:
     """The unconstrained position of the value of a latent site, NaN outside of its support."""
     try:
@@ -46,7 +50,7 @@ def _position(site: Site, value: Any, d: Any) -> Any:
         raise ValueError(
             f"site {describe(site.path)}: {distribution_protocol.name_of(d)} has no map from "
             "unconstrained space "
-            f"({error}) Sum it out, or condition on it."
+            f"({error}) {_remedy(site.path)}"
         ) from error
 
 
@@ -337,7 +341,7 @@ def _shapes(run: ModelRun) -> dict[Path, Any]:
             raise ValueError(
                 f"site {describe(path)}: its values are discrete "
                 f"({show(jax.tree.leaves(value))}), so there "
-                "is no map from unconstrained space. Sum it out, or condition on it."
+                f"is no map from unconstrained space. {_remedy(path)}"
             )
     values = {path: tuple(jax.tree.leaves(value)) for path, value in latent.items()}
     return jax.eval_shape(run.records, values)

@@ -202,6 +202,8 @@ def test_a_frame_from_a_file_has_names_and_shapes():
     assert again["beta.tau"].sd.shape == (2,)
     assert again["chol"].q50.shape == (2, 2)
     assert "Its problems are not known." in str(again)
+    with pytest.raises(ValueError, match="read a file with index_col=0"):
+        inference.Summary.from_pandas(pandas.read_csv(StringIO(frame.to_csv())))
     part = inference.Summary.from_pandas(frame.loc[["alpha[0]", "alpha[1]", "beta.mu"]])
     assert [site.shape for site in part.sites] == [None, ()]
 

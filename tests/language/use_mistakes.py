@@ -86,7 +86,10 @@ def _():
     ppl.plate("group", 8)
 
 
-@mistake("A discrete latent site, given to HMC", names=["'n'", "discrete", "Sum it out"])
+@mistake(
+    "A discrete latent site, given to HMC",
+    names=["'n'", "discrete", "ppl.marginalize(model, ['n'])"],
+)
 def _():
     inference.mcmc(KEY, count, progress=False)
 
