@@ -23,6 +23,7 @@ from ppl.harvest._site_names import describe
 from ppl.harvest._survey import Path, Sites
 from ppl.primitives.site_kinds import RANDOM
 
+_SINGLE = 1e-10  # of a dtype with a larger epsilon, rounding errors of the maximum matter
 _INDICES = tuple(map(np.dtype, ("bool", "int8", "int16", "int32", "int64", "uint8", "uint32")))
 
 
@@ -215,7 +216,11 @@ class GaussianIntegral:
         slope, multiply = jax.linearize(jax.grad(total), layout.zeros(dtype))
         is_finite = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(slope)]
         factor = precision_of(layout, multiply, dtype).factor()
-        mode = lax.stop_gradient(factor.solve_transposed(factor.solve(slope)))
+        step = lambda slope: factor.solve_transposed(factor.solve(slope))  # noqa: E731
+        mode = step(slope)
+        if jnp.finfo(dtype).eps > _SINGLE:  # One step of iterative refinement.
+            mode = jax.tree.map(jnp.add, mode, step(jax.grad(total)(mode)))
+        mode = lax.stop_gradient(mode)
         slope = jax.grad(total)(mode)
         square = CompletedSquare(
             mode, log_density(mode), factor.solve(slope), factor, layout.num_elements
