@@ -16,6 +16,8 @@ from jax import lax
 
 from ppl.harvest.pytrees import register_dataclass
 
+_MAX_UNROLLED = 4  # size of blocks whose products and factors are written out
+
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +55,7 @@ class BlockMatrix:
         diagonal, below = _factor_blocks(self.diagonal, self.below)
         sides = _solve_blocks(diagonal, below, self.sides)
         corner = self.border - _einsum("ntdi,ntdj->ij", sides, sides)
-        return BlockFactor(diagonal, below, sides, jnp.linalg.cholesky(corner))
+        return BlockFactor(diagonal, below, sides, _cholesky(corner))
 
 
 @register_dataclass
@@ -93,10 +95,50 @@ def _einsum(how: str, *operands: Any) -> jax.Array:
     return jnp.einsum(how, *operands, precision=lax.Precision.HIGHEST)
 
 
+def _multiply(a: jax.Array, b: jax.Array) -> jax.Array:
+    """The product of matrices."""
+    if max(*a.shape[-2:], b.shape[-2]) > _MAX_UNROLLED:
+        return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
+    return jnp.sum(a[..., :, :, None] * b[..., None, :, :], -2)
+
+
+def _transpose(x: jax.Array) -> jax.Array:
+    return jnp.swapaxes(x, -2, -1)
+
+
+def _cholesky(x: jax.Array) -> jax.Array:
+    """Lower Cholesky factors; small ones element by element, as a call in each step is slow."""
+    size = x.shape[-1]
+    if not 0 < size <= _MAX_UNROLLED:
+        return jnp.linalg.cholesky(x)
+    rows: list[list[jax.Array]] = []
+    for i in range(size):
+        row: list[jax.Array] = []
+        for j in range(i):
+            rest = sum((row[k] * rows[j][k] for k in range(j)), jnp.zeros_like(x[..., 0, 0]))
+            row.append((x[..., i, j] - rest) / rows[j][j])
+        pivot = x[..., i, i] - sum((r * r for r in row), jnp.zeros_like(x[..., 0, 0]))
+        rows.append([*row, jnp.sqrt(pivot)])
+    zero = jnp.zeros_like(x[..., 0, 0])
+    full = [jnp.stack([*row, *[zero] * (size - len(row))], -1) for row in rows]
+    return jnp.stack(full, -2)
+
+
 def _solve(factor: jax.Array, x: jax.Array, *, transposed: bool = False) -> jax.Array:
-    return lax.linalg.triangular_solve(
-        factor, x, left_side=True, lower=True, transpose_a=transposed
-    )
+    """The solution of `L y = x`, or of `L^T y = x`."""
+    size = factor.shape[-1]
+    if not 0 < size <= _MAX_UNROLLED:
+        return lax.linalg.triangular_solve(
+            factor, x, left_side=True, lower=True, transpose_a=transposed
+        )
+    found: dict[int, jax.Array] = {}
+    for i in reversed(range(size)) if transposed else range(size):
+        rest = x[..., i, :]
+        for j, y in found.items():
+            entry = factor[..., j, i] if transposed else factor[..., i, j]
+            rest = rest - entry[..., None] * y
+        found[i] = rest / factor[..., i, i, None]
+    return jnp.stack([found[i] for i in range(size)], -2)
 
 
 def _front(x: jax.Array) -> jax.Array:
@@ -106,16 +148,16 @@ def _front(x: jax.Array) -> jax.Array:
 def _factor_blocks(diagonal: jax.Array, below: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The factor of block tridiagonal matrices: its diagonal blocks, and those below them."""
     if diagonal.shape[1] == 1:
-        return jnp.linalg.cholesky(diagonal), below
+        return _cholesky(diagonal), below
 
     def step(before: jax.Array, blocks: Any) -> tuple[jax.Array, Any]:
         here, beside = blocks
         # beside = side before^T, so that side^T = before^-1 beside^T.
-        side = _solve(before, jnp.swapaxes(beside, -2, -1))
-        factor = jnp.linalg.cholesky(here - _einsum("nki,nkj->nij", side, side))
-        return factor, (factor, jnp.swapaxes(side, -2, -1))
+        side = _solve(before, _transpose(beside))
+        factor = _cholesky(here - _multiply(_transpose(side), side))
+        return factor, (factor, _transpose(side))
 
-    first = jnp.linalg.cholesky(diagonal[:, 0])
+    first = _cholesky(diagonal[:, 0])
     _, (rest, sides) = lax.scan(step, first, (_front(diagonal[:, 1:]), _front(below)))
     return jnp.concatenate([first[:, None], _front(rest)], 1), _front(sides)
 
@@ -127,7 +169,7 @@ def _solve_blocks(diagonal: jax.Array, below: jax.Array, x: jax.Array) -> jax.Ar
 
     def step(before: jax.Array, blocks: Any) -> tuple[jax.Array, jax.Array]:
         factor, beside, here = blocks
-        here = _solve(factor, here - _einsum("nij,njk->nik", beside, before))
+        here = _solve(factor, here - _multiply(beside, before))
         return here, here
 
     first = _solve(diagonal[:, 0], x[:, 0])
@@ -142,7 +184,7 @@ def _solve_blocks_transposed(diagonal: jax.Array, below: jax.Array, x: jax.Array
 
     def step(after: jax.Array, blocks: Any) -> tuple[jax.Array, jax.Array]:
         factor, beside, here = blocks
-        here = _solve(factor, here - _einsum("nji,njk->nik", beside, after), transposed=True)
+        here = _solve(factor, here - _multiply(_transpose(beside), after), transposed=True)
         return here, here
 
     last = _solve(diagonal[:, -1], x[:, -1], transposed=True)
