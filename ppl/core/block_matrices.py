@@ -50,6 +50,30 @@ class BlockMatrix:
     sides: jax.Array
     border: jax.Array
 
+    def multiply(self, x: BlockVector) -> BlockVector:
+        """The product with a vector."""
+        inner = _einsum("ntij,ntj->nti", self.diagonal, x.inner)
+        if self.below.shape[1]:
+            inner = inner.at[:, 1:].add(_einsum("ntij,ntj->nti", self.below, x.inner[:, :-1]))
+            inner = inner.at[:, :-1].add(_einsum("ntij,nti->ntj", self.below, x.inner[:, 1:]))
+        if not self.border.size:
+            return BlockVector(inner, x.border)
+        inner = inner + _einsum("ntim,m->nti", self.sides, x.border)
+        border = self.border @ x.border + _einsum("ntim,nti->m", self.sides, x.inner)
+        return BlockVector(inner, border)
+
+    def inner_product(self, other: "BlockMatrix") -> jax.Array:
+        """The trace of the product with a symmetric matrix, of which all blocks are given.
+
+        It has a number for each of the `n` matrices if there is no border.
+        """
+        inner = jnp.sum(self.diagonal * other.diagonal, (1, 2, 3))
+        inner = inner + 2 * jnp.sum(self.below * other.below, (1, 2, 3))
+        if not self.border.size:
+            return inner
+        sides = 2 * jnp.sum(self.sides * other.sides)
+        return jnp.sum(inner) + sides + jnp.sum(self.border * other.border)
+
     def factor(self) -> "BlockFactor":
         """The Cholesky factor: not a number where the matrix is not positive definite."""
         diagonal, below = _factor_blocks(self.diagonal, self.below)
@@ -72,6 +96,35 @@ class BlockFactor:
         """The diagonal: inner entries and those of the border."""
         inner, border = (jnp.diagonal(x, axis1=-2, axis2=-1) for x in (self.diagonal, self.border))
         return inner, border
+
+    def inverse(self) -> BlockMatrix:
+        """The blocks of the inverse of the matrix, by Takahashi's equations."""
+        size, num_border = self.diagonal.shape[-1], self.border.shape[-1]
+        border = _solve(self.border, jnp.eye(num_border, dtype=self.border.dtype))
+        border = _multiply(_transpose(border), border)
+        corner = jnp.broadcast_to(border, (len(self.diagonal), *border.shape))
+        eye = jnp.broadcast_to(jnp.eye(size, dtype=border.dtype), self.diagonal.shape)
+        inverse = _solve(self.diagonal, eye)
+        own = _multiply(_transpose(inverse), inverse)
+        across = _multiply(_transpose(self.sides), inverse)
+        down = _multiply(self.below, inverse[:, :-1])
+
+        side = -_multiply(corner, across[:, -1])
+        last = own[:, -1] - _multiply(_transpose(across[:, -1]), side)
+
+        def step(after: Any, blocks: Any) -> tuple[Any, Any]:
+            (diagonal, side), (own, across, down) = after, blocks
+            below = -_multiply(diagonal, down) - _multiply(_transpose(side), across)
+            side = -_multiply(side, down) - _multiply(corner, across)
+            here = own - _multiply(_transpose(down), below) - _multiply(_transpose(across), side)
+            return (here, side), (here, below, side)
+
+        blocks = tuple(map(_front, (own[:, :-1], across[:, :-1], down)))
+        _, found = lax.scan(step, (last, side), blocks, reverse=True)
+        diagonal, below, sides = map(_front, found)
+        diagonal = jnp.concatenate([diagonal, last[:, None]], 1)
+        sides = jnp.concatenate([sides, side[:, None]], 1)
+        return BlockMatrix(diagonal, below, _transpose(sides), border)
 
     def solve(self, x: BlockVector) -> BlockVector:
         """The solution of `L y = x`."""
@@ -191,3 +244,34 @@ def _solve_blocks_transposed(diagonal: jax.Array, below: jax.Array, x: jax.Array
     blocks = tuple(map(_front, (diagonal[:, :-1], below, x[:, :-1])))
     _, rest = lax.scan(step, last, blocks, reverse=True)
     return jnp.concatenate([_front(rest), last[:, None]], 1)
+
+
+@jax.custom_jvp
+def solve(matrix: BlockMatrix, factor: BlockFactor, x: BlockVector) -> BlockVector:
+    """The solution `y` of `P y = x`, by the factor of `P`."""
+    return factor.solve_transposed(factor.solve(x))
+
+
+@solve.defjvp
+def _solve_jvp(primals: Any, tangents: Any) -> Any:
+    matrix, factor, _ = primals
+    found = solve(*primals)
+    rest = jax.tree.map(jnp.subtract, tangents[2], tangents[0].multiply(found))
+    return found, solve(matrix, factor, rest)
+
+
+@jax.custom_jvp
+def half_log_det(matrix: BlockMatrix, factor: BlockFactor) -> jax.Array:
+    """Half the log determinant, by the factor; one for each of `n` matrices without a border.
+
+    The derivative is half the inner product with the inverse, of which its blocks are enough.
+    """
+    inner, border = factor.pivots()
+    found = jnp.sum(jnp.log(inner), (1, 2))
+    return jnp.sum(found) + jnp.sum(jnp.log(border)) if border.size else found
+
+
+@half_log_det.defjvp
+def _half_log_det_jvp(primals: Any, tangents: Any) -> Any:
+    inverse = primals[1].inverse()
+    return half_log_det(*primals), inverse.inner_product(tangents[0]) / 2
