@@ -20,6 +20,8 @@ from ppl.core.factors import (
     multiply,
     sampled_log_sum_exp,
 )
+from ppl.core.parallel_filter import is_parallel, log_normalizers
+from ppl.harvest._values import vary_alike
 
 
 @dataclasses.dataclass(frozen=True)
@@ -272,6 +274,11 @@ class Eliminator:
 
         `steps` holds log weights of states with those before, and perhaps of present states alone.
         """
+        alpha, *steps = vary_alike([alpha, *steps])
+        if order == 1 and self._key is None:
+            matrices = functools.reduce(lambda x, y: x + y[..., None], steps[1:], steps[0])
+            if is_parallel(matrices):
+                return log_normalizers(alpha, matrices, reverse=reverse)
         keys = None
         if self._key is not None:
             keys = jax.random.split(self._next_key(), len(steps[0]))

@@ -33,12 +33,18 @@ class ScoreStates(SiteAction):
     Attributes:
         states: The states of each summed site.
         wanted: The sites whose scores are recorded.
+        constant: The sites whose planted states are equal in all steps of loops.
     """
 
     states: Mapping[Path, Any] = dataclasses.field(default_factory=dict)
     wanted: frozenset[Path] = frozenset()
+    constant: frozenset[Path] = frozenset()
     tags: ClassVar = (RANDOM, FACTOR)
     at_once: ClassVar[bool] = True
+
+    def is_constant(self, path: Path) -> bool:
+        """Whether the planted states of a site are equal in all steps of loops."""
+        return path in self.constant
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
         """The value, if nothing is planted, and the distribution for a score."""
@@ -158,7 +164,7 @@ class Evaluator:
     def _run(self, table: Table, wanted: frozenset[Path]) -> dict[Path, Any]:
         """Scores for all configurations, with an axis for each coordinate in front."""
         sizes = [len(self._states[c.path]) for c in table.coordinates]
-        action = ScoreStates(self._states, wanted)
+        action = ScoreStates(self._states, wanted, self._find_constant(table))
 
         def run(config: Sequence[Any]) -> dict[Path, Any]:
             plants = dict(self._plants) | self._paths(table, config)
@@ -169,6 +175,12 @@ class Evaluator:
         grid = jnp.meshgrid(*map(jnp.arange, sizes), indexing="ij")
         records = jax.vmap(run)([x.ravel() for x in grid])
         return {p: r.reshape(*sizes, *r.shape[1:]) for p, r in records.items()}
+
+    def _find_constant(self, table: Table) -> frozenset[Path]:
+        """The summed sites whose elements all have one state in a configuration."""
+        mine = {path: [c for c in table.coordinates if c.path == path] for path in self._states}
+        is_one = lambda found: len(found) < 2 and all(set(c.element) <= {None} for c in found)  # noqa: E731
+        return frozenset(path for path, found in mine.items() if is_one(found))
 
     def _paths(self, table: Table, config: Sequence[Any]) -> dict[Path, Any]:
         """The planted path of each summed site, for the states of all coordinates."""
@@ -186,6 +198,9 @@ class Evaluator:
     def _path(self, path: Path, table: Table, config: Sequence[Any]) -> Any:
         pairs = [(c, x) for c, x in zip(table.coordinates, config, strict=True) if c.path == path]
         lags = sorted({c.lag for c, _ in pairs})
+        if path in self._find_constant(table):
+            state = sum((x for _, x in pairs), jnp.int32(0))
+            return self._fill(path, lambda _, shape: jnp.broadcast_to(state, shape))
 
         def fill(index: Sequence[Any], shape: tuple[int, ...]) -> Any:
             values = jnp.zeros(shape, jnp.int32)
@@ -221,8 +236,12 @@ class Evaluator:
     def value(self, path: Path, index: Any) -> Any:
         """The value of a summed site whose elements have these states, by their index."""
         aval = self._sites[path].collapse().avals[0]
-        states = jnp.asarray(self._states[path], aval.dtype)
-        return jnp.transpose(states[index], self._scopes[path].layout)
+        states = self._states[path]
+        if np.array_equal(states, np.arange(states[0], states[0] + len(states))):
+            values = (index + int(states[0])).astype(aval.dtype)
+        else:
+            values = jnp.asarray(states, aval.dtype)[index]
+        return jnp.transpose(values, self._scopes[path].layout)
 
     def _arrange(self, path: Path, record: Any, table: Table) -> Any:
         """Axes in the order of the scope, and coordinates by lag in place of colors."""

@@ -54,6 +54,10 @@ class Action(abc.ABC):
         """Whether `at` reads the value, the predicate and the extras."""
         return not planted, not planted, False
 
+    def is_constant(self, path: Path) -> bool:
+        """Whether a plant is known to be equal in all steps of loops, which then read it once."""
+        return False
+
     @abc.abstractmethod
     def at(self, site: Site, operands: "Operands", plant: Any) -> tuple[Sequence[Any], Any]:
         """Leaves in place of the value, and a record to reap: a pytree, or None."""
@@ -79,6 +83,9 @@ class RestrictedAction(Action):
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
         return self.action.reads(site, planted)
+
+    def is_constant(self, path: Path) -> bool:
+        return self.action.is_constant(path)
 
     def at(self, site: Site, operands: "Operands", plant: Any) -> tuple[Sequence[Any], Any]:
         return self.action.at(site, operands, plant)

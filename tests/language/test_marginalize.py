@@ -1,5 +1,6 @@
 """marginalize: sums equal those over all joint states, with derivatives; draws given the rest."""
 
+import functools
 import itertools
 
 import jax
@@ -9,6 +10,8 @@ import pytest
 
 import distributions as dist
 import ppl
+from ppl.core import elimination
+from ppl.core.parallel_filter import log_normalizers
 from tests.language.sums import SUMS
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -66,6 +69,46 @@ def test_sums_equal_those_over_all_joint_states(case):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11), ours, exact)
 
 
+NORMALIZERS = jax.jit(functools.partial(log_normalizers, reverse=False))
+IN_PARALLEL = ["markov_from_site", "markov_reversed", "several_markov", "factorial", "last_state"]
+
+
+@pytest.mark.quick_rows("markov_from_site")
+@pytest.mark.parametrize("name", IN_PARALLEL)
+def test_a_chain_by_an_associative_scan_is_that_by_a_loop(name, monkeypatch):
+    case = get_model(name)
+    log_density = ppl.log_density(ppl.marginalize(case.posterior(), list(case.summed)))
+    slopes = lambda mu: (log_density({"mu": mu}), jax.grad(lambda x: log_density({"mu": x}))(mu))  # noqa: E731
+    both = lambda mu: jax.jvp(slopes, (mu,), (1.0,))  # noqa: E731
+    by_loop = jax.jit(both)(case.mu)
+    shapes = []
+    monkeypatch.setattr(elimination, "is_parallel", lambda x: not shapes.append(x.shape))
+    in_parallel = jax.jit(lambda mu: both(mu))(case.mu)
+    assert shapes
+    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11)  # noqa: E731
+    jax.tree.map(close, in_parallel, by_loop)
+
+
+def test_an_associative_scan_is_accurate_in_single_precision():
+    rng = np.random.default_rng(0)
+    steps = rng.normal(size=(2000, 3, 3)) - 5.0
+    steps[7, 1] = -np.inf
+    found = []
+    for dtype in (np.float64, np.float32):
+        with jax.enable_x64(dtype == np.float64):
+            start, rows = jnp.zeros(3, dtype), jnp.asarray(steps, dtype)
+            found.append(NORMALIZERS(start, rows))
+    np.testing.assert_allclose(found[1], found[0], atol=3e-6)
+    np.testing.assert_allclose(found[1].sum(), found[0].sum(), rtol=1e-6)
+
+
+def test_an_impossible_step_is_scored_where_it_stands():
+    steps = np.zeros((4, 2, 2))
+    steps[2] = -np.inf
+    found = NORMALIZERS(jnp.zeros(2), jnp.asarray(steps))
+    np.testing.assert_array_equal(np.isfinite(found), [True, True, False, True])
+
+
 def chi_square(codes, weights):
     """The chi-square statistic of draws, in standard deviations from its mean."""
     expected = weights * codes.size
@@ -82,16 +125,14 @@ NUM_DRAWS = 20_000
 JOINT = ["indexed", "coupled", "global_class", "markov_from_site", "factorial", "nested_loops"]
 
 
-@pytest.mark.quick_rows("markov_from_site")
-@pytest.mark.parametrize("case", [c for c in SUMS if c.name in JOINT], ids=lambda case: case.name)
-def test_recovered_draws_have_the_exact_joint_distribution(case):
+def recover_beside_joint(case, values):
+    """The statistic of recovered draws, and that of draws that are right one by one."""
     log_densities, joint = sum_by_force(case)
-    values = values_of(case)
     weights = np.asarray(jax.nn.softmax(jax.jit(log_densities)(values)))
     draws = jax.tree.map(lambda x: jnp.broadcast_to(x, (NUM_DRAWS, *x.shape)), values)
     summed = ppl.marginalize(case.posterior(), list(case.summed))
     drawn = ppl.recover(summed, draws)(jax.random.key(3))
-    assert {n: x.dtype for n, x in drawn.items()} == {n: x.dtype for n, x in joint.items()}
+    assert {n: drawn[n].dtype for n in joint} == {n: x.dtype for n, x in joint.items()}
 
     def flat(values):
         return np.concatenate([np.asarray(values[n]).reshape(len(values[n]), -1) for n in joint], 1)
@@ -99,15 +140,22 @@ def test_recovered_draws_have_the_exact_joint_distribution(case):
     states, found = flat(joint), flat(drawn)
     base = (states.max() + 1) ** np.arange(states.shape[1])
     order = np.argsort(states @ base)
-    codes = np.searchsorted((states @ base)[order], found @ base)
-    assert chi_square(codes, weights[order]) < 4
 
-    if case.name == "indexed":  # Its elements are independent.
-        return
+    def statistic(found):
+        codes = np.searchsorted((states @ base)[order], found @ base)
+        return chi_square(codes, weights[order])
+
     rng = np.random.default_rng(0)
-    apart = np.stack([rng.permutation(column) for column in found.T], 1)  # right one by one
-    codes = np.searchsorted((states @ base)[order], apart @ base)
-    assert chi_square(codes, weights[order]) > 4
+    apart = np.stack([rng.permutation(column) for column in found.T], 1)
+    return statistic(found), statistic(apart)
+
+
+@pytest.mark.quick_rows("markov_from_site")
+@pytest.mark.parametrize("case", [c for c in SUMS if c.name in JOINT], ids=lambda case: case.name)
+def test_recovered_draws_have_the_exact_joint_distribution(case):
+    found, apart = recover_beside_joint(case, values_of(case))
+    assert found < 4
+    assert apart > 4 or case.name == "indexed"  # Its elements are independent.
 
 
 def test_deterministic_values_of_summed_sites_are_recovered():
@@ -139,6 +187,59 @@ def test_a_chain_scores_each_step_given_those_before():
     first = ppl.log_density(ppl.marginalize(ppl.condition(case.model, {"y": head}), ["z"]))
     prior = ppl.log_probs(summed)({"mu": 0.3, "y": case.data["y"]})["mu"]
     np.testing.assert_allclose(found[:3].sum(), first({"mu": 0.3}) - prior, rtol=1e-12)
+
+
+def test_a_sum_under_transformations_of_jax():
+    """New data and masks compile nothing."""
+    case = get_model("markov")
+
+    def log_density(mu, y, is_missing):
+        posterior = ppl.condition(case.model, {"y": ppl.ignore(y, is_missing)})
+        return ppl.log_density(ppl.marginalize(posterior, ["z"]))({"mu": mu})
+
+    traces = []
+
+    @jax.jit
+    def all_of_them(mu, y, is_missing):
+        traces.append(None)
+        one = jax.checkpoint(lambda mu: log_density(mu, y, is_missing))
+        by_scan = jax.lax.scan(lambda _, mu: (None, jax.value_and_grad(one)(mu)), None, mu)[1]
+        alone = jnp.stack([log_density(x, y, is_missing) for x in mu])
+        return alone, by_scan, jax.vmap(jax.value_and_grad(one))(mu)
+
+    mu = jnp.array([0.3, -1.0])
+    for last in (1, 5):
+        y, is_missing = last * case.data["y"], np.arange(5) >= last
+        alone, *found = all_of_them(mu, y, is_missing)
+        for values, slopes in found:
+            np.testing.assert_allclose(values, alone, rtol=1e-12)
+            np.testing.assert_allclose(slopes, found[0][1], rtol=1e-12)
+    assert len(traces) == 1
+
+
+@pytest.mark.parametrize("is_parallel", [False, True])
+def test_chains_split_over_the_shards_of_a_mesh(is_parallel, monkeypatch):
+    monkeypatch.setattr(elimination, "is_parallel", lambda _: is_parallel)
+    mesh = jax.make_mesh((2,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+    y = np.resize(get_model("markov").data["y"], (4, 5))
+
+    def model(key, y):
+        def chain(key, y):
+            def step(z, inputs):
+                key, y = inputs
+                z = ppl.sample(key, dist.Bernoulli(probs=jnp.array([0.2, 0.6])[z]), name="z")
+                ppl.factor(-((y - z) ** 2), name="y")
+                return z, None
+
+            jax.lax.scan(step, 0, (jax.random.split(key, y.size), y))
+
+        jax.vmap(chain)(jax.random.split(key, len(y)), y)
+
+    log_density = lambda y: ppl.log_density(ppl.marginalize(model, ["z"]))({}, y)  # noqa: E731
+    of_shard = lambda y: jax.lax.psum(log_density(y), "i")  # noqa: E731
+    rows = jax.P("i")
+    split = jax.jit(jax.shard_map(of_shard, mesh=mesh, in_specs=rows, out_specs=jax.P()))
+    np.testing.assert_allclose(split(y), jax.jit(log_density)(y), rtol=1e-12)
 
 
 def test_a_long_chain_keeps_its_accuracy_in_single_precision():

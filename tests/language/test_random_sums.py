@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import ppl
 from tests.language.random_sums import RandomSum
 from tests.language.sums import Sum
-from tests.language.test_marginalize import sum_by_force
+from tests.language.test_marginalize import recover_beside_joint, sum_by_force
 
 pytestmark = pytest.mark.usefixtures("x64")
 CROSSED = "meets many elements of the others"  # has no elimination with plates
@@ -64,3 +64,19 @@ def test_sums_out_of_programs_with_many_states(seed):
 def test_programs_that_once_failed(seed):
     """A chain with a start, and a gather, whose elements are enumerated."""
     assert check_program(seed, 6, 2**10)
+
+
+@pytest.mark.slow
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 10**6))
+def test_draws_recovered_from_random_programs(seed):
+    model = RandomSum(seed, 5, 2**6)
+    assume(model.summed)
+    try:
+        statistic, _ = recover_beside_joint(
+            Sum(model, model.summed, model.data), {"mu": jnp.asarray(0.3)}
+        )
+    except ValueError as error:
+        assume(CROSSED not in str(error))
+        raise
+    assert statistic < 5

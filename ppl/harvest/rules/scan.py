@@ -56,6 +56,12 @@ class ScanRule(Construct):
         fixed = {p: plant for p, plant in taken.items() if sites[p].clobbers}
         sliced = [p for p in taken if p not in fixed]
         rows = [move_axis(taken[p][0], sites[p].loop_axis, 0) for p in sliced]
+        if wiring.length:
+            same = {p: row for p, row in zip(sliced, rows, strict=True) if on.action.is_constant(p)}
+            first = jax.tree.map(lambda row: row[0], same)
+            fixed |= {p: unstack(row, sites[p]) for p, row in first.items()}
+            rows = [row for p, row in zip(sliced, rows, strict=True) if p not in same]
+            sliced = [p for p in sliced if p not in same]
         kept, added = LastValues(on, sites, taken), RunningSum(on)
 
         def run_body(carry: Any, inputs: Any) -> Any:
