@@ -353,3 +353,18 @@ def test_ignored_data_and_scaled_likelihoods_stay_quadratic():
     exact = np.sum(-0.5 * (known**2 / 1.125 + np.log(2 * np.pi * 1.125)))
     exact += 2 * np.log(np.sqrt(2 * np.pi / 8) * 2 / np.pi)
     np.testing.assert_allclose(jax.jit(ppl.log_density(summed))({}), exact, rtol=1e-12)
+
+
+def test_new_data_compile_nothing():
+    num_traces = []
+
+    @jax.jit
+    def density(model):
+        num_traces.append(1)
+        return ppl.log_density(model)({"scale": 0.7})
+
+    model, gaussian = BY_NAME["levels_and_slopes"].model, ppl.Gaussian()
+    for y in (np.zeros(5), np.ones(5)):
+        posterior = ppl.condition(model, {"y": y})
+        density(ppl.marginalize(posterior, dict.fromkeys(["x", "z", "mu", "slope"], gaussian)))
+    assert len(num_traces) == 1
