@@ -368,3 +368,22 @@ def test_new_data_compile_nothing():
         posterior = ppl.condition(model, {"y": y})
         density(ppl.marginalize(posterior, dict.fromkeys(["x", "z", "mu", "slope"], gaussian)))
     assert len(num_traces) == 1
+
+
+def test_single_precision_holds_for_tiny_scales_not_centered():
+    """The scale of the effects is 1e-5 of that of the data."""
+    data, error = np.array([28.0, 8.0, -3.0, 7.0]), np.array([15.0, 10.0, 16.0, 11.0])
+
+    def model(key):
+        scale = ppl.sample(key, dist.HalfNormal(np.float32(5.0)), name="scale")
+        mu = ppl.sample(key, dist.Normal(np.float32(0.0), np.float32(5.0)), name="mu")
+        z = ppl.sample(key, dist.Normal(jnp.zeros(4, jnp.float32), np.float32(1.0)), name="z")
+        x = ppl.deterministic(mu + scale * z, name="x")
+        ppl.sample(key, dist.Normal(x, error.astype(np.float32)), name="y")
+
+    summed = refused({"y": data.astype(np.float32)}, model, ["mu", "z"])
+    found = jax.jit(ppl.log_density(summed))({"scale": jnp.float32(1e-4)})
+    covariance = np.diag(error**2) + 25.0
+    exact = -0.5 * (data @ np.linalg.solve(covariance, data) + np.linalg.slogdet(covariance)[1])
+    exact += -2 * np.log(2 * np.pi) + 0.5 * np.log(2 / np.pi) - np.log(5.0)
+    np.testing.assert_allclose(found, exact, rtol=2e-6)
