@@ -141,6 +141,12 @@ def _concatenate(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
     return [join(*found)]
 
 
+def _stack(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
+    axis, ndim = eqn.params["axis"], len(operands[0].shape)
+    places = [i if i < axis else i + 1 for i in range(ndim)]
+    return [join(*(move_axes(value.uses, places) for value in operands))]
+
+
 def _slice(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
     x, params = operands[0], eqn.params
     uses = x.uses
@@ -226,6 +232,7 @@ _RULES: dict[str, Rule] = {
     "squeeze": _squeeze,
     "dot_general": _dot,
     "concatenate": _concatenate,
+    "stack": _stack,
     "slice": _slice,
     "dynamic_slice": _dynamic_slice,
     "gather": _gather,

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from ppl.core.block_layout import BlockLayout
-from ppl.core.block_matrices import BlockFactor, BlockMatrix, BlockVector
+from ppl.core.block_matrices import BlockFactor, BlockMatrix, BlockVector, half_log_det, solve
 
 _LOG_TWO_PI = math.log(2 * math.pi)
 
@@ -21,49 +21,54 @@ class CompletedSquare:
     Attributes:
         mode: A point, near the maximum.
         height: The log density there, with an axis for each plate if their elements are apart.
-        slope: The gradient there, multiplied by the inverse of the factor.
-        factor: The Cholesky factor of `P`.
+        slope: The gradient there.
+        matrix: The precision `P`.
+        factor: Its Cholesky factor.
         num_elements: The number of variables.
     """
 
     mode: BlockVector
     height: jax.Array
     slope: BlockVector
+    matrix: BlockMatrix
     factor: BlockFactor
     num_elements: int
 
     @functools.cached_property
     def log_det(self) -> jax.Array:
         """Half the log determinant of the precision."""
-        return self._total(*map(jnp.log, self.factor.pivots()))
+        return self._total(half_log_det(self.matrix, self.factor))
+
+    @functools.cached_property
+    def step(self) -> BlockVector:
+        """The step from the point to the maximum."""
+        return solve(self.matrix, self.factor, self.slope)
 
     @property
     def is_improper(self) -> jax.Array:
         """Whether the precision is not positive definite."""
         return ~jnp.isfinite(self.log_det)
 
-    def _total(self, inner: jax.Array, border: jax.Array) -> jax.Array:
-        """The sum of all entries, apart for elements of plates if the height is."""
-        if self.height.ndim:
-            return jnp.sum(inner, (1, 2)).reshape(self.height.shape)
-        return jnp.sum(inner) + jnp.sum(border)
+    def _total(self, found: jax.Array) -> jax.Array:
+        """Numbers for independent blocks, apart if the height is."""
+        return found.reshape(self.height.shape) if self.height.ndim else jnp.sum(found)
 
     def log_integral(self) -> jax.Array:
         """The log of the integral, minus infinity where it does not exist."""
         num = self.num_elements // max(self.height.size, 1)
-        rest = self._total(jnp.square(self.slope.inner), jnp.square(self.slope.border)) / 2
+        rest = self._total(jnp.sum(self.slope.inner * self.step.inner, (1, 2))) / 2
+        if self.slope.border.size:
+            rest = rest + jnp.sum(self.slope.border * self.step.border) / 2
         found = self.height + rest - self.log_det + num * _LOG_TWO_PI / 2
         return jnp.where(self.is_improper, -jnp.inf, found)
 
     def draw(self, key: jax.Array) -> BlockVector:
         """A draw from the normal distribution with this density."""
-        leaves, tree = jax.tree.flatten(self.slope)
+        leaves, tree = jax.tree.flatten(self.mode)
         keys = jax.random.split(key, len(leaves))
-        noisy = [
-            x + jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, leaves, strict=True)
-        ]
-        step = self.factor.solve_transposed(jax.tree.unflatten(tree, noisy))
-        return jax.tree.map(jnp.add, self.mode, step)
+        noise = [jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, leaves, strict=True)]
+        spread = self.factor.solve_transposed(jax.tree.unflatten(tree, noise))
+        return jax.tree.map(lambda *parts: sum(parts), self.mode, self.step, spread)
 
 
 def precision_of(layout: BlockLayout, multiply: Any, dtype: Any) -> BlockMatrix:

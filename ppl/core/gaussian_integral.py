@@ -13,7 +13,7 @@ from jax import lax
 from ppl.analysis.degree import Degree
 from ppl.analysis.scopes import ScopeReader, Scopes
 from ppl.core.block_layout import BlockLayout, find_layout
-from ppl.core.block_matrices import BlockVector
+from ppl.core.block_matrices import BlockVector, solve
 from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
 from ppl.core.completed_square import CompletedSquare, precision_of
 from ppl.core.quadratic_scores import Score, TracedScores, join_names
@@ -23,6 +23,7 @@ from ppl.harvest._site_names import describe
 from ppl.harvest._survey import Path, Sites
 from ppl.primitives.site_kinds import RANDOM
 
+_SINGLE = 1e-10  # of a dtype with a larger epsilon, rounding errors of the maximum matter
 _INDICES = tuple(map(np.dtype, ("bool", "int8", "int16", "int32", "int64", "uint8", "uint32")))
 
 
@@ -214,12 +215,15 @@ class GaussianIntegral:
         total = lambda x: jnp.sum(log_density(x))  # noqa: E731
         slope, multiply = jax.linearize(jax.grad(total), layout.zeros(dtype))
         is_finite = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(slope)]
-        factor = precision_of(layout, multiply, dtype).factor()
-        mode = lax.stop_gradient(factor.solve_transposed(factor.solve(slope)))
-        slope = jax.grad(total)(mode)
-        square = CompletedSquare(
-            mode, log_density(mode), factor.solve(slope), factor, layout.num_elements
-        )
+        matrix = precision_of(layout, multiply, dtype)
+        factor = matrix.factor()
+        fixed = lax.stop_gradient((matrix, factor))
+        mode = lax.stop_gradient(solve(*fixed, slope))
+        if jnp.finfo(dtype).eps > _SINGLE:  # One step of iterative refinement.
+            rest = solve(*fixed, jax.grad(total)(mode))
+            mode = lax.stop_gradient(jax.tree.map(jnp.add, mode, rest))
+        height, slope = log_density(mode), jax.grad(total)(mode)
+        square = CompletedSquare(mode, height, slope, matrix, factor, layout.num_elements)
         is_wrong = jnp.any(square.is_improper) & jnp.all(jnp.stack(is_finite))
         if not _jax.is_traced(is_wrong) and is_wrong:
             raise ValueError(

@@ -140,7 +140,7 @@ def test_differences_beyond_the_degree_vanish():
     """The third difference of a quadratic function is 0, whatever the step is."""
     rng = np.random.default_rng(3)
     counts = {0: 0, 1: 0, 2: 0, "more": 0}
-    for _ in range(150):
+    for _ in range(60):
         f = random_program(rng)
         degree = degree_of(f).degree
         counts[degree if degree <= 2 else "more"] += 1
@@ -151,4 +151,4 @@ def test_differences_beyond_the_degree_vanish():
         values = np.asarray(jax.vmap(lambda x, f=f: f(x, jnp.asarray(C)))(points))
         differences = np.diff(values, n=int(degree) + 1, axis=0)
         np.testing.assert_allclose(differences, 0.0, atol=1e-11 * max(1.0, np.abs(values).max()))
-    assert min(counts.values()) > 10
+    assert min(counts.values()) > 3
