@@ -123,9 +123,9 @@ class DiskRecorder(Recorder):
 
     def record(self, state: Callable[[], State]) -> None:
         """Writes the state; if the disk is full, a later call does."""
-        self.state = now = state()
 
         def make() -> State:
+            self.state = now = state()
             while self._unwritten:
                 self._unwritten[-1][0].write(*self._unwritten[-1][1:])
                 self._unwritten.pop()
@@ -158,7 +158,7 @@ class DiskRecorder(Recorder):
         """Closes the files, and gives the folder free."""
         for file in self.files:
             file.close()
-        self.folder.close()
+        self._writer.close()
 
 
 def _quote(name: str) -> str:

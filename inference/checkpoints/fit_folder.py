@@ -51,4 +51,4 @@ class FitFolder:
 
     def close(self) -> None:
         """Gives the folder free."""
-        self.folder.close()
+        self._writer.close()

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-FORMAT = 1
+FORMAT = 2  # 1 had no "driver", and other hashes of kernels, guides and starts
 # Entries that may differ between processes of one run, with a warning.
 _MAY_DIFFER = {"library": "version of this library", "jax": "version of JAX", "device": "devices"}
 THE_STEP = "the step's program"  # entry for all code of a fit, told if no other entry differs
@@ -19,10 +19,19 @@ _OF_THE_END = "num_draws", "num_steps", "has_until"
 
 
 def describe_array(x: Any) -> dict[str, Any]:
-    """Shape, dtype and SHA-256 of an array."""
+    """Shape, dtype and SHA-256 of an array.
+
+    Raises:
+        TypeError: if it holds objects: their bytes are addresses in memory.
+    """
     if jnp.issubdtype(getattr(x, "dtype", np.float32), jax.dtypes.extended):
         x = jax.random.key_data(x)
     x = np.ascontiguousarray(x)
+    if x.dtype.hasobject:
+        raise TypeError(
+            f"an array of dtype {x.dtype} cannot be compared with that of another process; give "
+            "numbers, or a list"
+        )
     return {
         "shape": list(x.shape),
         "dtype": str(x.dtype),
@@ -31,9 +40,14 @@ def describe_array(x: Any) -> dict[str, Any]:
 
 
 def describe_tree(tree: Any) -> dict[str, Any]:
-    """Structure of a pytree as text, and its arrays."""
+    """Hash of the structure of a pytree, and its leaves."""
     leaves, structure = jax.tree.flatten(tree)
-    return {"structure": digest(repr(structure)), "leaves": list(map(describe_array, leaves))}
+    return {"structure": digest(repr(structure)), "leaves": list(map(describe_leaf, leaves))}
+
+
+def describe_leaf(x: Any) -> Any:
+    """Description of an array, or a hash of the text of something else, such as a function."""
+    return describe_array(x) if hasattr(x, "dtype") else digest(repr(x))[:16]
 
 
 def digest(text: str) -> str:
@@ -97,6 +111,15 @@ def compare_manifests(name: str, old: dict[str, Any], new: dict[str, Any]) -> No
             RuntimeWarning,
             stacklevel=2,
         )
+
+
+def with_new_end(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """The manifest of a run that goes on: what it has been, with the end that a call gives it.
+
+    The numbers of draws and steps are those for which there has to be room, the largest so far.
+    """
+    end = {name: new[name] for name in _OF_THE_END if name in new}
+    return old | {k: max(old[k], x) if k.startswith("num_") else x for k, x in end.items()}
 
 
 def _show(value: Any) -> str:

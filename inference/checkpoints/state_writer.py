@@ -20,7 +20,7 @@ class StateWriter:
     """
 
     def __init__(self, folder: RunFolder) -> None:
-        self.folder, self._has_warned = folder, False
+        self.folder, self._has_warned, self._is_behind = folder, False, False
         self._due = time.monotonic()
 
     @property
@@ -29,22 +29,39 @@ class StateWriter:
         return time.monotonic() >= self._due
 
     def write(self, make: Callable[[], State]) -> None:
-        """Writes the state that `make` returns; a full disk is a warning, and a later call does."""
+        """Writes the state that `make` returns; a full disk is a warning, and a later call does.
+
+        The time of `make` counts as that of recording.
+        """
         began = time.monotonic()
         try:
             self.folder.write_state(make())
+            self._is_behind = False
         except OSError as error:
+            self._is_behind = True
             self._warn(error)
         now = time.monotonic()
         self._due = now + max(RECORD_SECONDS, (now - began) / _MAX_SHARE)
+
+    def close(self) -> None:
+        """Gives the folder free, with a warning if the last state is not in it."""
+        self.folder.close()
+        if self._is_behind:
+            warnings.warn(
+                f"checkpoint={self.folder.name} has not the end of the run, for which there was no "
+                "room: it is in the result alone. The same call makes it again from the last state "
+                "on disk; make room first",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def _warn(self, error: OSError) -> None:
         if not self._has_warned:
             self._has_warned = True
             warnings.warn(
                 f"checkpoint={self.folder.name} cannot be written: {os.strerror(error.errno or 0)} "
-                "- the run goes on, and keeps in memory what is not written until there is room. "
-                "After a kill, it goes on from the last state on disk",
+                "- as long as the run lasts, it keeps in memory what is not written until there is "
+                "room. After a kill, it goes on from the last state on disk",
                 RuntimeWarning,
                 stacklevel=2,
             )

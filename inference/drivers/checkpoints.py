@@ -8,7 +8,7 @@ from jax.sharding import Mesh
 
 from inference.chains.recorder import is_kept
 from inference.checkpoints.disk_recorder import DiskRecorder
-from inference.checkpoints.manifest import compare_manifests, describe_platform
+from inference.checkpoints.manifest import compare_manifests, describe_platform, with_new_end
 from inference.checkpoints.run_folder import RunFolder
 from inference.common.leaf_names import named_leaves
 from inference.common.target import named_sites
@@ -83,8 +83,7 @@ def open_recorder(
         old = folder.read_manifest()
         if old is not None:
             compare_manifests(folder.name, old, manifest)
-            room = max(old["num_draws"], manifest["num_draws"])
-            manifest = old | {"num_draws": room, "has_until": manifest["has_until"]}
+            manifest = with_new_end(old, manifest)
         if manifest != old:
             folder.write_manifest(manifest)
         return DiskRecorder(

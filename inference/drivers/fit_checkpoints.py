@@ -7,7 +7,12 @@ import jax
 import numpy as np
 
 from inference.checkpoints.fit_folder import FitFolder
-from inference.checkpoints.manifest import THE_STEP, compare_manifests, describe_platform
+from inference.checkpoints.manifest import (
+    THE_STEP,
+    compare_manifests,
+    describe_platform,
+    with_new_end,
+)
 from inference.checkpoints.run_folder import RunFolder
 from inference.common.leaf_names import named_leaves
 from inference.drivers.run_description import (
@@ -49,6 +54,7 @@ def open_fit(
         old = folder.read_manifest()
         if old is not None:
             compare_manifests(folder.name, old, manifest)
+            manifest = with_new_end(old, manifest)
         recorder = FitFolder(folder)
         found = recorder.read(shapes_of_state(problem))
         begun = None if found is None else Fit(found[0], found[1], is_ended=found[2])

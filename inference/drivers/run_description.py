@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import DictKey, tree_flatten_with_path
 
-from inference.checkpoints.manifest import describe_array, describe_tree, digest
+from inference.checkpoints.manifest import describe_array, describe_leaf, describe_tree, digest
 from ppl.core.model_pytree import innermost
 
 
@@ -81,8 +81,10 @@ def describe_argument(arg: Any) -> Any:
     leaves, structure = jax.tree.flatten(arg)
     if len(leaves) == 1 and leaves[0] is arg and hasattr(arg, "dtype"):
         return describe_array(arg)
-    parts = [describe_array(x) if hasattr(x, "dtype") else digest(repr(x))[:16] for x in leaves]
-    return {"structure": digest(repr(structure))[:16], "leaves": parts}
+    return {
+        "structure": digest(repr(structure))[:16],
+        "leaves": list(map(describe_leaf, leaves)),
+    }
 
 
 def describe_programs(*calls: tuple[Any, ...]) -> str:

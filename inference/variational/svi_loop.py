@@ -114,8 +114,7 @@ def fit(
             another problem.
     """
     done = np.zeros(0, problem.layout.dtype) if begun is None else begun.elbos
-    is_over = len(done) >= num_steps or (begun is not None and begun.is_ended)
-    is_fed = feed is not None
+    is_over, is_fed = len(done) >= num_steps, feed is not None
     if feed is not None:
         feed = itertools.islice(feed, max(num_steps - len(done), 0))
         upcoming = next(feed, None)
@@ -123,6 +122,7 @@ def fit(
     run = _SVIRun(problem, tolerance, is_fed=is_fed)
     if begun is not None:
         now = begun.state
+        is_over = is_over or begun.is_ended or run.is_settled(now)
     else:
         now = run.start_fit(key, init) if state is None else run.resume_fit(state)
     if is_over:
@@ -154,9 +154,9 @@ def fit(
             raise
         parts = [np.concatenate(parts)[:num_done]]  # an interrupt may come between the two
         _warn(f"interrupted: the result is that of {num_done} steps of {num_steps}")
-    if recorder is not None:
-        recorder.record(now, parts, is_last=True, is_ended=is_ended)
     failure = "" if moved is None or moved.is_finite else _failure(run.problem, now)
+    if recorder is not None:
+        recorder.record(now, parts, is_last=True, is_ended=is_ended and not failure)
     if failure:
         _warn(failure)
     return Fit(now, np.concatenate(parts), failure, is_ended)
@@ -259,9 +259,13 @@ class _SVIRun:
         """The state to continue from; a state that has settled must settle again."""
         state = restore_state(self.problem, state)
         settling = jax.device_get(state.settling)
-        if settling.is_settled(self.tolerance):
+        if self.is_settled(state):
             settling = settling._replace(changes=np.full_like(settling.changes, np.inf))
         return state._replace(settling=settling)
+
+    def is_settled(self, state: SVIState) -> bool:
+        """Whether the ELBO has settled by a state."""
+        return bool(jax.device_get(state.settling).is_settled(self.tolerance))
 
     def advance(self, state: SVIState, stop: int) -> Advance:
         """The outcome of one compiled call, with the ELBOs of its complete steps."""

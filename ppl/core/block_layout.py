@@ -139,7 +139,7 @@ class BlockLayout:
         steps = np.arange(t)
 
         def inner_column(color: Any, i: Any) -> BlockVector:
-            one_hot = (steps % colors == color)[:, None] & (jnp.arange(d) == i)
+            one_hot = (steps % colors == color)[:, None] & (jnp.arange(d) == i)[None]
             return multiply(
                 dataclasses.replace(zeros, inner=jnp.broadcast_to(one_hot, (n, t, d)).astype(dtype))
             )

@@ -76,10 +76,11 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
             than `most`.
 
     Example:
-        >>> import ppl, distributions as dist
+        >>> import jax.numpy as jnp, ppl, distributions as dist
         >>> def model(key):
         ...     z = ppl.sample(key, dist.Bernoulli(probs=0.25), name="z")
-        ...     return ppl.sample(key, dist.Normal(4.0 * z, 1.0), name="y")
+        ...     loc = jnp.where(z == 1, 4.0, 0.0)
+        ...     return ppl.sample(key, dist.Normal(loc, 1.0), name="y")
         >>> summed = ppl.marginalize(model, ["z"])
         >>> round(ppl.log_density(summed)({"y": 0.0}).item(), 4)
         -1.2065

@@ -135,7 +135,8 @@ def recover(model: Model, draws: Mapping[str, Any], *, chunk_size: int | None = 
         >>> def model(key):
         ...     shift = ppl.sample(key, dist.Normal(0.0, 1.0), name="shift")
         ...     z = ppl.sample(key, dist.Bernoulli(probs=0.5), name="z")
-        ...     ppl.sample(key, dist.Normal(shift + 9.0 * z, 1.0), name="y")
+        ...     loc = shift + jnp.where(z == 1, 9.0, 0.0)
+        ...     ppl.sample(key, dist.Normal(loc, 1.0), name="y")
         >>> summed = ppl.condition(ppl.marginalize(model, ["z"]), {"y": 9.0})
         >>> z = ppl.recover(summed, {"shift": jnp.zeros(3)})(jax.random.key(0))["z"]
         >>> print(z.astype(int))

@@ -13,10 +13,15 @@ import distributions as dist
 import inference
 import ppl
 from inference import ELBO, FullRank, MeanField, mcmc, svi
+from inference.checkpoints import state_writer
+from inference.checkpoints.disk_recorder import DiskRecorder
 from inference.checkpoints.fit_folder import FitFolder
 from inference.checkpoints.run_folder import RunFolder
+from inference.drivers.run_description import describe_argument, describe_object
 from tests.inference.regression import Y, design, posterior
-from tests.inference.test_checkpoints import KilledError, spoil
+from tests.inference.test_checkpoints import KilledError, full, spoil
+from tests.inference.test_killed_runs import start
+from tests.inference.test_own_kernels import RandomWalk
 
 KEY = jax.random.key(2)
 SETTINGS = {"num_steps": 250, "num_draws": 64, "optimizer": optax.adam(0.02)}
@@ -127,6 +132,73 @@ def test_a_fit_that_fails_fails_again(tmp_path):
         assert result.elbos.shape == (5,)
 
 
+def test_a_failed_fit_is_none_that_its_callback_ended(tmp_path):
+    batches = [(design(),)] * 5 + [(design() + np.nan,)]
+    for _ in range(2):
+        with pytest.warns(RuntimeWarning, match="svi stopped at step 5"):
+            assert fit(batches=batches, checkpoint=tmp_path, callback=lambda *_: True).failure
+
+
+@pytest.mark.parametrize("given", [{}, {"batches": [(design(),)]}])
+def test_a_settled_fit_stays_so(tmp_path, given):
+    given = given | {"tolerance": 0.5, "num_steps": 2000, "checkpoint": tmp_path}
+    settled = fit(**given)
+    assert len(settled.elbos) < 2000
+    for number in (2000, 2000, 3000):
+        same(fit(**given | {"num_steps": number}), settled)
+
+
+def test_an_end_that_the_disk_has_no_room_for_is_told(monkeypatch, tmp_path):
+    with monkeypatch.context() as patched:
+        patched.setattr(RunFolder, "write_state", full)
+        with pytest.warns(RuntimeWarning) as told:
+            whole = fit(num_steps=60, checkpoint=tmp_path)
+    words = [str(x.message) for x in told]
+    assert [" cannot be written: No space" in words[0], "has not the end" in words[1]] == [True] * 2
+    assert len(words) == 2
+    same(fit(num_steps=60, checkpoint=tmp_path), whole)
+
+
+def test_making_a_state_counts_as_recording(monkeypatch, tmp_path):
+    clock = [100.0]
+    monkeypatch.setattr(state_writer.time, "monotonic", lambda: clock[0])
+    recorder = DiskRecorder(RunFolder(tmp_path), None)
+
+    def state():
+        clock[0] += 10.0
+        return {}
+
+    assert recorder.is_due
+    recorder.record(state)
+    clock[0] += 400.0
+    assert not recorder.is_due
+    clock[0] += 101.0
+    assert recorder.is_due
+    recorder.close()
+
+
+def test_another_version_is_told_each_time(tmp_path):
+    """The folder has the versions of its first steps, whatever goes on with it."""
+    fit(num_steps=30, checkpoint=tmp_path)
+    folder = RunFolder(tmp_path)
+    folder.write_manifest(folder.read_manifest() | {"jax": "0.1"})
+    folder.close()
+    for number in (60, 60):
+        with pytest.warns(RuntimeWarning, match=r"written with other version of JAX"):
+            fit(num_steps=number, checkpoint=tmp_path)
+
+
+def test_a_folder_of_another_format_is_told(tmp_path):
+    fit(num_steps=30, checkpoint=tmp_path)
+    folder = RunFolder(tmp_path)
+    manifest = folder.read_manifest() | {"format": 1}
+    del manifest["driver"]
+    folder.write_manifest(manifest)
+    folder.close()
+    with pytest.raises(ValueError, match="has format 1, expected 2: another version"):
+        fit(num_steps=30, checkpoint=tmp_path)
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """Folder of a whole fit."""
@@ -197,8 +269,8 @@ def test_each_damaged_file_of_a_fit_is_named(run, tmp_path):
             assert "files of draws" not in str(damage.value)
             (folder / name).write_bytes(kept)
     (folder / "state.npz").unlink()  # a fit that was killed before its first state begins anew
-    again, whole = (fit(batches=[(design(),)], **where) for where in ({"checkpoint": folder}, {}))
-    same((again.state, again.elbos), (whole.state, whole.elbos))
+    again = fit(batches=[(design(),)], checkpoint=folder)
+    same(again, fit(batches=[(design(),)]))
 
 
 def test_batches_must_start_again(tmp_path):
@@ -236,3 +308,48 @@ def test_arrays_of_all_dtypes_are_kept(tmp_path):
     with pytest.raises(ValueError, match="does not fit this run at float16: expected float32"):
         fits.read(jax.eval_shape(lambda: state | {"float16": jnp.zeros(2)}))
     fits.close()
+
+
+def new_guide():
+    """A guide of the same code at another address, such as another process has."""
+
+    def guide(key, design):
+        loc = ppl.param(jnp.zeros(3), name="loc")
+        ppl.sample(key, dist.Normal(loc, ppl.param(jnp.ones(3), name="scale") ** 2), name="w")
+
+    return guide
+
+
+class Objective(ELBO):
+    """An objective that is no pytree and has no text of its own."""
+
+    __repr__ = object.__repr__
+
+
+def test_code_is_the_same_at_another_address():
+    for make in (new_guide, Objective, lambda: {"w": [new_guide()]}, RandomWalk):
+        one, two = make(), make()
+        assert describe_object(one) == describe_object(two)
+        assert describe_argument(one) == describe_argument(two)
+    assert describe_object(guide) != describe_object(other_guide)
+    with pytest.raises(TypeError, match="dtype object cannot be compared with that of another"):
+        describe_object(np.array([new_guide()]))
+
+
+def test_a_fit_of_a_guide_function_goes_on_elsewhere(tmp_path):
+    begun, whole = new_guide(), fit(guide=new_guide(), num_steps=60)
+    fit(guide=begun, num_steps=30, checkpoint=tmp_path)
+    elbos = fit(guide=new_guide(), num_steps=60, checkpoint=tmp_path).elbos
+    np.testing.assert_array_equal(elbos, whole.elbos)
+
+
+@pytest.mark.slow
+def test_a_fit_of_a_guide_function_goes_on_in_a_process(tmp_path):
+    program = (
+        "import sys; from tests.inference.test_fit_checkpoints import fit, guide\n"
+        "print(fit(guide=guide, num_steps=int(sys.argv[1]), checkpoint=sys.argv[2]).elbos.shape)"
+    )
+    for number in ("30", "60"):
+        process = start(program, number, str(tmp_path), "", "", 1)
+        found, error = process.communicate()
+        assert found == f"({number},)\n", error
