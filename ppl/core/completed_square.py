@@ -74,7 +74,6 @@ class CompletedSquare:
 def precision_of(layout: BlockLayout, multiply: Any, dtype: Any) -> BlockMatrix:
     """The precision: minus the Hessian, and the identity where a block is padded."""
     negative = jax.tree.map(jnp.negative, layout.hessian(multiply, dtype))
-    one = jnp.asarray(layout.padding, dtype)[:, :, None] * jnp.eye(
-        layout.size_of_block, dtype=dtype
-    )
+    padding = jnp.asarray(layout.padding, dtype)
+    one = padding[None, :, :, None] * jnp.eye(layout.size_of_block, dtype=dtype)[None, None]
     return dataclasses.replace(negative, diagonal=negative.diagonal + one)
