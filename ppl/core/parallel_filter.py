@@ -46,7 +46,7 @@ def log_normalizers(start: Any, steps: Any, *, reverse: bool) -> Any:
         return product - jnp.where(jnp.isfinite(top), top, 0.0)
 
     products = lax.associative_scan(multiply, steps, reverse=reverse)
-    after = log_sum_exp(products + start[..., None, :])
+    after = log_sum_exp(products + start[None, ..., None, :])
     parts = (after[1:], start[None]) if reverse else (start[None], after[:-1])
     before = jnp.concatenate(parts)
     total = log_sum_exp(before)[..., None]

@@ -142,7 +142,8 @@ class Summation:
         scores = evaluator.evaluate(tables)
         for path, probe in probes.items():
             if path in scores:
-                scores[path] = scores[path] + probe.astype(scores[path].dtype)
+                score = scores[path]
+                scores[path] = score + jnp.broadcast_to(probe, score.shape).astype(score.dtype)
         factors = [
             factor
             for path in paths
