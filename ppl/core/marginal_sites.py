@@ -80,7 +80,8 @@ class Recovery:
         plants = {**self.plants, **{path: (x,) for path, x in drawn.items()}}
         action = Look(wanted=frozenset(self.recorded))
         found = Harvester(program, action).run(plants, live_outs=False)[1]
-        return [list(drawn.values()), [found[path] for path in self.recorded]]
+        summed = [drawn[path] for path in self.summation.sites]  # A dict of JAX is sorted.
+        return [summed, [found[path] for path in self.recorded]]
 
 
 @register_dataclass

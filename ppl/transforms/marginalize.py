@@ -291,7 +291,7 @@ class _Rewriting:
 
     def _sow_recovered(self, key: Any) -> None:
         """Sow a draw of the summed sites, which is not evaluated unless it is asked for."""
-        paths = (*self._summed, *self._recovered)
+        paths = (*self._summation.sites, *self._recovered)
         d = Recovery(self._inputs, ByPath(self._plants), self._summation, self._recovered)
         values = [
             jax.tree.unflatten(self._found[p].site.tree, self._found[p].collapse().avals)

@@ -166,6 +166,29 @@ def test_deterministic_values_of_summed_sites_are_recovered():
     np.testing.assert_array_equal(found["double"], 2 * found["z"])
 
 
+def test_recovered_sites_keep_their_names_in_any_order():
+    def model(key):
+        first = ppl.sample(key, dist.Bernoulli(probs=1.0), name="z0")
+
+        def step(z, key):
+            z = ppl.sample(key, dist.Bernoulli(probs=1.0 - z), name="z")
+            return z, ppl.sample(key, dist.Normal(2.0 * z, 1.0), name="y")
+
+        ppl.sample(key, dist.Bernoulli(probs=0.0), name="b")
+        ppl.sample(key, dist.Bernoulli(probs=1.0), name="a")
+        ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+        jax.lax.scan(step, first, jax.random.split(key, 3))
+
+    posterior = ppl.condition(model, {"y": np.zeros(3)})
+    for names in (["z0", "z", "b", "a"], ["a", "z", "b", "z0"]):
+        summed = ppl.marginalize(posterior, names)
+        found = ppl.recover(summed, {"mu": np.zeros((2, 7))})(jax.random.key(0))
+        exact = {"z0": 1, "z": [0, 1, 0], "a": 1, "b": 0}
+        for name, value in exact.items():
+            expected = np.broadcast_to(value, (2, 7, *np.shape(value)))
+            np.testing.assert_array_equal(found[name], expected, err_msg=name)
+
+
 def get_model(name):
     return next(c for c in SUMS if c.name == name)
 
