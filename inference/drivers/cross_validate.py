@@ -15,7 +15,7 @@ from inference.comparison.elpd import ElpdEstimate, make_estimate
 from inference.comparison.psis_loo import log_sum_exp
 from inference.comparison.units import Units
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.held_out import Refits, describe_draws, observe
+from inference.drivers.held_out import Refits, describe_draws, observe, words_on_marginalized
 from inference.drivers.mcmc import mcmc
 from inference.runtime.jax_settings import settings
 
@@ -140,7 +140,8 @@ def cross_validate(
     digests = observed.digests
     if parts[0].is_joint:
         digests = np.array([zlib.crc32(digests[fold.scored].tobytes()) for fold in parts])
-    return make_estimate(terms, names, about, p=p, problems=refits.words(), digests=digests)
+    problems = (*(() if is_future else words_on_marginalized(model)), *refits.words())
+    return make_estimate(terms, names, about, p=p, problems=problems, digests=digests)
 
 
 def _run(refits: Refits, parts: Sequence[Fold]) -> np.ndarray:

@@ -24,11 +24,19 @@ from inference.results.result import Result
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
 from ppl.transforms.likelihood import Likelihood, select
+from ppl.transforms.marginalize import is_marginalized
 
 _LARGE_RHAT = 1.05  # of the log predictive density in a fit without some observations
 _NUM_STEPS = 400  # iterations of warm-up where the first fit has no mass matrix
 _RATE = 0.8
 _FEW = 10  # draws that carry a predictive density
+_MARGINALIZED = (
+    "the model is marginalized: this leaves observations out one by one only where they are "
+    "independent given the draws, as in a mixture. The terms of a chain are of each observation "
+    "given those before, and sites that are scored together have one term and zeros. Then take "
+    'cross_validate(folds="future"), or the model that is not marginalized with the draws of '
+    "ppl.recover."
+)
 
 
 class Observed(NamedTuple):
@@ -37,6 +45,11 @@ class Observed(NamedTuple):
     likelihood: Likelihood
     units: Units
     digests: np.ndarray
+
+
+def words_on_marginalized(model: Any) -> tuple[str, ...]:
+    """Problems of observations that are left out of a marginalized model, one at most."""
+    return (_MARGINALIZED,) if is_marginalized(model) else ()
 
 
 def observe(

@@ -17,6 +17,7 @@ from inference.drivers.held_out import (
     describe_draws,
     log_weights_of,
     observe,
+    words_on_marginalized,
 )
 from inference.results.psis import largest_pareto_k
 from inference.results.result import Result
@@ -110,7 +111,8 @@ def loo(
         log_likelihood = observed.units.gather(log_likelihoods(observed.likelihood, result.draws))
         found = psis_loo(log_likelihood, log_weights_of(result))
         terms, pareto_k = found.elpd, found.pareto_k
-        is_exact, problems = np.zeros(len(terms), bool), ()
+        is_exact = np.zeros(len(terms), bool)
+        problems = words_on_marginalized(model)
         about = (
             f"leave-one-out, {len(terms)} observations: PSIS from {describe_draws(result.draws)}"
         )
@@ -118,7 +120,7 @@ def loo(
             refits = Refits(key, observed, result, model, args, kwargs, **numbers)
             terms[again] = _refit_each(refits, again)
             pareto_k[again], is_exact[again] = np.nan, True
-            problems = refits.words()
+            problems += refits.words()
             about += f"; {again.size} exact, by fits without them"
     return make_estimate(
         terms,

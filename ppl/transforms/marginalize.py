@@ -92,7 +92,8 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
     if callable(sites) and not isinstance(sites, type):
         return Partial(_MarginalizedByRule(sites), as_pytree(model))
     if isinstance(sites, str) or not isinstance(sites, Collection):
-        raise TypeError(f"marginalize: expected names of sites, got {sites!r}.")
+        written = f"; write [{sites!r}]" if isinstance(sites, str) else ""
+        raise TypeError(f"marginalize: expected names of sites, got {sites!r}{written}.")
     strategies = dict(sites) if isinstance(sites, Mapping) else dict.fromkeys(sites, Enumerate())
     for name, strategy in strategies.items():
         if not isinstance(name, str) or not isinstance(strategy, Strategy):
@@ -105,6 +106,14 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
         mine = tuple((n, s) for n, s in strategies.items() if isinstance(s, kind))
         model = Partial(_Marginalized(mine), model) if mine else model
     return model
+
+
+def is_marginalized(model: Any) -> bool:
+    """Whether sites have been summed or integrated out of a model, which may be changed since."""
+    if not isinstance(model, Partial):
+        return False
+    is_own = isinstance(model.func, _Marginalized | _MarginalizedByRule)
+    return is_own or any(map(is_marginalized, model.args))
 
 
 @dataclasses.dataclass(frozen=True)
