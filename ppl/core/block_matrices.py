@@ -32,6 +32,11 @@ class BlockVector:
     inner: jax.Array
     border: jax.Array
 
+    def sheared(self, shear: jax.Array) -> "BlockVector":
+        """The vector with the product of a matrix and its border added to its inner entries."""
+        inner = self.inner + _einsum("ntdm,m->ntd", shear, self.border)
+        return dataclasses.replace(self, inner=inner)
+
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +96,10 @@ class BlockFactor:
     below: jax.Array
     sides: jax.Array
     border: jax.Array
+
+    def shear(self) -> jax.Array:
+        """How the mean of the inner entries of a normal vector depends on those of its border."""
+        return -_solve_blocks_transposed(self.diagonal, self.below, self.sides)
 
     def pivots(self) -> tuple[jax.Array, jax.Array]:
         """The diagonal: inner entries and those of the border."""

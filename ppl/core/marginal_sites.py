@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from ppl.common import distribution_protocol
-from ppl.core.gaussian_integral import GaussianIntegral
+from ppl.core.block_integral import BlockIntegral
 from ppl.core.model_run import SiteAction, apply_at_site
 from ppl.core.summation import Summation
 from ppl.harvest._harvest import sow_again
@@ -42,7 +42,7 @@ class Marginal(distribution_protocol.DistributionWrapper):
     base: Any
     inputs: list[Any]
     plants: ByPath
-    summation: Summation | GaussianIntegral = dataclasses.field(metadata={"static": True})
+    summation: Summation | BlockIntegral = dataclasses.field(metadata={"static": True})
     path: Path = dataclasses.field(metadata={"static": True})
     is_host: bool = dataclasses.field(metadata={"static": True})
 
@@ -68,12 +68,12 @@ class Recovery:
 
     inputs: list[Any]
     plants: ByPath
-    summation: Summation | GaussianIntegral = dataclasses.field(metadata={"static": True})
+    summation: Summation | BlockIntegral = dataclasses.field(metadata={"static": True})
     recorded: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
 
     def sample(self, key: jax.Array) -> list[Any]:
-        """The values of the summed sites, then those of the recorded ones."""
-        drawn = self.summation.draw(key, self.inputs, self.plants)
+        """The values of the summed sites, of the recorded ones, and the log importance weight."""
+        drawn, log_weight = self.summation.draw(key, self.inputs, self.plants)
         again = jax.random.fold_in(key, len(drawn))  # for sites that were summed out before
         inputs = [again if x is None else x for x in self.inputs]
         program = Program(self.summation.jaxpr, inputs, [], lambda leaves: leaves)
@@ -81,7 +81,7 @@ class Recovery:
         action = Look(wanted=frozenset(self.recorded))
         found = Harvester(program, action).run(plants, live_outs=False)[1]
         summed = [drawn[path] for path in self.summation.sites]  # A dict of JAX is sorted.
-        return [summed, [found[path] for path in self.recorded]]
+        return [summed, [found[path] for path in self.recorded], [log_weight]]
 
 
 @register_dataclass
@@ -95,7 +95,7 @@ class SummedProgram:
             summed out before.
     """
 
-    summation: Summation | GaussianIntegral = dataclasses.field(metadata={"static": True})
+    summation: Summation | BlockIntegral = dataclasses.field(metadata={"static": True})
     recorded: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
 
 

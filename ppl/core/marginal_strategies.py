@@ -3,7 +3,9 @@
 import dataclasses
 from collections.abc import Collection, Sequence
 
-from ppl.core.gaussian_integral import GaussianIntegral, find_equal_inputs
+from ppl.core.block_integral import BlockIntegral, find_equal_inputs
+from ppl.core.gaussian_integral import GaussianIntegral
+from ppl.core.laplace_integral import LaplaceIntegral
 from ppl.core.states import find_states
 from ppl.core.summation import Summation
 from ppl.harvest._program import Program
@@ -33,7 +35,24 @@ class Gaussian:
     most: int = 2**12
 
 
-Strategy = Enumerate | Gaussian
+@dataclasses.dataclass(frozen=True)
+class Laplace:
+    """Strategy of `marginalize`: real sites are integrated out by Laplace's approximation.
+
+    Attributes:
+        tolerance: The mode of the sites given all others is found by Newton's method, which ends
+            where the mode is at most so many nats higher.
+        max_steps: The largest number of its steps.
+        most: The largest number of elements that are coupled as a whole, whose precision matrix is
+            dense; more are an error.
+    """
+
+    tolerance: float = 1e-8
+    max_steps: int = 100
+    most: int = 2**12
+
+
+Strategy = Enumerate | Gaussian | Laplace
 
 
 def take_out(
@@ -41,12 +60,19 @@ def take_out(
     sites: Sequence[Path],
     strategies: Collection[Strategy],
     scored: tuple[Path, ...],
-) -> Summation | GaussianIntegral:
+) -> Summation | BlockIntegral:
     """The sum or the integral over some sites, all of which have strategies of one kind."""
     most = max((strategy.most for strategy in strategies), default=1)
-    if any(isinstance(strategy, Gaussian) for strategy in strategies):
-        equal = find_equal_inputs(program.inputs)
-        integral = GaussianIntegral(program.jaxpr, tuple(sites), most, scored, equal)
-        integral.check()
-        return integral
-    return Summation(program.jaxpr, find_states(program.jaxpr, sites), most, scored)
+    laplace = [strategy for strategy in strategies if isinstance(strategy, Laplace)]
+    if not laplace and not any(isinstance(strategy, Gaussian) for strategy in strategies):
+        return Summation(program.jaxpr, find_states(program.jaxpr, sites), most, scored)
+    equal = find_equal_inputs(program.inputs)
+    common = program.jaxpr, tuple(sites), most, scored, equal
+    if laplace:
+        tolerance = min(strategy.tolerance for strategy in laplace)
+        max_steps = max(strategy.max_steps for strategy in laplace)
+        integral = LaplaceIntegral(*common, tolerance, max_steps)
+    else:
+        integral = GaussianIntegral(*common)
+    integral.check()
+    return integral

@@ -96,8 +96,8 @@ class Summation:
         key: jax.Array,
         inputs: Sequence[Any],
         plants: Mapping[Path, Sequence[Any]],
-    ) -> dict[Path, Any]:
-        """A joint draw of all summed sites given all others, as their values."""
+    ) -> tuple[dict[Path, Any], jax.Array]:
+        """A joint draw of all summed sites given all others, and its log importance weight, 0."""
         problem = self._abstract
         dtype = jnp.result_type(float)
         probes = {
@@ -114,7 +114,8 @@ class Summation:
 
         one_hot = jax.grad(total)(probes)
         evaluator = Evaluator(self._program(inputs), self.states, problem.scopes, {})
-        return {path: evaluator.value(path, jnp.argmax(x, -1)) for path, x in one_hot.items()}
+        drawn = {path: evaluator.value(path, jnp.argmax(x, -1)) for path, x in one_hot.items()}
+        return drawn, jnp.zeros(())
 
     def _problem(self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]) -> Problem:
         reader = ScopeReader(self.states, self.scored, plants)

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 from ppl.common.analysis_call import AnalysisCall
 from ppl.common.arguments import Arguments
 from ppl.common.text_table import table
-from ppl.core.gaussian_integral import GaussianIntegral, find_equal_inputs
+from ppl.core.block_integral import find_equal_inputs
+from ppl.core.gaussian_integral import GaussianIntegral
 from ppl.core.marginal_strategies import Enumerate, Gaussian, Strategy
 from ppl.core.model_pytree import Model, as_pytree, name_of
 from ppl.core.model_run import ModelRun, trace_model

@@ -10,7 +10,13 @@ from jax.tree_util import Partial
 
 from ppl.analysis.dependence import Dependence
 from ppl.core.marginal_sites import Look, Marginal, Recovery, Resow, SummedProgram
-from ppl.core.marginal_strategies import Enumerate, Gaussian, Strategy, take_out
+from ppl.core.marginal_strategies import (
+    Enumerate,
+    Gaussian,
+    Laplace,
+    Strategy,
+    take_out,
+)
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest._names import suggest_names
@@ -98,11 +104,11 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
     for name, strategy in strategies.items():
         if not isinstance(name, str) or not isinstance(strategy, Strategy):
             raise TypeError(
-                "marginalize: expected names of sites, or a dict from them to ppl.Enumerate() or "
-                f"ppl.Gaussian(), got {name!r}: {strategy!r}."
+                "marginalize: expected names of sites, or a dict from them to ppl.Enumerate(), "
+                f"ppl.Gaussian() or ppl.Laplace(), got {name!r}: {strategy!r}."
             )
     model = as_pytree(model)
-    for kind in (Gaussian, Enumerate):  # Given discrete sites, others are jointly normal.
+    for kind in (Gaussian, Laplace, Enumerate):  # Given discrete sites, others are jointly normal.
         mine = tuple((n, s) for n, s in strategies.items() if isinstance(s, kind))
         model = Partial(_Marginalized(mine), model) if mine else model
     return model
@@ -307,12 +313,15 @@ class _Rewriting:
             for p in paths
         ]
         num = len(self._summed)
-        avals, tree = jax.tree.flatten([values[:num], values[num:]])
+        weight = jax.ShapeDtypeStruct((), jnp.result_type(float))
+        avals, tree = jax.tree.flatten([values[:num], values[num:], [weight]])
         leaves, of_distribution = jax.tree.flatten(d)
         name = " ".join(map(join_scopes, paths))
         static = Draw(f"recover {name}", of_distribution, tree, tuple(avals))
         drawn = draw_p.bind(key, *map(jnp.asarray, leaves), draw=static)
-        tree = jax.tree.structure(ByPath(dict(zip(paths, values, strict=True))))
+        drawn_by_path = dict(zip(paths, values, strict=True))
+        drawn_by_path[Hidden.LOG_WEIGHT, name] = weight
+        tree = jax.tree.structure(ByPath(drawn_by_path))
         extras = jax.tree.structure(SummedProgram(self._summation, self._recovered))
         sown = Site(Hidden.RECOVERED, name, "append", tree, extras, Hidden.RECOVERED)
         sow_p.bind(*drawn, site=sown)
