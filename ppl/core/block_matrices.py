@@ -98,7 +98,7 @@ class BlockFactor:
     border: jax.Array
 
     def shear(self) -> jax.Array:
-        """How the mean of the inner entries of a normal vector depends on those of its border."""
+        """Derivatives of the mean of inner entries given the border, for a normal vector."""
         return -_solve_blocks_transposed(self.diagonal, self.below, self.sides)
 
     def pivots(self) -> tuple[jax.Array, jax.Array]:

@@ -49,7 +49,7 @@ class CompletedSquare:
 
     @functools.cached_property
     def gain(self) -> jax.Array:
-        """How much higher the maximum is than the point."""
+        """By how much the maximum is higher than the point."""
         gain = self._total(jnp.sum(self.slope.inner * self.step.inner, (1, 2))) / 2
         return gain + jnp.sum(self.slope.border * self.step.border) / 2
 

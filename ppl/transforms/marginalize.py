@@ -1,4 +1,4 @@
-"""marginalize: discrete sites summed out of a model."""
+"""marginalize: sites taken out of a model, by sums and integrals."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -39,13 +39,14 @@ Rule = Callable[[Model], Callable[..., Mapping[str, Strategy]]]
 
 
 def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | Rule) -> Model:
-    """Take latent sites out of a model, exactly: discrete ones are summed, normal ones integrated.
+    """Take latent sites out of a model: discrete ones are summed, real ones integrated.
 
     The result is a model of the other sites, with the density
 
         p(others) = sum over all states of the summed sites of p(summed, others)
 
-    or an integral in place of the sum, for sites that are jointly normal given all others.
+    or an integral in place of the sum, for real sites: exactly by `Gaussian` for sites that are
+    jointly normal given all others, and by `Laplace`'s approximation for others.
 
     It can be conditioned, scaled, sampled by `inference.mcmc` and so on, before or after. The
     values of summed sites given the others are drawn by `recover`.
@@ -69,8 +70,8 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
     Args:
         model: A function of a random key.
         sites: Names of discrete latent sites, "scope.name" for one in a scope; or a dict from names
-            to `Enumerate(most=...)` or `Gaussian(most=...)`; or a rule that gives such a dict,
-            `auto_marginal`.
+            to `Enumerate(most=...)`, `Gaussian(most=...)` or `Laplace(...)`; or a rule that gives
+            such a dict, `auto_marginal`. Given sites that are summed, others are integrated.
 
     Returns:
         A model without these sites.
@@ -94,6 +95,10 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
     References:
         Obermeyer et al., "Tensor variable elimination for plated factor graphs", ICML (2019).
         Rabiner, "A tutorial on hidden Markov models", Proceedings of the IEEE 77 (1989).
+        Rue, Martino and Chopin, "Approximate Bayesian inference for latent Gaussian models by using
+        integrated nested Laplace approximations", JRSS B 71 (2009).
+        Margossian et al., "Hamiltonian Monte Carlo using an adjoint-differentiated Laplace
+        approximation", arXiv 2004.12550 (2020).
     """
     if callable(sites) and not isinstance(sites, type):
         return Partial(_MarginalizedByRule(sites), as_pytree(model))
