@@ -254,7 +254,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("model", "message"), REFUSED, ids=lambda x: getattr(x, "__name__", ""))
 def test_what_has_no_laplace_approximation_is_refused(model, message):
-    summed = laplace(model, ["f"], data=1, most=8, max_steps=30)
+    summed = laplace(model, ["f"], data=np.array(1), most=8, max_steps=30)
     with pytest.raises(ValueError, match=message):
         ppl.log_density(summed)({})
 
