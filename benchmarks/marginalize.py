@@ -179,14 +179,18 @@ def smallest_ess(draws: Mapping[str, Any]) -> float:
 def samplers(name: str, problem: Problem) -> dict[str, tuple[Any, Any]]:
     """By tool, a function of the seed to call first, and one that compiles nothing."""
     data = jax.tree.map(jnp.asarray, problem.observed)
-    numbers = {"num_chains": NUM_CHAINS, "num_warmup": NUM_WARMUP, "num_draws": NUM_DRAWS}
+    numbers: dict[str, Any] = {
+        "num_chains": NUM_CHAINS,
+        "num_warmup": NUM_WARMUP,
+        "num_draws": NUM_DRAWS,
+    }
     posterior = problem.posterior(data)
 
     def ours(seed: int) -> Any:
         result = inference.mcmc(jax.random.key(seed), posterior, *problem.args, **numbers)
         return jax.block_until_ready(result.draws), result.stats["num_steps"]
 
-    found = {"ours": (ours, ours)}
+    found: dict[str, tuple[Any, Any]] = {"ours": (ours, ours)}
     if HAS_NUMPYRO:
         found["NumPyro"] = with_numpyro.sampler(name, data, **numbers)
     return found
@@ -198,7 +202,7 @@ def nuts_rows(options: argparse.Namespace) -> Iterator[Row]:
         tools = samplers(name, make(num))
         firsts = {}
         for tool, (first, again) in tools.items():
-            firsts[tool] = seconds(lambda first=first: first(0)[0])
+            firsts[tool] = seconds(lambda first=first: first(0))
             again(0)
         found: dict[str, list[Any]] = {tool: [] for tool in tools}
         for seed in range(1, options.repeats + 1):

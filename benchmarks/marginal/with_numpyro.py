@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+from jax.flatten_util import ravel_pytree
 from numpyro import plate, sample
 from numpyro.contrib.control_flow import scan
 from numpyro.contrib.funsor import config_enumerate, enum, log_density
@@ -71,7 +72,7 @@ def start(name: str, observed: Mapping[str, Any], num_chains: int) -> Any:
     like = info.param_info.z
 
     def starts(key: jax.Array) -> Any:
-        flat, unravel = jax.flatten_util.ravel_pytree(like)
+        flat, unravel = ravel_pytree(like)
         shape = (num_chains, flat.size)
         return jax.vmap(unravel)(jax.random.uniform(key, shape, minval=-2.0, maxval=2.0))
 
