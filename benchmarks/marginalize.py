@@ -48,7 +48,7 @@ RESULTS = pathlib.Path(__file__).parent / "results" / "marginalize.md"
 OF_ANY_SIZE = ("hidden Markov model", "mixture", "local level")
 SAMPLED = ("hidden Markov model", "mixture")
 SECONDS_PER_CALL = 0.02
-NUM_CHAINS, NUM_WARMUP, NUM_DRAWS = 4, 1000, 1000
+NUM_CHAINS, NUM_WARMUP, NUM_DRAWS = 4, 500, 500
 Row = list[str]
 
 
