@@ -37,6 +37,7 @@ class Marginal(distribution_protocol.DistributionWrapper):
         summation: The sum.
         path: The path of the site.
         is_host: Whether the sum is scored here.
+        has_factor: Whether a factor is among what is scored together.
     """
 
     base: Any
@@ -45,6 +46,7 @@ class Marginal(distribution_protocol.DistributionWrapper):
     summation: Summation | GaussianIntegral = dataclasses.field(metadata={"static": True})
     path: Path = dataclasses.field(metadata={"static": True})
     is_host: bool = dataclasses.field(metadata={"static": True})
+    has_factor: bool = dataclasses.field(metadata={"static": True})
 
     def log_prob(self, value: Any) -> jax.Array:
         """The log of the sum over all states, one number for each group that is independent."""
@@ -59,6 +61,15 @@ class Marginal(distribution_protocol.DistributionWrapper):
         log_prob = distribution_protocol.sum_all(distribution_protocol.log_prob(self.base, value))
         log_det = jnp.where(jnp.isfinite(log_prob), log_density - log_prob, 0.0)
         return value, log_det + distribution_protocol.sum_all(self.log_prob(value))
+
+
+def marginals_of(site: Site) -> list[Marginal]:
+    """The sums that a site is scored in, without arrays: mostly none."""
+    d, found = jax.tree.unflatten(site.extra_tree, range(site.num_extras)), []
+    while isinstance(d, distribution_protocol.DistributionWrapper):
+        found += [d] if isinstance(d, Marginal) else []
+        d = d.base
+    return found
 
 
 @register_dataclass

@@ -262,7 +262,9 @@ class _Rewriting:
             plants = {**self._plants, **first, path: tuple(nothing)}
             base = Harvester(self._program, look).run(plants, live_outs=False)[1][path]
         plants = ByPath(self._plants)
-        d = Marginal(base, self._inputs, plants, self._summation, path, is_host)
+        groups = self._summation.groups
+        has_factor = any(groups[factor] == groups[path] for factor in self._factors)
+        d = Marginal(base, self._inputs, plants, self._summation, path, is_host, has_factor)
         leaves = self._sow(path, jax.tree.leaves(value), tag=RANDOM, note=site.note, d=d, key=key)
         self._plants[path] = tuple(leaves)
 
