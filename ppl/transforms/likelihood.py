@@ -13,7 +13,7 @@ from ppl.common import distribution_protocol
 from ppl.common.arguments import Arguments
 from ppl.common.missing_data import Ignored, Imputed, is_imputed
 from ppl.core.captured_constants import trace_and_fingerprint
-from ppl.core.marginal_sites import marginals_of
+from ppl.core.marginal_sites import group_of, marginals_of
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.core.replaced_distribution import replace_distribution
@@ -117,7 +117,7 @@ class JointScores:
         elsewhere, mixed = [], {}
         for path, found in sites.items():
             for marginal in marginals_of(found.site):
-                group = marginal.summation.groups[marginal.path]
+                group = group_of(marginal.summation, marginal.path)
                 together.setdefault((path[:-1], marginal.summation, group), []).append(path)
                 elsewhere += [] if marginal.is_host else [join_scopes(path)]
                 if marginal.has_factor and kind_of(found.site) == OBSERVED:

@@ -9,7 +9,15 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from ppl.analysis.dependence import Dependence
-from ppl.core.marginal_sites import Look, Marginal, Recovery, Resow, SummedProgram
+from ppl.core.marginal_sites import (
+    Look,
+    Marginal,
+    Recovery,
+    Resow,
+    SummedProgram,
+    group_of,
+    log_prob_at,
+)
 from ppl.core.marginal_strategies import Enumerate, Gaussian, Strategy, take_out
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
@@ -203,9 +211,9 @@ class _Rewriting:
         hosts = self._find_hosts()
         for path in self._moved:
             self._sow_moved(path, key, path in hosts.values())
-        for group, host in hosts.items():
+        for host in hosts.values():
             if host in self._factors:
-                log_prob = self._summation.log_prob(group, self._inputs, self._plants)
+                log_prob = log_prob_at(self._summation, host, self._inputs, self._plants)
                 self._sow(host, [log_prob], tag=FACTOR)
         self._sow_recovered(key)
         program, action = self._program, Look(wanted=self._derived)
@@ -218,7 +226,7 @@ class _Rewriting:
         """By group of scores, the site at which they are scored: the last random one, if it can."""
         groups: dict[Any, list[Path]] = {}
         for path in (*self._moved, *self._factors):
-            groups.setdefault(self._summation.groups[path], []).append(path)
+            groups.setdefault(group_of(self._summation, path), []).append(path)
         hosts = {}
         for group, paths in groups.items():
             random = [p for p in paths if p in self._moved]
@@ -262,7 +270,7 @@ class _Rewriting:
             plants = {**self._plants, **first, path: tuple(nothing)}
             base = Harvester(self._program, look).run(plants, live_outs=False)[1][path]
         plants = ByPath(self._plants)
-        groups = self._summation.groups
+        groups = {p: group_of(self._summation, p) for p in (*self._factors, path)}
         has_factor = any(groups[factor] == groups[path] for factor in self._factors)
         d = Marginal(base, self._inputs, plants, self._summation, path, is_host, has_factor)
         leaves = self._sow(path, jax.tree.leaves(value), tag=RANDOM, note=site.note, d=d, key=key)
