@@ -15,7 +15,8 @@ class Enumerate:
     """Strategy of `marginalize`: the states of a discrete site are summed over.
 
     Attributes:
-        most: The largest number of states that one table may have; a larger sum is an error.
+        most: The largest number of states that one table may have, 65,536 by default; a larger sum
+            is an error.
     """
 
     most: int = 2**16
@@ -27,7 +28,7 @@ class Gaussian:
 
     Attributes:
         most: The largest number of elements that are coupled as a whole, whose precision matrix is
-            dense; more are an error.
+            dense, 4,096 by default; more are an error.
     """
 
     most: int = 2**12
