@@ -2,6 +2,9 @@
 
 import dataclasses
 from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
 
 from ppl.core.gaussian_integral import GaussianIntegral, find_equal_inputs
 from ppl.core.states import find_states
@@ -21,6 +24,10 @@ class Enumerate:
 
     most: int = 2**16
 
+    def __post_init__(self) -> None:
+        """Check the limit."""
+        _check_limit("Enumerate", self.most)
+
 
 @dataclasses.dataclass(frozen=True)
 class Gaussian:
@@ -33,8 +40,18 @@ class Gaussian:
 
     most: int = 2**12
 
+    def __post_init__(self) -> None:
+        """Check the limit."""
+        _check_limit("Gaussian", self.most)
+
 
 Strategy = Enumerate | Gaussian
+
+
+def _check_limit(where: str, most: Any) -> None:
+    is_count = isinstance(most, int | np.integer) and not isinstance(most, bool)
+    if not (is_count and most >= 1):
+        raise ValueError(f"{where}: most must be an integer of at least 1, got {most!r}.")
 
 
 def take_out(

@@ -39,6 +39,11 @@ from ppl.primitives.site_kinds import (
 
 Rule = Callable[[Model], Callable[..., Mapping[str, Strategy]]]
 
+_EXPECTED = (
+    'expected a list of names of sites, as ["z"], a dict from names to ppl.Enumerate() or '
+    "ppl.Gaussian(), or the rule ppl.auto_marginal"
+)
+
 
 def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | Rule) -> Model:
     """Take latent sites out of a model, exactly: discrete ones are summed, normal ones integrated.
@@ -101,14 +106,15 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
         return Partial(_MarginalizedByRule(sites), as_pytree(model))
     if isinstance(sites, str) or not isinstance(sites, Collection):
         written = f"; write [{sites!r}]" if isinstance(sites, str) else ""
-        raise TypeError(f"marginalize: expected names of sites, got {sites!r}{written}.")
+        raise TypeError(f"marginalize: {_EXPECTED}, got {sites!r}{written}.")
     strategies = dict(sites) if isinstance(sites, Mapping) else dict.fromkeys(sites, Enumerate())
     for name, strategy in strategies.items():
-        if not isinstance(name, str) or not isinstance(strategy, Strategy):
-            raise TypeError(
-                "marginalize: expected names of sites, or a dict from them to ppl.Enumerate() or "
-                f"ppl.Gaussian(), got {name!r}: {strategy!r}."
-            )
+        if not isinstance(name, str):
+            raise TypeError(f"marginalize: {_EXPECTED}, got the name {name!r}.")
+        if not isinstance(strategy, Strategy):
+            called = isinstance(strategy, type) and issubclass(strategy, Strategy)
+            written = f"; write ppl.{strategy.__name__}()" if called else ""
+            raise TypeError(f"marginalize: {_EXPECTED}, got {name!r}: {strategy!r}{written}.")
     model = as_pytree(model)
     for kind in (Gaussian, Enumerate):  # Given discrete sites, others are jointly normal.
         mine = tuple((n, s) for n, s in strategies.items() if isinstance(s, kind))

@@ -1,4 +1,4 @@
-"""marginalize: log probabilities of sites that depend on what was taken out by others alone."""
+"""marginalize: what it takes, and scores of sites that depend on what is taken out by others."""
 
 import jax
 import jax.numpy as jnp
@@ -61,3 +61,26 @@ def test_with_no_latent_site_left_one_draw_is_recovered():
     np.testing.assert_allclose(found["x"], 1.0, atol=1e-4)
     with pytest.raises(ValueError, match="none of the draws as a latent site"):
         ppl.recover(ppl.marginalize(model, {"x": ppl.Gaussian()}), {})(jax.random.key(0))
+
+
+@pytest.mark.parametrize(
+    ("sites", "match"),
+    [
+        ("z", r"expected a list of names of sites, .* got 'z'; write \['z'\]"),
+        (ppl.Enumerate(), r"or the rule ppl.auto_marginal, got Enumerate\(most=65536\)"),
+        (ppl.Gaussian, "a dict from names to"),
+        ([("a", "z")], r"got the name \('a', 'z'\)"),
+        ({"z": "sum"}, "got 'z': 'sum'"),
+        ({"z": ppl.Enumerate}, r"write ppl.Enumerate\(\)"),
+    ],
+)
+def test_what_to_take_out_is_explained(sites, match):
+    with pytest.raises(TypeError, match=match):
+        ppl.marginalize(behind, sites)
+
+
+@pytest.mark.parametrize("strategy", [ppl.Enumerate, ppl.Gaussian])
+@pytest.mark.parametrize("most", [0, "a", True, 1e5])
+def test_limits_are_counts(strategy, most):
+    with pytest.raises(ValueError, match="most must be an integer of at least 1, got "):
+        strategy(most)
