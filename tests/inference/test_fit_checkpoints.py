@@ -344,8 +344,8 @@ def test_a_fit_from_a_loaded_result_is_the_same(tmp_path, name):
     given = {"checkpoint": tmp_path / "run", "num_steps": 30}
     whole = fit(**given, **{name: begun.state if name == "state" else begun})
     same(fit(**given, **{name: loaded.state if name == "state" else loaded}), whole)
+    other = fit(num_steps=31)
     with pytest.raises(ValueError, match=f"{name}: the run has"):
-        other = fit(num_steps=31)
         fit(**given, **{name: other.state if name == "state" else other})
     assert describe_init({"a": 1.0, "b": 2.0}) != describe_init({"b": 1.0, "c": 2.0})
 
