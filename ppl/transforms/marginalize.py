@@ -9,7 +9,15 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from ppl.analysis.dependence import Dependence
-from ppl.core.marginal_sites import Look, Marginal, Recovery, Resow, SummedProgram
+from ppl.core.marginal_sites import (
+    Look,
+    Marginal,
+    Recovery,
+    Resow,
+    SummedProgram,
+    group_of,
+    log_prob_at,
+)
 from ppl.core.marginal_strategies import (
     Enumerate,
     Gaussian,
@@ -36,6 +44,11 @@ from ppl.primitives.site_kinds import (
 )
 
 Rule = Callable[[Model], Callable[..., Mapping[str, Strategy]]]
+
+_EXPECTED = (
+    'expected a list of names of sites, as ["z"], a dict from names to ppl.Enumerate(), '
+    "ppl.Gaussian() or ppl.Laplace(), or the rule ppl.auto_marginal"
+)
 
 
 def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | Rule) -> Model:
@@ -104,14 +117,15 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
         return Partial(_MarginalizedByRule(sites), as_pytree(model))
     if isinstance(sites, str) or not isinstance(sites, Collection):
         written = f"; write [{sites!r}]" if isinstance(sites, str) else ""
-        raise TypeError(f"marginalize: expected names of sites, got {sites!r}{written}.")
+        raise TypeError(f"marginalize: {_EXPECTED}, got {sites!r}{written}.")
     strategies = dict(sites) if isinstance(sites, Mapping) else dict.fromkeys(sites, Enumerate())
     for name, strategy in strategies.items():
-        if not isinstance(name, str) or not isinstance(strategy, Strategy):
-            raise TypeError(
-                "marginalize: expected names of sites, or a dict from them to ppl.Enumerate(), "
-                f"ppl.Gaussian() or ppl.Laplace(), got {name!r}: {strategy!r}."
-            )
+        if not isinstance(name, str):
+            raise TypeError(f"marginalize: {_EXPECTED}, got the name {name!r}.")
+        if not isinstance(strategy, Strategy):
+            called = isinstance(strategy, type) and issubclass(strategy, Strategy)
+            written = f"; write ppl.{strategy.__name__}()" if called else ""
+            raise TypeError(f"marginalize: {_EXPECTED}, got {name!r}: {strategy!r}{written}.")
     model = as_pytree(model)
     for kind in (Gaussian, Laplace, Enumerate):  # Given discrete sites, others are jointly normal.
         mine = tuple((n, s) for n, s in strategies.items() if isinstance(s, kind))
@@ -214,9 +228,9 @@ class _Rewriting:
         hosts = self._find_hosts()
         for path in self._moved:
             self._sow_moved(path, key, path in hosts.values())
-        for group, host in hosts.items():
+        for host in hosts.values():
             if host in self._factors:
-                log_prob = self._summation.log_prob(group, self._inputs, self._plants)
+                log_prob = log_prob_at(self._summation, host, self._inputs, self._plants)
                 self._sow(host, [log_prob], tag=FACTOR)
         self._sow_recovered(key)
         program, action = self._program, Look(wanted=self._derived)
@@ -229,7 +243,7 @@ class _Rewriting:
         """By group of scores, the site at which they are scored: the last random one, if it can."""
         groups: dict[Any, list[Path]] = {}
         for path in (*self._moved, *self._factors):
-            groups.setdefault(self._summation.groups[path], []).append(path)
+            groups.setdefault(group_of(self._summation, path), []).append(path)
         hosts = {}
         for group, paths in groups.items():
             random = [p for p in paths if p in self._moved]
@@ -273,7 +287,9 @@ class _Rewriting:
             plants = {**self._plants, **first, path: tuple(nothing)}
             base = Harvester(self._program, look).run(plants, live_outs=False)[1][path]
         plants = ByPath(self._plants)
-        d = Marginal(base, self._inputs, plants, self._summation, path, is_host)
+        groups = {p: group_of(self._summation, p) for p in (*self._factors, path)}
+        has_factor = any(groups[factor] == groups[path] for factor in self._factors)
+        d = Marginal(base, self._inputs, plants, self._summation, path, is_host, has_factor)
         leaves = self._sow(path, jax.tree.leaves(value), tag=RANDOM, note=site.note, d=d, key=key)
         self._plants[path] = tuple(leaves)
 
