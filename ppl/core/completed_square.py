@@ -9,7 +9,14 @@ import jax
 import jax.numpy as jnp
 
 from ppl.core.block_layout import BlockLayout
-from ppl.core.block_matrices import BlockFactor, BlockMatrix, BlockVector, half_log_det, solve
+from ppl.core.block_matrices import (
+    BlockFactor,
+    BlockMatrix,
+    BlockVector,
+    half_log_det,
+    half_square,
+    solve,
+)
 
 _LOG_TWO_PI = math.log(2 * math.pi)
 
@@ -56,9 +63,7 @@ class CompletedSquare:
     def log_integral(self) -> jax.Array:
         """The log of the integral, minus infinity where it does not exist."""
         num = self.num_elements // max(self.height.size, 1)
-        rest = self._total(jnp.sum(self.slope.inner * self.step.inner, (1, 2))) / 2
-        if self.slope.border.size:
-            rest = rest + jnp.sum(self.slope.border * self.step.border) / 2
+        rest = self._total(half_square(self.matrix, self.factor, self.slope))
         found = self.height + rest - self.log_det + num * _LOG_TWO_PI / 2
         return jnp.where(self.is_improper, -jnp.inf, found)
 

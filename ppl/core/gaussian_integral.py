@@ -212,17 +212,17 @@ class GaussianIntegral:
             scores = self._scores(paths, inputs, {**plants, **values})
             return layout.total(scores)
 
-        total = lambda x: jnp.sum(log_density(x))  # noqa: E731
-        slope, multiply = jax.linearize(jax.grad(total), layout.zeros(dtype))
+        def total(x: BlockVector) -> tuple[jax.Array, jax.Array]:
+            apart = log_density(x)
+            return jnp.sum(apart), apart
+
+        gradient = lambda x: jax.grad(total, has_aux=True)(x)[0]  # noqa: E731
+        slope, multiply = jax.linearize(gradient, layout.zeros(dtype))
         is_finite = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(slope)]
         matrix = precision_of(layout, multiply, dtype)
-        factor = matrix.factor()
-        fixed = lax.stop_gradient((matrix, factor))
-        mode = lax.stop_gradient(solve(*fixed, slope))
-        if jnp.finfo(dtype).eps > _SINGLE:  # One step of iterative refinement.
-            rest = solve(*fixed, jax.grad(total)(mode))
-            mode = lax.stop_gradient(jax.tree.map(jnp.add, mode, rest))
-        height, slope = log_density(mode), jax.grad(total)(mode)
+        factor, half = lax.stop_gradient(matrix).factor_and_solve(lax.stop_gradient(slope))
+        mode = factor.solve_transposed(half)
+        (_, height), slope = jax.value_and_grad(total, has_aux=True)(mode)
         square = CompletedSquare(mode, height, slope, matrix, factor, layout.num_elements)
         is_wrong = jnp.any(square.is_improper) & jnp.all(jnp.stack(is_finite))
         if not _jax.is_traced(is_wrong) and is_wrong:
