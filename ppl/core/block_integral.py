@@ -240,6 +240,17 @@ def is_single(dtype: Any) -> bool:
     return bool(jnp.finfo(dtype).eps > _SINGLE)
 
 
+def value_and_slope(log_density: LogDensity, x: BlockVector) -> tuple[jax.Array, BlockVector]:
+    """A log density, apart for elements of plates if it is, and its gradient."""
+
+    def total(x: BlockVector) -> tuple[jax.Array, jax.Array]:
+        apart = log_density(x)
+        return jnp.sum(apart), apart
+
+    (_, height), slope = jax.value_and_grad(total, has_aux=True)(x)
+    return height, slope
+
+
 def sheared(log_density: LogDensity, shear: jax.Array) -> LogDensity:
     """A log density whose inner entries are measured from a linear function of its border."""
     return lambda x: log_density(x.sheared(shear))

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from ppl.analysis.element_dependence import ALL, Aligned, Indexed, Use
 from ppl.analysis.scopes import Scope
@@ -150,10 +151,13 @@ class BlockLayout:
             columns = jax.vmap(jax.vmap(inner_column, (None, 0)), (0, None))
             found = columns(jnp.arange(colors), jnp.arange(d)).inner  # (colors, d, n, t, d)
             found = jnp.transpose(found, (0, 2, 3, 4, 1))
-            diagonal = found[0]
-            if t > 1:
-                diagonal = jnp.moveaxis(found[steps % colors, :, steps], 0, 1)
-                below = jnp.moveaxis(found[steps[:-1] % colors, :, steps[1:]], 0, 1)
+            mine = steps[:, None, None] % colors  # the color of a block, of shape (t, 1, 1)
+
+            def pick(found: jax.Array, color: np.ndarray) -> jax.Array:
+                return lax.select_n(jnp.broadcast_to(color, found.shape[1:]), *found)
+
+            diagonal = pick(found, mine)
+            below = pick(found[:, :, 1:], mine[:-1]) if t > 1 else below
         return BlockMatrix(diagonal, below, *self.border_of_hessian(multiply, dtype))
 
     def border_of_hessian(

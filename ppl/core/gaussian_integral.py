@@ -9,8 +9,13 @@ import jax.numpy as jnp
 from jax import lax
 
 from ppl.analysis.degree import Degree
-from ppl.core.block_integral import BlockIntegral, LogDensity, is_single, sheared
-from ppl.core.block_matrices import solve
+from ppl.core.block_integral import (
+    BlockIntegral,
+    LogDensity,
+    is_single,
+    sheared,
+    value_and_slope,
+)
 from ppl.core.completed_square import CompletedSquare, border_of, precision_of
 from ppl.core.quadratic_scores import join_names
 from ppl.harvest import _jax
@@ -44,25 +49,21 @@ class GaussianIntegral(BlockIntegral):
         element is measured from its mean given the border. This changes no volume.
         """
         layout, dtype = self._layout(group), self._dtype(group)
-        gradient = jax.grad(lambda x, of=log_density: jnp.sum(of(x)))
+        gradient = lambda x: value_and_slope(log_density, x)[1]  # noqa: E731
         slope, multiply = jax.linearize(gradient, layout.zeros(dtype))
         is_finite = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(slope)]
-        matrix = precision_of(layout, multiply, dtype)
-        factor = matrix.factor()
-        shear = None
+        matrix, shear = precision_of(layout, multiply, dtype), None
         if is_single(dtype) and slope.inner.size and slope.border.size:
-            shear = lax.stop_gradient(factor.shear())
+            shear = lax.stop_gradient(matrix).factor().shear()
             log_density = sheared(log_density, shear)
-            gradient = jax.grad(lambda x: jnp.sum(log_density(x)))
             slope, multiply = jax.linearize(gradient, layout.zeros(dtype))
             matrix = border_of(layout, multiply, dtype, matrix)
-            factor = matrix.factor()
-        fixed = lax.stop_gradient((matrix, factor))
-        mode = lax.stop_gradient(solve(*fixed, slope))
+        factor, half = lax.stop_gradient(matrix).factor_and_solve(lax.stop_gradient(slope))
+        mode = factor.solve_transposed(half)
         if is_single(dtype):  # One step of iterative refinement.
-            rest = solve(*fixed, gradient(mode))
-            mode = lax.stop_gradient(jax.tree.map(jnp.add, mode, rest))
-        height, slope = log_density(mode), gradient(mode)
+            step = factor.solve_transposed(factor.solve(lax.stop_gradient(gradient(mode))))
+            mode = jax.tree.map(jnp.add, mode, step)
+        height, slope = value_and_slope(log_density, mode)
         square = CompletedSquare(mode, height, slope, matrix, factor, layout, shear)
         is_wrong = jnp.any(square.is_improper) & jnp.all(jnp.stack(is_finite))
         if not _jax.is_traced(is_wrong) and is_wrong:

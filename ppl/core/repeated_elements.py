@@ -157,7 +157,7 @@ def _by_element(eqn: jex.JaxprEqn, operands: list[Runs]) -> list[Runs]:
 
 def _broadcast(eqn: jex.JaxprEqn, x: Runs) -> Runs:
     shape, to = eqn.params["shape"], eqn.params["broadcast_dimensions"]
-    sizes, starts = [1] * len(shape), [_one_run(n) for n in shape]
+    sizes, starts = [min(n, 1) for n in shape], [_one_run(n) for n in shape]
     for i, axis in enumerate(to):
         if x.shape[i] == shape[axis]:
             sizes[axis], starts[axis] = np.shape(x.stored)[i], x.starts[i]

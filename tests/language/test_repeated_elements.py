@@ -59,6 +59,8 @@ CASES = {
     "function with a derivative": lambda x, k: jax.nn.softplus(jnp.log(x * ROWS)[spread(k)]),
     "loop": lambda x, k: lax.scan(lambda c, y: (c + y, c * y), x, spread(x * k))[1],
     "jit": lambda x, k: jax.jit(lambda y: jnp.exp(y) * DATA)(spread(x)),
+    "no elements": lambda x, k: jnp.concatenate([jnp.broadcast_to(x, (0,)), spread(x)]) * DATA,
+    "factor of no elements": lambda x, k: jnp.linalg.cholesky(jnp.broadcast_to(x, (0, 0))).sum(),
     "constant": lambda x, k: jnp.zeros(6),
 }
 
