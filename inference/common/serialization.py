@@ -177,6 +177,15 @@ def load(path: str | os.PathLike[str], cls: type[T]) -> T:
         raise ValueError(f"{refusal}: {error}") from error
 
 
+def tag_in(path: str | os.PathLike[str]) -> str | None:
+    """Tag of the class that a file holds; `None` for a file that :func:`save` has not written."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return json.loads(str(archive[_STRUCTURE]))["result"]
+    except (OSError, *_DAMAGES):
+        return None
+
+
 def _check_path(path: Any) -> None:
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path must be the name of a file, such as 'result.npz', got {path!r}")
