@@ -12,6 +12,8 @@ import ppl
 from inference.common.leaf_names import named_leaves
 from inference.common.pointwise import log_probs
 from inference.drivers.discrete_target import Path
+from inference.drivers.held_chains import check_model
+from inference.results.result import Result
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
 from ppl.common.arguments import Arguments
@@ -57,7 +59,7 @@ class _Site(NamedTuple):
 
 
 def model_groups(
-    draws: Mapping[str, Any],
+    result: Result,
     model: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
@@ -66,7 +68,7 @@ def model_groups(
     """Groups of a conditioned model: log probabilities and data, and with a key predictions.
 
     Args:
-        draws: Draws by site, ``(chain, draw, *shape)``.
+        result: The result, with draws by site, ``(chain, draw, *shape)``.
         model: The model that the draws come from, with its data.
         args: Its arguments.
         kwargs: Its keyword arguments.
@@ -74,12 +76,13 @@ def model_groups(
 
     Raises:
         TypeError: if the key is none.
-        ValueError: if the draws are of another model.
+        ValueError: if the draws are of another model, or of other data.
     """
     if key is not None:
         check_key("to_arviz", key)
-    sites = _run(model, args, kwargs)
+    draws, sites = result.draws, _run(model, args, kwargs)
     latent = _latent_draws(draws, sites)
+    check_model("to_arviz", result, {*map(join_scopes, latent)}, model, args, kwargs)
     is_data = {path for path, site in sites.items() if _has_data(site)}
     log_probabilities, masks = _log_probs(draws, sites, model, args, kwargs)
     groups: Groups = {
