@@ -88,8 +88,14 @@ def observe(
 
 
 def _check_scored(likelihood: Likelihood, sites: Sequence[str]) -> None:
-    """Check that sites are not scored at others, as those of a marginalized model may be."""
+    """Check that sites are not scored at others, as of a marginalized model, and not latent."""
     for name in sites:
+        if name in likelihood.latent:
+            raise ValueError(
+                f"site: {name!r} is a latent site of the model. Condition on it; if ppl.impute "
+                "observes it in part, use ppl.ignore in its place, so that its known entries are "
+                "observations"
+            )
         if name in likelihood.joint.elsewhere:
             raise ValueError(
                 f"site: in this marginalized model {name!r} is scored together with a later site; "

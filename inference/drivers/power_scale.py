@@ -10,6 +10,7 @@ from inference.common.leaf_names import named_leaves
 from inference.common.pointwise import log_priors
 from inference.comparison.power_scaling import PowerScaling, power_scaling
 from inference.drivers.check_inputs import check_inputs
+from inference.drivers.held_chains import check_model
 from inference.drivers.held_out import check_result, log_weights_of
 from inference.results.result import Result
 from inference.runtime.devices import copy_to_default_device
@@ -84,6 +85,7 @@ def power_scale(
                     f"prior: in this marginalized model {name!r} is scored together with a later "
                     f"site; choose among {', '.join(latent)}"
                 )
+        check_model("power_scale", result, likelihood.latent, model, args, kwargs)
         scores = log_priors(likelihood, result.draws)
     place = {name: i for i, name in enumerate(likelihood.latent)}
     leaves = sorted(named_leaves(result.draws), key=lambda leaf: place.get(leaf[0], len(place)))

@@ -209,7 +209,7 @@ class Likelihood:
                 raise ValueError(
                     f"{run.name} has no observed site, so there is no likelihood. Give the model "
                     "conditioned on the data: ppl.condition(model, {site: data}). A site with "
-                    "missing entries by ppl.impute is a latent one: use ppl.ignore instead."
+                    "missing entries by ppl.impute is a latent one: use ppl.ignore in its place."
                 )
             return shapes, tuple(map(join_scopes, latent)), joint
 

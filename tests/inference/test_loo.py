@@ -52,6 +52,15 @@ def exact_loo(x=X, y=Y):
     return scipy.stats.norm.logpdf(residual, 0, NOISE / np.sqrt(1 - leverage))
 
 
+def test_an_outcome_observed_in_part_says_what_to_do():
+    missing = np.arange(SIZE) == 3
+    imputed = ppl.condition(regression, {"y": ppl.impute(jnp.asarray(Y), missing)})
+    result = MCMCResult({"beta": exact_draws(40), "y": np.zeros((4, 10, SIZE))}, {}, None)
+    for given in ({}, {"site": "y"}):
+        with pytest.raises(ValueError, match=r"use ppl\.ignore in"):
+            inference.loo(result, imputed, jnp.asarray(X), **given)
+
+
 def test_hat_matrix_is_exact():
     i = 3
     x, y = np.delete(X, i, 0), np.delete(Y, i)
