@@ -8,6 +8,7 @@ only the border is left.
 """
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -52,10 +53,10 @@ class BlockMatrix:
 
     def multiply(self, x: BlockVector) -> BlockVector:
         """The product with a vector."""
-        inner = _einsum("ntij,ntj->nti", self.diagonal, x.inner)
+        inner = _apply(self.diagonal, x.inner)
         if self.below.shape[1]:
-            above = _einsum("ntij,nti->ntj", self.below, x.inner[:, 1:])
-            below = _einsum("ntij,ntj->nti", self.below, x.inner[:, :-1])
+            above = _apply(_transpose(self.below), x.inner[:, 1:])
+            below = _apply(self.below, x.inner[:, :-1])
             pad = lambda x, *ends: jnp.pad(x, ((0, 0), ends, (0, 0)))  # noqa: E731
             inner = inner + pad(below, 1, 0) + pad(above, 0, 1)
         if not self.border.size:
@@ -162,9 +163,10 @@ def _einsum(how: str, *operands: Any) -> jax.Array:
 
 def _multiply(a: jax.Array, b: jax.Array) -> jax.Array:
     """The product of matrices."""
-    if max(*a.shape[-2:], b.shape[-2]) > _MAX_UNROLLED:
+    if not 0 < a.shape[-1] <= _MAX_UNROLLED:
         return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
-    return jnp.sum(a[..., :, :, None] * b[..., None, :, :], -2)
+    parts = [a[..., :, k, None] * b[..., k, None, :] for k in range(a.shape[-1])]
+    return functools.reduce(jnp.add, parts)
 
 
 def _transpose(x: jax.Array) -> jax.Array:
@@ -276,7 +278,9 @@ def _recur(matrices: jax.Array, x: jax.Array, *, reverse: bool) -> jax.Array:
         return here, here
 
     first, rest = (x[:, -1], x[:, :-1]) if reverse else (x[:, 0], x[:, 1:])
-    _, found = lax.scan(step, first, (_front(matrices), _front(rest)), reverse=reverse)
+    unroll = 4 if x.shape[-1] == 1 else 1  # A loop costs more than a step of few numbers.
+    inputs = _front(matrices), _front(rest)
+    _, found = lax.scan(step, first, inputs, reverse=reverse, unroll=unroll)
     parts = [_front(found), first[:, None]] if reverse else [first[:, None], _front(found)]
     return jnp.concatenate(parts, 1)
 

@@ -13,7 +13,7 @@ from jax import lax
 from ppl.analysis.degree import Degree
 from ppl.analysis.scopes import ScopeReader, Scopes
 from ppl.core.block_layout import BlockLayout, find_layout
-from ppl.core.block_matrices import BlockVector, solve
+from ppl.core.block_matrices import BlockVector
 from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
 from ppl.core.completed_square import CompletedSquare, precision_of
 from ppl.core.quadratic_scores import Score, TracedScores, join_names
@@ -222,6 +222,9 @@ class GaussianIntegral:
         matrix = precision_of(layout, multiply, dtype)
         factor, half = lax.stop_gradient(matrix).factor_and_solve(lax.stop_gradient(slope))
         mode = factor.solve_transposed(half)
+        if jnp.finfo(dtype).eps > _SINGLE:  # One step of iterative refinement.
+            step = factor.solve_transposed(factor.solve(lax.stop_gradient(gradient(mode))))
+            mode = jax.tree.map(jnp.add, mode, step)
         (_, height), slope = jax.value_and_grad(total, has_aux=True)(mode)
         square = CompletedSquare(mode, height, slope, matrix, factor, layout.num_elements)
         is_wrong = jnp.any(square.is_improper) & jnp.all(jnp.stack(is_finite))
