@@ -117,7 +117,7 @@ def test_single_precision_holds():
                 x = ppl.sample(key, dist.Normal(x, dtype(1e-3)), name="x")
                 return x, ppl.sample(key, dist.Normal(x, dtype(1.0)), name="y")
 
-            return jax.lax.scan(step, dtype(1e3), jax.random.split(key, 200))
+            return jax.lax.scan(step, dtype(1e3), jax.random.split(key, 2000))
 
         summed = refused({"y": data.astype(dtype)}, model)
         found = jax.jit(ppl.log_density(summed))({})
