@@ -19,6 +19,7 @@ from ppl.common.missing_data import ignore as ignore
 from ppl.common.missing_data import impute as impute
 from ppl.core.marginal_strategies import Enumerate as Enumerate
 from ppl.core.marginal_strategies import Gaussian as Gaussian
+from ppl.core.marginal_strategies import Laplace as Laplace
 from ppl.harvest import call_and_reap as call_and_reap
 from ppl.harvest import nest as nest
 from ppl.harvest import plant as plant
@@ -70,6 +71,7 @@ __all__ = [
     "Enumerate",
     "Gaussian",
     "Graph",
+    "Laplace",
     "MarginalPlan",
     "NonCentered",
     "PartiallyCentered",

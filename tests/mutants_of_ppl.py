@@ -190,6 +190,15 @@ MUTANTS = (
         keyword="sums_equal",
     ),
     Mutant(
+        name="runs-counted-once",
+        file="ppl/core/repeated_elements.py",
+        old="            if x.starts[axis] is not None:\n",
+        new="            if x.starts[axis] not in (None, (0,)):\n",
+        breaks="a sum over equal elements counts them once",
+        tests=("tests/language/test_repeated_elements.py",),
+        keyword="sums",
+    ),
+    Mutant(
         name="states-of-filtered-weights",
         file="ppl/core/elimination.py",
         old="+ across\n",

@@ -211,7 +211,8 @@ def _log_probs(
     """Log probabilities of the draws by group and site, and which of their entries there are.
 
     A site observed in part is in both groups: its missing entries are latent values, and the
-    others are data.
+    others are data. Sites of a marginalized model that are scored at another site are in neither,
+    nor are data that are scored together with a latent site.
     """
     with settings(None):
         likelihood = Likelihood.of(model, args, kwargs, needs="nothing")
@@ -219,7 +220,10 @@ def _log_probs(
     groups: Groups = {"log_prior": {}, "log_likelihood": {}}
     masks: dict[str, dict[str, np.ndarray]] = {"log_prior": {}, "log_likelihood": {}}
     by_name = {join_scopes(path): site for path, site in sites.items()}
+    left_out = {*likelihood.joint.elsewhere, *dict(likelihood.joint.mixed)}
     for name, x in arrays.items():
+        if name in left_out:
+            continue
         site = by_name.get(name)
         is_data = site is None or site.kind == "observed"
         if site is None or site.missing is None:

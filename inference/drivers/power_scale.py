@@ -72,14 +72,17 @@ def power_scale(
     check_inputs(power_scale, jax.random.key(0), model, args, kwargs)
     with settings(None):
         likelihood = copy_to_default_device(Likelihood.of(model, args, kwargs, needs="likelihood"))
-        names = [prior] if isinstance(prior, str) else list(likelihood.latent)
-        if prior is not None and not isinstance(prior, str):
-            names = list(prior)
+        latent = [x for x in likelihood.latent if x not in likelihood.joint.elsewhere]
+        names = [prior] if isinstance(prior, str) else list(latent if prior is None else prior)
         for name in names:
             if name not in likelihood.latent:
                 raise ValueError(
-                    f"prior: the model has no latent site {name!r}; it has "
-                    f"{', '.join(likelihood.latent)}"
+                    f"prior: the model has no latent site {name!r}; it has {', '.join(latent)}"
+                )
+            if name not in latent:
+                raise ValueError(
+                    f"prior: in this marginalized model {name!r} is scored together with a later "
+                    f"site; choose among {', '.join(latent)}"
                 )
         scores = log_priors(likelihood, result.draws)
     place = {name: i for i, name in enumerate(likelihood.latent)}

@@ -133,7 +133,7 @@ class BlockLayout:
             multiply: The product with a vector.
             dtype: The dtype of the matrix.
         """
-        n, t, d, m = self.num_plates, self.num_blocks, self.size_of_block, self.size_of_border
+        n, t, d = self.num_plates, self.num_blocks, self.size_of_block
         colors = min(t, 3)  # Blocks of one color are no neighbors.
         zeros = self.zeros(dtype)
         steps = np.arange(t)[:, None]
@@ -144,9 +144,6 @@ class BlockLayout:
                 dataclasses.replace(zeros, inner=jnp.broadcast_to(one_hot, (n, t, d)).astype(dtype))
             )
 
-        def border_column(i: Any) -> BlockVector:
-            return multiply(dataclasses.replace(zeros, border=(jnp.arange(m) == i).astype(dtype)))
-
         diagonal = jnp.zeros((n, t, d, d), dtype)
         below = jnp.zeros((n, t - 1, d, d), dtype)
         if d:
@@ -154,11 +151,21 @@ class BlockLayout:
             found = columns(jnp.arange(colors), jnp.arange(d)).inner  # (colors, d, n, t, d)
             diagonal = _pick_rows(found, 0)
             below = _pick_rows(found, 1) if t > 1 else below
-        sides, border = jnp.zeros((n, t, d, 0), dtype), jnp.zeros((0, 0), dtype)
-        if m:
-            found = jax.vmap(border_column, out_axes=-1)(jnp.arange(m))
-            sides, border = found.inner, found.border
-        return BlockMatrix(diagonal, below, sides, border)
+        return BlockMatrix(diagonal, below, *self.border_of_hessian(multiply, dtype))
+
+    def border_of_hessian(
+        self, multiply: Callable[[BlockVector], BlockVector], dtype: Any
+    ) -> tuple[jax.Array, jax.Array]:
+        """The columns of the border of a symmetric matrix: its inner entries, and the others."""
+        zeros, m = self.zeros(dtype), self.size_of_border
+        if not m:
+            return jnp.zeros((*zeros.inner.shape, 0), dtype), jnp.zeros((0, 0), dtype)
+
+        def column(i: Any) -> BlockVector:
+            return multiply(dataclasses.replace(zeros, border=(jnp.arange(m) == i).astype(dtype)))
+
+        found = jax.vmap(column, out_axes=-1)(jnp.arange(m))
+        return found.inner, found.border
 
     @property
     def padding(self) -> np.ndarray:

@@ -33,6 +33,11 @@ class BlockVector:
     inner: jax.Array
     border: jax.Array
 
+    def sheared(self, shear: jax.Array) -> "BlockVector":
+        """The vector with the product of a matrix and its border added to its inner entries."""
+        inner = self.inner + _einsum("ntdm,m->ntd", shear, self.border)
+        return dataclasses.replace(self, inner=inner)
+
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -85,11 +90,8 @@ class BlockMatrix:
     def factor_and_solve(self, x: BlockVector) -> tuple["BlockFactor", BlockVector]:
         """The Cholesky factor `L`, and the solution of `L y = x`, by one pass over the steps."""
         columns = jnp.concatenate([self.sides, x.inner[..., None]], -1)
-        diagonal, below, columns = _factor_blocks(self.diagonal, self.below, columns)
-        sides, inner = columns[..., :-1], columns[..., -1]
-        corner = self.border - _einsum("ntdi,ntdj->ij", sides, sides)
-        factor = BlockFactor(diagonal, below, sides, _cholesky(corner))
-        return factor, BlockVector(inner, factor.solve_border(inner, x.border))
+        diagonal, below, solved = _factor_blocks(self.diagonal, self.below, columns)
+        return _factor_border(self.border, diagonal, below, solved, x.border)
 
 
 @register_dataclass
@@ -101,6 +103,10 @@ class BlockFactor:
     below: jax.Array
     sides: jax.Array
     border: jax.Array
+
+    def shear(self) -> jax.Array:
+        """Derivatives of the mean of inner entries given the border, for a normal vector."""
+        return -_solve_blocks_transposed(self.diagonal, self.below, self.sides)
 
     def pivots(self) -> tuple[jax.Array, jax.Array]:
         """The diagonal: inner entries and those of the border."""
@@ -135,9 +141,17 @@ class BlockFactor:
         sides = jnp.concatenate([sides, side[:, None]], 1)
         return BlockMatrix(diagonal, below, _transpose(sides), border)
 
+    def replace_border_and_solve(
+        self, matrix: BlockMatrix, x: BlockVector
+    ) -> tuple["BlockFactor", BlockVector]:
+        """The factor of a matrix that differs in its border alone, and a solution of `L y = x`."""
+        columns = jnp.concatenate([matrix.sides, x.inner[..., None]], -1)
+        solved = _solve_blocks(self.diagonal, self.below, columns)
+        return _factor_border(matrix.border, self.diagonal, self.below, solved, x.border)
+
     def solve(self, x: BlockVector) -> BlockVector:
         """The solution of `L y = x`."""
-        inner = _solve_blocks(self.diagonal, self.below, x.inner)
+        inner = _solve_blocks(self.diagonal, self.below, x.inner[..., None])[..., 0]
         return BlockVector(inner, self.solve_border(inner, x.border))
 
     def solve_border(self, inner: jax.Array, border: jax.Array) -> jax.Array:
@@ -153,7 +167,7 @@ class BlockFactor:
         if self.border.size:
             border = _solve(self.border, border[:, None], transposed=True)[:, 0]
             rest = rest - _einsum("ntdi,i->ntd", self.sides, border)
-        inner = _solve_blocks_transposed(self.diagonal, self.below, rest)
+        inner = _solve_blocks_transposed(self.diagonal, self.below, rest[..., None])[..., 0]
         return BlockVector(inner, border)
 
 
@@ -249,36 +263,46 @@ def _factor_blocks(
     return join(start[0], factors), _front(sides), join(start[1], solved)
 
 
+def _factor_border(
+    border: jax.Array, diagonal: jax.Array, below: jax.Array, solved: jax.Array, x: jax.Array
+) -> tuple[BlockFactor, BlockVector]:
+    """The factor `L`, and the solution of `L y = x`, given the inner entries of both."""
+    sides, inner = solved[..., :-1], solved[..., -1]
+    corner = border - _einsum("ntdi,ntdj->ij", sides, sides)
+    factor = BlockFactor(diagonal, below, sides, _cholesky(corner))
+    return factor, BlockVector(inner, factor.solve_border(inner, x))
+
+
 def _solve_blocks(diagonal: jax.Array, below: jax.Array, x: jax.Array) -> jax.Array:
-    """The solution of `L y = x` for x of shape (n, t, d).
+    """The solution of `L y = x` for x of shape (n, t, d, k).
 
     All is multiplied by the inverse of each diagonal block, so that a step is one product.
     """
-    if diagonal.shape[1] == 1:
-        return _solve(diagonal, x[..., None])[..., 0]
+    if diagonal.shape[1] == 1 or x.shape[-1] == 0:
+        return _solve(diagonal, x)
     inverse = _invert(diagonal)
-    return _recur(-_multiply(inverse[:, 1:], below), _apply(inverse, x), reverse=False)
+    return _recur(-_multiply(inverse[:, 1:], below), _multiply(inverse, x), reverse=False)
 
 
 def _solve_blocks_transposed(diagonal: jax.Array, below: jax.Array, x: jax.Array) -> jax.Array:
-    """The solution of `L^T y = x` for x of shape (n, t, d)."""
-    if diagonal.shape[1] == 1:
-        return _solve(diagonal, x[..., None], transposed=True)[..., 0]
+    """The solution of `L^T y = x` for x of shape (n, t, d, k)."""
+    if diagonal.shape[1] == 1 or x.shape[-1] == 0:
+        return _solve(diagonal, x, transposed=True)
     inverse = _invert(diagonal)
     down = _transpose(_multiply(below, inverse[:, :-1]))
-    return _recur(-down, _apply(_transpose(inverse), x), reverse=True)
+    return _recur(-down, _multiply(_transpose(inverse), x), reverse=True)
 
 
 def _recur(matrices: jax.Array, x: jax.Array, *, reverse: bool) -> jax.Array:
-    """Each y = A y_before + x along the second axis, of shape (n, t, d); the first y is x."""
+    """Each y = A y_before + x along the second axis, of shape (n, t, d, k); the first y is x."""
 
     def step(before: jax.Array, inputs: Any) -> tuple[jax.Array, jax.Array]:
         matrix, here = inputs
-        here = _apply(matrix, before) + here
+        here = _multiply(matrix, before) + here
         return here, here
 
     first, rest = (x[:, -1], x[:, :-1]) if reverse else (x[:, 0], x[:, 1:])
-    unroll = 4 if x.shape[-1] == 1 else 1  # A loop costs more than a step of few numbers.
+    unroll = 4 if x.shape[-2] == 1 else 1  # A loop costs more than a step of few numbers.
     inputs = _front(matrices), _front(rest)
     _, found = lax.scan(step, first, inputs, reverse=reverse, unroll=unroll)
     parts = [_front(found), first[:, None]] if reverse else [first[:, None], _front(found)]

@@ -31,7 +31,9 @@ class CompletedSquare:
         slope: The gradient there.
         matrix: The precision `P`.
         factor: Its Cholesky factor.
-        num_elements: The number of variables.
+        layout: The layout of the variables.
+        shear: What the inner entries are more than those of `mode` for each entry of the border,
+            of shape (n, t, d, m); None for nothing.
     """
 
     mode: BlockVector
@@ -39,7 +41,8 @@ class CompletedSquare:
     slope: BlockVector
     matrix: BlockMatrix
     factor: BlockFactor
-    num_elements: int
+    layout: BlockLayout
+    shear: jax.Array | None = None
 
     @functools.cached_property
     def log_det(self) -> jax.Array:
@@ -50,6 +53,11 @@ class CompletedSquare:
     def step(self) -> BlockVector:
         """The step from the point to the maximum."""
         return solve(self.matrix, self.factor, self.slope)
+
+    @functools.cached_property
+    def gain(self) -> jax.Array:
+        """By how much the maximum is higher than the point."""
+        return self._total(half_square(self.matrix, self.factor, self.slope))
 
     @property
     def is_improper(self) -> jax.Array:
@@ -62,18 +70,21 @@ class CompletedSquare:
 
     def log_integral(self) -> jax.Array:
         """The log of the integral, minus infinity where it does not exist."""
-        num = self.num_elements // max(self.height.size, 1)
-        rest = self._total(half_square(self.matrix, self.factor, self.slope))
-        found = self.height + rest - self.log_det + num * _LOG_TWO_PI / 2
+        num = self.layout.num_elements // max(self.height.size, 1)
+        found = self.height + self.gain - self.log_det + num * _LOG_TWO_PI / 2
         return jnp.where(self.is_improper, -jnp.inf, found)
 
-    def draw(self, key: jax.Array) -> BlockVector:
-        """A draw from the normal distribution with this density."""
+    def draw(self, key: jax.Array) -> tuple[BlockVector, jax.Array]:
+        """A draw from the normal distribution with this density, and its log density."""
         leaves, tree = jax.tree.flatten(self.mode)
         keys = jax.random.split(key, len(leaves))
         noise = [jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, leaves, strict=True)]
+        noise[0] = jnp.where(self.layout.padding, 0, noise[0])
         spread = self.factor.solve_transposed(jax.tree.unflatten(tree, noise))
-        return jax.tree.map(lambda *parts: sum(parts), self.mode, self.step, spread)
+        drawn = jax.tree.map(lambda *parts: sum(parts), self.mode, self.step, spread)
+        log_prob = jnp.sum(self.log_det) - self.layout.num_elements * _LOG_TWO_PI / 2
+        log_prob = log_prob - sum(jnp.sum(x**2) for x in noise) / 2
+        return drawn if self.shear is None else drawn.sheared(self.shear), log_prob
 
 
 def precision_of(layout: BlockLayout, multiply: Any, dtype: Any) -> BlockMatrix:
@@ -82,3 +93,9 @@ def precision_of(layout: BlockLayout, multiply: Any, dtype: Any) -> BlockMatrix:
     padding = jnp.asarray(layout.padding, dtype)
     one = padding[None, :, :, None] * jnp.eye(layout.size_of_block, dtype=dtype)[None, None]
     return dataclasses.replace(negative, diagonal=negative.diagonal + one)
+
+
+def border_of(layout: BlockLayout, multiply: Any, dtype: Any, matrix: BlockMatrix) -> BlockMatrix:
+    """A precision with the inner blocks of another, and a border of its own."""
+    sides, border = layout.border_of_hessian(multiply, dtype)
+    return dataclasses.replace(matrix, sides=-sides, border=-border)

@@ -53,7 +53,7 @@ class Local:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Factor:
-    """A table of log weights; its axes are labelled by plates, then by locals."""
+    """A table of log weights; its axes are labelled by locals, then by plates."""
 
     labels: tuple[Any, ...]
     table: Any
@@ -81,19 +81,19 @@ class EliminationError(ValueError):
 
 def multiply(factors: Sequence[Factor]) -> Factor:
     """The product of factors, over the union of their labels."""
-    labels = dict.fromkeys(p for f in factors for p in f.plates)
-    labels |= dict.fromkeys(x for f in factors for x in f.locals)
+    labels = dict.fromkeys(x for f in factors for x in f.locals)
+    labels |= dict.fromkeys(p for f in factors for p in f.plates)
     total = factors[0].over(tuple(labels))
     for factor in factors[1:]:
         total = total + factor.over(tuple(labels))
     return Factor(tuple(labels), total)
 
 
-def log_sum_exp(x: Any) -> Any:
-    """The log of the sum of exponentials over the last axis; gradients are 0 at -inf."""
-    top = lax.stop_gradient(jnp.max(x, -1))
+def log_sum_exp(x: Any, axis: int = -1) -> Any:
+    """The log of the sum of exponentials over an axis; gradients are 0 at -inf."""
+    top = lax.stop_gradient(jnp.max(x, axis))
     top = jnp.where(jnp.isfinite(top), top, 0.0)
-    total = jnp.sum(jnp.exp(x - top[..., None]), -1)
+    total = jnp.sum(jnp.exp(x - jnp.expand_dims(top, axis)), axis)
     is_zero = total == 0
     return jnp.where(is_zero, -jnp.inf, jnp.log(jnp.where(is_zero, 1.0, total)) + top)
 

@@ -1,6 +1,7 @@
 """Scores of a program as polynomials in some of its sites, which must be jointly quadratic."""
 
 import dataclasses
+import functools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -28,10 +29,12 @@ class Score(SiteAction):
     Attributes:
         wanted: The sites whose scores are recorded.
         checked: Sites that must be arrays of real numbers without bounds.
+        strategy: What checks them, in errors.
     """
 
     wanted: frozenset[Path] = frozenset()
     checked: frozenset[Path] = frozenset()
+    strategy: str = ""
     tags: ClassVar = (RANDOM, FACTOR)
     at_once: ClassVar[bool] = True
 
@@ -43,7 +46,8 @@ class Score(SiteAction):
         """The planted value, and its score."""
         values = operands.values if plant is None else plant
         if site.path in self.checked:
-            apply_at_site(site, operands, values, lambda _, d: _check_real(site, values, d))
+            check = functools.partial(_check_real, site, values, self.strategy)
+            apply_at_site(site, operands, values, lambda _, d: check(d))
         if site.path not in self.wanted:
             return values, None
         return score_parts(site, operands, values)
@@ -70,6 +74,7 @@ class TracedScores:
         plants: Mapping[Path, Sequence[Any]],
         scored: Sequence[Path],
         checked: Collection[Path] = (),
+        strategy: str = "",
     ) -> "TracedScores":
         """The scores of a program.
 
@@ -78,6 +83,7 @@ class TracedScores:
             plants: The abstract values of all random sites.
             scored: The sites whose scores matter.
             checked: Sites that must be arrays of real numbers without bounds.
+            strategy: What checks them, in errors.
 
         Raises:
             ValueError: If a checked site is not real.
@@ -91,7 +97,7 @@ class TracedScores:
 
         def scores(inputs: Any, plants: Any) -> list[jax.Array]:
             program = Program(jaxpr, list(inputs), [], lambda leaves: leaves)
-            action = Score(frozenset(scored), frozenset(checked))
+            action = Score(frozenset(scored), frozenset(checked), strategy)
             found = Harvester(program, action).run(plants, live_outs=False)[1]
             return [jnp.sum(found[path]) for path in scored]
 
@@ -124,12 +130,12 @@ class TracedScores:
         return found
 
 
-def _check_real(site: Site, values: Sequence[Any], d: Any) -> tuple[()]:
+def _check_real(site: Site, values: Sequence[Any], strategy: str, d: Any) -> tuple[()]:
     where = f"marginalize: site {describe(site.path)}"
     if len(values) != 1 or not jnp.issubdtype(values[0].dtype, jnp.floating):
         is_discrete = len(values) == 1
         raise ValueError(
-            f"{where} is no array of real numbers, which ppl.Gaussian() integrates over. "
+            f"{where} is no array of real numbers, which {strategy}() integrates over. "
             + (
                 "Sum discrete sites by ppl.Enumerate()."
                 if is_discrete
@@ -147,7 +153,7 @@ def _check_real(site: Site, values: Sequence[Any], d: Any) -> tuple[()]:
         name = distribution_protocol.name_of(d)
         raise ValueError(
             f"{where} has the family {name}, whose support is not the whole real line; "
-            "ppl.Gaussian() integrates over all real numbers. Leave it among the sites to sample."
+            f"{strategy}() integrates over all real numbers. Leave it among the sites to sample."
         )
     return ()
 

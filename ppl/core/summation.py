@@ -96,12 +96,12 @@ class Summation:
         key: jax.Array,
         inputs: Sequence[Any],
         plants: Mapping[Path, Sequence[Any]],
-    ) -> dict[Path, Any]:
-        """A joint draw of all summed sites given all others, as their values."""
+    ) -> tuple[dict[Path, Any], jax.Array]:
+        """A joint draw of all summed sites given all others, and its log importance weight, 0."""
         problem = self._abstract
         dtype = jnp.result_type(float)
         probes = {
-            path: jnp.zeros((*problem.scopes[path].shape, len(states)), dtype)
+            path: jnp.zeros((len(states), *problem.scopes[path].shape), dtype)
             for path, states in self.states.items()
         }
 
@@ -114,7 +114,8 @@ class Summation:
 
         one_hot = jax.grad(total)(probes)
         evaluator = Evaluator(self._program(inputs), self.states, problem.scopes, {})
-        return {path: evaluator.value(path, jnp.argmax(x, -1)) for path, x in one_hot.items()}
+        drawn = {path: evaluator.value(path, jnp.argmax(x, 0)) for path, x in one_hot.items()}
+        return drawn, jnp.zeros(())
 
     def _problem(self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]) -> Problem:
         reader = ScopeReader(self.states, self.scored, plants)
@@ -207,7 +208,7 @@ def _eliminator(problem: Problem, factors: Sequence[Factor], most: int, key: Any
 
 def _factors(problem: Problem, path: Path, table: Table, score: Any) -> list[Factor]:
     """The factors of a score: one for each element along its enumerated axes."""
-    num, scope = len(table.coordinates), problem.scopes[path]
+    num, scope = len(table.coordinates) + (path in problem.states), problem.scopes[path]
     axes = range(len(scope.shape))
     plates = [problem.plate_of_score(path, axis) for axis in axes]
     split = [axis for axis in axes if plates[axis] in problem.enumerated]
@@ -216,9 +217,9 @@ def _factors(problem: Problem, path: Path, table: Table, score: Any) -> list[Fac
         at = dict(zip(split, index, strict=True))
         part = score[(*[slice(None)] * num, *(at.get(axis, slice(None)) for axis in axes))]
         labels = [_local(problem, path, c, at) for c in table.coordinates]
-        labels += [plates[axis] for axis in axes if axis not in at]
         if path in problem.states:
             labels.append(Local(Variable(path, index)))
+        labels += [plates[axis] for axis in axes if axis not in at]
         found.append(_merge_labels(labels, part))
     return found
 
@@ -252,6 +253,6 @@ def _merge_labels(labels: Sequence[Any], table: Any) -> Factor:
             j = labels.index(label, i + 1)
             table = jnp.diagonal(table, axis1=i, axis2=j)
             labels = [x for k, x in enumerate(labels) if k not in (i, j)] + [label]
-    wanted = [x for x in labels if not isinstance(x, Local)]
-    wanted += [x for x in labels if isinstance(x, Local)]
+    wanted = [x for x in labels if isinstance(x, Local)]
+    wanted += [x for x in labels if not isinstance(x, Local)]
     return Factor(tuple(wanted), Factor(tuple(labels), table).over(wanted))

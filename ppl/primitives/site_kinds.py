@@ -14,11 +14,13 @@ TAGS = (RANDOM, DETERMINISTIC, FACTOR)
 class Hidden(enum.Enum):
     """Tags distinct from every string that users may choose.
 
-    Sites hidden by `block` have the tag SITE; draws of summed sites, for `recover`, RECOVERED.
+    Sites hidden by `block` have the tag SITE; draws of summed sites, for `recover`, RECOVERED. The
+    log importance weight of these draws stands beside them under LOG_WEIGHT.
     """
 
     SITE = enum.auto()
     RECOVERED = enum.auto()
+    LOG_WEIGHT = enum.auto()
 
 
 def kind_of(site: Site) -> str:

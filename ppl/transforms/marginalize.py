@@ -1,4 +1,4 @@
-"""marginalize: discrete sites summed out of a model."""
+"""marginalize: sites taken out of a model, by sums and integrals."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -9,8 +9,22 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from ppl.analysis.dependence import Dependence
-from ppl.core.marginal_sites import Look, Marginal, Recovery, Resow, SummedProgram
-from ppl.core.marginal_strategies import Enumerate, Gaussian, Strategy, take_out
+from ppl.core.marginal_sites import (
+    Look,
+    Marginal,
+    Recovery,
+    Resow,
+    SummedProgram,
+    group_of,
+    log_prob_at,
+)
+from ppl.core.marginal_strategies import (
+    Enumerate,
+    Gaussian,
+    Laplace,
+    Strategy,
+    take_out,
+)
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest._names import suggest_names
@@ -31,15 +45,21 @@ from ppl.primitives.site_kinds import (
 
 Rule = Callable[[Model], Callable[..., Mapping[str, Strategy]]]
 
+_EXPECTED = (
+    'expected a list of names of sites, as ["z"], a dict from names to ppl.Enumerate(), '
+    "ppl.Gaussian() or ppl.Laplace(), or the rule ppl.auto_marginal"
+)
+
 
 def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | Rule) -> Model:
-    """Take latent sites out of a model, exactly: discrete ones are summed, normal ones integrated.
+    """Take latent sites out of a model: discrete ones are summed, real ones integrated.
 
     The result is a model of the other sites, with the density
 
         p(others) = sum over all states of the summed sites of p(summed, others)
 
-    or an integral in place of the sum, for sites that are jointly normal given all others.
+    or an integral in place of the sum, for real sites: exactly by `Gaussian` for sites that are
+    jointly normal given all others, and by `Laplace`'s approximation for others.
 
     It can be conditioned, scaled, sampled by `inference.mcmc` and so on, before or after. The
     values of summed sites given the others are drawn by `recover`.
@@ -63,8 +83,8 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
     Args:
         model: A function of a random key.
         sites: Names of discrete latent sites, "scope.name" for one in a scope; or a dict from names
-            to `Enumerate(most=...)` or `Gaussian(most=...)`; or a rule that gives such a dict,
-            `auto_marginal`.
+            to `Enumerate(most=...)`, `Gaussian(most=...)` or `Laplace(...)`; or a rule that gives
+            such a dict, `auto_marginal`. Given sites that are summed, others are integrated.
 
     Returns:
         A model without these sites.
@@ -88,21 +108,26 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
     References:
         Obermeyer et al., "Tensor variable elimination for plated factor graphs", ICML (2019).
         Rabiner, "A tutorial on hidden Markov models", Proceedings of the IEEE 77 (1989).
+        Rue, Martino and Chopin, "Approximate Bayesian inference for latent Gaussian models by using
+        integrated nested Laplace approximations", JRSS B 71 (2009).
+        Margossian et al., "Hamiltonian Monte Carlo using an adjoint-differentiated Laplace
+        approximation", arXiv 2004.12550 (2020).
     """
     if callable(sites) and not isinstance(sites, type):
         return Partial(_MarginalizedByRule(sites), as_pytree(model))
     if isinstance(sites, str) or not isinstance(sites, Collection):
         written = f"; write [{sites!r}]" if isinstance(sites, str) else ""
-        raise TypeError(f"marginalize: expected names of sites, got {sites!r}{written}.")
+        raise TypeError(f"marginalize: {_EXPECTED}, got {sites!r}{written}.")
     strategies = dict(sites) if isinstance(sites, Mapping) else dict.fromkeys(sites, Enumerate())
     for name, strategy in strategies.items():
-        if not isinstance(name, str) or not isinstance(strategy, Strategy):
-            raise TypeError(
-                "marginalize: expected names of sites, or a dict from them to ppl.Enumerate() or "
-                f"ppl.Gaussian(), got {name!r}: {strategy!r}."
-            )
+        if not isinstance(name, str):
+            raise TypeError(f"marginalize: {_EXPECTED}, got the name {name!r}.")
+        if not isinstance(strategy, Strategy):
+            called = isinstance(strategy, type) and issubclass(strategy, Strategy)
+            written = f"; write ppl.{strategy.__name__}()" if called else ""
+            raise TypeError(f"marginalize: {_EXPECTED}, got {name!r}: {strategy!r}{written}.")
     model = as_pytree(model)
-    for kind in (Gaussian, Enumerate):  # Given discrete sites, others are jointly normal.
+    for kind in (Gaussian, Laplace, Enumerate):  # Given discrete sites, others are jointly normal.
         mine = tuple((n, s) for n, s in strategies.items() if isinstance(s, kind))
         model = Partial(_Marginalized(mine), model) if mine else model
     return model
@@ -203,9 +228,9 @@ class _Rewriting:
         hosts = self._find_hosts()
         for path in self._moved:
             self._sow_moved(path, key, path in hosts.values())
-        for group, host in hosts.items():
+        for host in hosts.values():
             if host in self._factors:
-                log_prob = self._summation.log_prob(group, self._inputs, self._plants)
+                log_prob = log_prob_at(self._summation, host, self._inputs, self._plants)
                 self._sow(host, [log_prob], tag=FACTOR)
         self._sow_recovered(key)
         program, action = self._program, Look(wanted=self._derived)
@@ -218,7 +243,7 @@ class _Rewriting:
         """By group of scores, the site at which they are scored: the last random one, if it can."""
         groups: dict[Any, list[Path]] = {}
         for path in (*self._moved, *self._factors):
-            groups.setdefault(self._summation.groups[path], []).append(path)
+            groups.setdefault(group_of(self._summation, path), []).append(path)
         hosts = {}
         for group, paths in groups.items():
             random = [p for p in paths if p in self._moved]
@@ -262,7 +287,9 @@ class _Rewriting:
             plants = {**self._plants, **first, path: tuple(nothing)}
             base = Harvester(self._program, look).run(plants, live_outs=False)[1][path]
         plants = ByPath(self._plants)
-        d = Marginal(base, self._inputs, plants, self._summation, path, is_host)
+        groups = {p: group_of(self._summation, p) for p in (*self._factors, path)}
+        has_factor = any(groups[factor] == groups[path] for factor in self._factors)
+        d = Marginal(base, self._inputs, plants, self._summation, path, is_host, has_factor)
         leaves = self._sow(path, jax.tree.leaves(value), tag=RANDOM, note=site.note, d=d, key=key)
         self._plants[path] = tuple(leaves)
 
@@ -307,12 +334,15 @@ class _Rewriting:
             for p in paths
         ]
         num = len(self._summed)
-        avals, tree = jax.tree.flatten([values[:num], values[num:]])
+        weight = jax.ShapeDtypeStruct((), jnp.result_type(float))
+        avals, tree = jax.tree.flatten([values[:num], values[num:], [weight]])
         leaves, of_distribution = jax.tree.flatten(d)
         name = " ".join(map(join_scopes, paths))
         static = Draw(f"recover {name}", of_distribution, tree, tuple(avals))
         drawn = draw_p.bind(key, *map(jnp.asarray, leaves), draw=static)
-        tree = jax.tree.structure(ByPath(dict(zip(paths, values, strict=True))))
+        drawn_by_path = dict(zip(paths, values, strict=True))
+        drawn_by_path[Hidden.LOG_WEIGHT, name] = weight
+        tree = jax.tree.structure(ByPath(drawn_by_path))
         extras = jax.tree.structure(SummedProgram(self._summation, self._recovered))
         sown = Site(Hidden.RECOVERED, name, "append", tree, extras, Hidden.RECOVERED)
         sow_p.bind(*drawn, site=sown)

@@ -54,13 +54,15 @@ class Recover:
         model: The marginalized model, as a pytree.
         draws: Values of its latent sites by name.
         chunk_size: How many draws are made at once, or None for the default.
+        log_weights: Whether log importance weights are given as well.
     """
 
     model: Model
     draws: Any
     chunk_size: int | None
+    log_weights: bool
 
-    def __call__(self, key: jax.Array, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def __call__(self, key: jax.Array, *args: Any, **kwargs: Any) -> Any:
         """Values of summed sites, and of deterministic ones that depend on them."""
         check_key("recover", key)
         arguments, data = Arguments.split(args, kwargs)
@@ -79,7 +81,8 @@ class Recover:
         _, numbers = trace_and_fingerprint(lambda _: None, self.model, arguments, data)
         num_at_once = max(1, min(int(chunk), math.prod(batch)))
         plan = RecoveryPlan(arguments, batch, num_at_once, False, numbers)
-        return _recover_all(plan, self.model, data, key, draws)
+        values, log_weights = _recover_all(plan, self.model, data, key, draws)
+        return (values, log_weights) if self.log_weights else values
 
 
 def _by_path(drawn: Mapping[Path, Any], scope: tuple[Hashable, ...]) -> ByPath:
@@ -99,7 +102,9 @@ class RecoveryPlan(PredictionPlan):
         key = jax.random.fold_in(key, index)
         run = ModelRun(model, trace_model(model, key, args, kwargs), TakeRecovered())
         found = run.run(draw, live_outs=False)[1]
-        return nest_by_path({path: x for record in found.values() for path, x in record.items()})
+        drawn = {path: x for record in found.values() for path, x in record.items()}
+        log_weights = [drawn.pop(path) for path in list(drawn) if Hidden.LOG_WEIGHT in path]
+        return nest_by_path(drawn), sum(log_weights)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -110,20 +115,36 @@ def _recover_all(plan: RecoveryPlan, model: Model, data: Any, key: Any, draws: A
     return jax.tree.map(lambda x: x.reshape(*plan.batch, *x.shape[1:]), values)
 
 
-def recover(model: Model, draws: Mapping[str, Any], *, chunk_size: int | None = None) -> Recover:
+def recover(
+    model: Model,
+    draws: Mapping[str, Any],
+    *,
+    chunk_size: int | None = None,
+    log_weights: bool = False,
+) -> Recover:
     """Draw the sites that `marginalize` has summed out, given draws of the others.
 
-    The draws are exact and joint: for a chain, backward sampling after the forward algorithm.
+    The draws are exact and joint: for a chain, backward sampling after the forward algorithm. Those
+    of sites that `Laplace` has taken out are approximate. Their importance weights tell how far:
+
+        w = p(taken out, others) / (q(taken out | others) p_Laplace(others))
+
+    Draws with these weights are draws of the posterior itself, and `inference.psis(log_weights)`
+    gives Pareto's k, which above 0.7 says that the approximation is too far off.
 
     Args:
         model: A model made by `marginalize`, perhaps conditioned since.
         draws: Values of its latent sites by name, nested as the scopes are, with the same axes in
-            front, as in the result of a sampler: (chain, draw, ...).
+            front, as in the result of a sampler: (chain, draw, ...). Empty if no latent site is
+            left, for one draw without axes.
         chunk_size: How many draws are made at once; by default as many as make 2^22 numbers.
+        log_weights: Whether to give the log importance weights of the draws as well, all 0 where
+            nothing is approximate.
 
     Returns:
         A function `(key, *args, **kwargs) -> dict` of the values of the summed sites, and of the
-        deterministic sites that depend on them, with the axes of the draws in front.
+        deterministic sites that depend on them, with the axes of the draws in front. With
+        `log_weights`, a pair of the dict and an array with the axes of the draws.
 
     Raises:
         TypeError: If `draws` is no dict.
@@ -150,4 +171,5 @@ def recover(model: Model, draws: Mapping[str, Any], *, chunk_size: int | None = 
         raise ValueError(
             f"recover: chunk_size must be an integer of at least 1, got {chunk_size!r}."
         )
-    return Recover(as_pytree(model), _values.convert_foreign_arrays(dict(draws)), chunk_size)
+    draws = _values.convert_foreign_arrays(dict(draws))
+    return Recover(as_pytree(model), draws, chunk_size, bool(log_weights))

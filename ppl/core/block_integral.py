@@ -1,0 +1,251 @@
+"""Integral of the density of a program over real sites, whose scores couple few elements each.
+
+The sites are laid out in blocks (`BlockLayout`), and the log density is completed to a square about
+a point. What the point is, and whether the square is exact, is the matter of the subclasses.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ppl.analysis.degree import Degree
+from ppl.analysis.scopes import ScopeReader, Scopes
+from ppl.core.block_layout import BlockLayout, find_layout
+from ppl.core.block_matrices import BlockVector
+from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
+from ppl.core.completed_square import CompletedSquare
+from ppl.core.quadratic_scores import Score, TracedScores, join_names
+from ppl.harvest import _jax
+from ppl.harvest._program import Harvester, Program
+from ppl.harvest._site_names import describe
+from ppl.harvest._survey import Path, Sites
+from ppl.primitives.site_kinds import RANDOM
+
+_SINGLE = 1e-10  # of a dtype with a larger epsilon, rounding errors of the maximum matter
+_INDICES = tuple(map(np.dtype, ("bool", "int8", "int16", "int32", "int64", "uint8", "uint32")))
+
+LogDensity = Callable[[BlockVector], jax.Array]
+
+
+def find_equal_inputs(inputs: Sequence[Any]) -> tuple[int, ...]:
+    """For each input of a program, the first that is equal: known integers and booleans.
+
+    A model that indexes twice with one array captures it twice.
+    """
+    found: list[int] = []
+    known: dict[Any, int] = {}
+    for i, x in enumerate(inputs):
+        key: Any = i
+        if not _jax.is_traced(x) and getattr(x, "dtype", None) in _INDICES:
+            key = x.shape, str(x.dtype), np.asarray(x).tobytes()
+        found.append(known.setdefault(key, i))
+    return tuple(found)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class BlockIntegral:
+    """Integral of the density of a program over some of its sites.
+
+    Two integrals are equal if their programs have the same equations, joined in the same way.
+
+    Attributes:
+        jaxpr: The program, without constants.
+        sites: The paths of the sites that are integrated out.
+        most: The largest number of elements that are coupled as a whole.
+        scored: The paths of the sites whose scores depend on these sites, and of these.
+        inputs: For each input of the program, the first that is known to be equal.
+        strategy: The name of the strategy that users ask for.
+        is_exact: Whether the log density is a square.
+    """
+
+    jaxpr: Any
+    sites: tuple[Path, ...]
+    most: int
+    scored: tuple[Path, ...]
+    inputs: tuple[int, ...]
+    strategy: ClassVar[str]
+    is_exact: ClassVar[bool] = True
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the programs and the integrals are the same."""
+        return isinstance(other, BlockIntegral) and self._fingerprint == other._fingerprint
+
+    def __hash__(self) -> int:
+        """The hash of all that an integral is compared by."""
+        return hash(self._fingerprint)
+
+    @functools.cached_property
+    def _fingerprint(self) -> Any:
+        program = tuple(fingerprint_constants(self.jaxpr, ())), fingerprint_wiring(self.jaxpr)
+        fields = [f.name for f in dataclasses.fields(self) if f.name != "jaxpr"]
+        return type(self), program, *(getattr(self, name) for name in fields)
+
+    @functools.cached_property
+    def _found(self) -> Sites:
+        return Harvester(self._program([None] * len(self.jaxpr.invars)), Score()).sites
+
+    def start(self, path: Path) -> Any:
+        """A number that all elements of a site may have."""
+        return 0.0
+
+    @functools.cached_property
+    def _structure(self) -> tuple[Scopes, ScopeReader]:
+        reader = ScopeReader(self.sites, self.scored, {})
+        nothing = [None] * len(self.jaxpr.invars)
+        return reader.read(self.jaxpr, nothing, self.inputs), reader
+
+    @property
+    def moving(self) -> frozenset[Path]:
+        """Latent sites whose map from unconstrained space depends on an integrated site."""
+        return frozenset(self._structure[1].moving)
+
+    @functools.cached_property
+    def groups(self) -> dict[Path, Any]:
+        """For each score, the integrated sites that it depends on, directly or through others."""
+        groups = [frozenset([path]) for path in self.sites]
+        for degree in self._degrees.values():
+            parts = [group for group in groups if group & degree.variables]
+            rest = [group for group in groups if group not in parts]
+            groups = [*rest, frozenset[Any]().union(*parts)] if parts else rest
+        order = {group: tuple(p for p in self.sites if p in group) for group in groups}
+        found = {}
+        for path, degree in self._degrees.items():
+            depends = degree.variables | ({path} & set(self.sites))  # A flat prior is constant.
+            found[path] = next((order[g] for g in groups if g & depends), ())
+        return found
+
+    def check_size(self) -> None:
+        """Check that few elements are coupled as a whole.
+
+        Raises:
+            ValueError: If they are more than `most`.
+        """
+        for group in filter(None, dict.fromkeys(self.groups.values())):
+            self._layout(group)
+
+    @functools.cached_property
+    def _traced(self) -> TracedScores:
+        plants = {
+            path: found.collapse().avals
+            for path, found in self._found.items()
+            if found.site.tag == RANDOM
+        }
+        return TracedScores.of(self.jaxpr, plants, self.scored, self.sites, self.strategy)
+
+    @functools.cached_property
+    def _degrees(self) -> dict[Path, Degree]:
+        return self._traced.degrees(self.sites)
+
+    def _program(self, inputs: Sequence[Any]) -> Program:
+        return Program(self.jaxpr, list(inputs), [], lambda leaves: leaves)
+
+    def _scores(
+        self, paths: Collection[Path], inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
+    ) -> dict[Path, jax.Array]:
+        """Scores of some sites; values that they do not depend on may be missing."""
+        action = Score(wanted=frozenset(paths))
+        missing = {
+            path: tuple(_missing(a) for a in found.collapse().avals)
+            for path, found in self._found.items()
+            if found.site.tag == RANDOM and path not in plants
+        }
+        plants = {**missing, **plants}
+        return Harvester(self._program(inputs), action).run(plants, live_outs=False)[1]
+
+    def _layout(self, group: tuple[Path, ...]) -> BlockLayout:
+        scopes, reader = self._structure
+        mine = {path: scopes[path] for path, key in self.groups.items() if key == group}
+        shapes = {path: self._aval(path).shape for path in group}
+        layout = find_layout(mine, group, shapes)
+        size = max(layout.size_of_block, layout.size_of_border)
+        if size > self.most:
+            raise ValueError(self._explain_size(group, size, reader.causes))
+        return layout
+
+    def _aval(self, path: Path) -> Any:
+        return self._found[path].collapse().avals[0]
+
+    def log_prob(
+        self,
+        group: tuple[Path, ...],
+        inputs: Sequence[Any],
+        plants: Mapping[Path, Sequence[Any]],
+    ) -> jax.Array:
+        """The log of the integral over the sites of one group, apart for elements of plates."""
+        if not group:
+            scores = self._scores([p for p, g in self.groups.items() if not g], inputs, plants)
+            return functools.reduce(jnp.add, map(jnp.sum, scores.values()))
+        density = self._log_density(group, inputs, plants)
+        return self._complete_square(group, density).log_integral()
+
+    def draw(
+        self, key: jax.Array, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
+    ) -> tuple[dict[Path, Any], jax.Array]:
+        """A joint draw of all integrated sites given all others, and its log importance weight."""
+        drawn: dict[Path, Any] = {}
+        log_weight = jnp.zeros(())
+        for i, group in enumerate(dict.fromkeys(filter(None, self.groups.values()))):
+            density = self._log_density(group, inputs, plants)
+            square = self._complete_square(group, density)
+            x, log_prob = square.draw(jax.random.fold_in(key, i))
+            drawn |= self._values(self._layout(group), x)
+            if not self.is_exact:
+                log_weight += jnp.sum(density(x)) - jnp.sum(square.log_integral()) - log_prob
+        return {path: drawn[path] for path in self.sites}, log_weight
+
+    def _complete_square(self, group: tuple[Path, ...], log_density: LogDensity) -> CompletedSquare:
+        """The log density of a group of sites, given all others, as a square about a point."""
+        raise NotImplementedError
+
+    def _log_density(
+        self,
+        group: tuple[Path, ...],
+        inputs: Sequence[Any],
+        plants: Mapping[Path, Sequence[Any]],
+    ) -> LogDensity:
+        layout = self._layout(group)
+        paths = [path for path, key in self.groups.items() if key == group]
+
+        def log_density(x: BlockVector) -> jax.Array:
+            values = {path: (v,) for path, v in self._values(layout, x).items()}
+            return layout.total(self._scores(paths, inputs, {**plants, **values}))
+
+        return log_density
+
+    def _dtype(self, group: tuple[Path, ...]) -> Any:
+        return jnp.result_type(*(self._aval(path).dtype for path in group))
+
+    def _values(self, layout: BlockLayout, x: BlockVector) -> dict[Path, jax.Array]:
+        return {
+            path: value.astype(self._aval(path).dtype) for path, value in layout.values(x).items()
+        }
+
+    def _explain_size(self, group: Sequence[Path], size: int, causes: Mapping[Path, str]) -> str:
+        words = "".join(f" {describe(p)}: {causes[p]}." for p in group if p in causes)
+        return (
+            f"marginalize: {size} elements of {join_names(group)} are coupled as a whole, more "
+            f"than most={self.most}; the cost is their number cubed.{words} Let each element "
+            "depend on few of them, let a loop carry the last values alone, or raise "
+            f"{self.strategy}(most=...)."
+        )
+
+
+def is_single(dtype: Any) -> bool:
+    """Whether a dtype has single precision, or less."""
+    return bool(jnp.finfo(dtype).eps > _SINGLE)
+
+
+def sheared(log_density: LogDensity, shear: jax.Array) -> LogDensity:
+    """A log density whose inner entries are measured from a linear function of its border."""
+    return lambda x: log_density(x.sheared(shear))
+
+
+def _missing(aval: Any) -> jax.Array:
+    """NaN in place of a value that nothing reads."""
+    is_inexact = jnp.issubdtype(aval.dtype, jnp.inexact)
+    return jnp.full(aval.shape, jnp.nan if is_inexact else 0, aval.dtype)

@@ -1,0 +1,75 @@
+"""Laplace integral: the log probability of a program, by Laplace's approximation of some sites."""
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from ppl.core.block_integral import BlockIntegral, LogDensity, sheared
+from ppl.core.completed_square import CompletedSquare, precision_of
+from ppl.core.newton import find_mode
+from ppl.core.quadratic_scores import join_names
+from ppl.harvest import _jax
+from ppl.harvest._survey import Path
+
+_LARGEST_GAIN = 1e-3  # nats by which a mode in single precision may be higher
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LaplaceIntegral(BlockIntegral):
+    """Integral of the density of a program over some sites, by Laplace's approximation.
+
+    The log density is replaced by its square about the mode given all other sites. The derivatives
+    are those of the approximation: the mode is an implicit function of all others.
+
+    Attributes:
+        tolerance: How many nats higher than the point that is found the mode may be.
+        max_steps: The largest number of Newton steps.
+    """
+
+    tolerance: float
+    max_steps: int
+    strategy: ClassVar[str] = "ppl.Laplace"
+    is_exact: ClassVar[bool] = False
+
+    def check(self) -> None:
+        """Check that the sites are real.
+
+        Raises:
+            ValueError: If they are not.
+        """
+        _ = self._traced
+
+    def _complete_square(self, group: tuple[Path, ...], log_density: LogDensity) -> CompletedSquare:
+        """The log density as a quadratic form about its maximum.
+
+        Inner elements are measured from about their means given the border, which keeps them near
+        their modes as the border moves, and their precision right where their scale is small.
+        """
+        layout, dtype = self._layout(group), self._dtype(group)
+        start = layout.zeros(dtype)
+        shear = None
+        if start.inner.size and start.border.size:
+            multiply = jax.linearize(jax.grad(lambda x: jnp.sum(log_density(x))), start)[1]
+            shear = lax.stop_gradient(precision_of(layout, multiply, dtype).factor().shear())
+            shear = jnp.where(jnp.isfinite(shear), shear, 0)
+            log_density = sheared(log_density, shear)
+        mode = find_mode(layout, log_density, start, self.tolerance, self.max_steps)
+        gradient = jax.grad(lambda x: jnp.sum(log_density(x)))
+        slope, multiply = jax.linearize(gradient, mode)
+        slope = lax.stop_gradient(slope)  # 0, but for what Newton's method has left
+        matrix = precision_of(layout, multiply, dtype)
+        height = log_density(mode)
+        square = CompletedSquare(mode, height, slope, matrix, matrix.factor(), layout, shear)
+        is_lost = square.is_improper | (square.gain > max(self.tolerance, _LARGEST_GAIN))
+        square = dataclasses.replace(square, height=jnp.where(is_lost, -jnp.inf, height))
+        is_wrong = jnp.any(is_lost) & jnp.all(jnp.isfinite(height))
+        if not _jax.is_traced(is_wrong) and is_wrong:
+            raise ValueError(
+                f"marginalize: no mode of {join_names(group)} given the rest was found in "
+                f"{self.max_steps} steps of Newton's method. Give each a proper prior, raise "
+                "ppl.Laplace(max_steps=...), or leave them among the sites to sample."
+            )
+        return square

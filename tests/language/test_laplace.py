@@ -1,0 +1,273 @@
+"""marginalize with Laplace: a square about the mode, and weights that tell its error."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+from jax.flatten_util import ravel_pytree
+
+import distributions as dist
+import inference
+import ppl
+from tests.language.integrals import INTEGRALS
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+COUNTS = np.array([0, 1, 3, 2, 5, 0, 2, 9])
+GROUP = np.array([0, 1, 2, 0, 1, 2, 3, 3])
+TIME = np.linspace(0.0, 1.0, 8)
+
+
+def laplace(model, sites, data=COUNTS, **settings):
+    strategies = dict.fromkeys(sites, ppl.Laplace(**settings))
+    return ppl.marginalize(ppl.condition(model, {"y": data}), strategies)
+
+
+def poisson(key):
+    """Apart: a rate for each count."""
+    scale = ppl.sample(key, dist.HalfNormal(2.0), name="scale")
+    f = ppl.sample(key, dist.Normal(0.5 * jnp.ones(8), scale), name="f")
+    ppl.sample(key, dist.Poisson(jnp.exp(f)), name="y")
+
+
+def levels(key):
+    """A border: two effects that all counts share, and a level for each group."""
+    scale = ppl.sample(key, dist.HalfNormal(2.0), name="scale")
+    mu = ppl.sample(key, dist.Normal(jnp.zeros(2), 2.0), name="mu")
+    f = ppl.sample(key, dist.Normal(mu[0], scale * jnp.ones(4)), name="f")
+    ppl.sample(
+        key,
+        dist.NegativeBinomial(mean=jnp.exp(f[GROUP] + mu[1] * TIME), concentration=3.0),
+        name="y",
+    )
+
+
+def walk(key):
+    """A chain, whose counts are missing at times."""
+    scale = ppl.sample(key, dist.HalfNormal(2.0), name="scale")
+
+    def step(f, key):
+        f = ppl.sample(key, dist.Normal(0.9 * f, scale), name="f")
+        return f, ppl.sample(key, dist.Poisson(jnp.exp(f)), name="y")
+
+    first = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+    jax.lax.scan(step, first, jax.random.split(key, 8))
+
+
+def process(key):
+    """A Gaussian process, dense."""
+    scale = ppl.sample(key, dist.HalfNormal(2.0), name="scale")
+    covariance = jnp.exp(-(((TIME[:, None] - TIME) / scale) ** 2)) + 1e-2 * jnp.eye(8)
+    f = ppl.sample(key, dist.MultivariateNormal(jnp.zeros(8), covariance=covariance), name="f")
+    ppl.sample(key, dist.Poisson(jnp.exp(f)), name="y")
+
+
+def heavy_tails(key):
+    """Not log-concave: some steps of Newton's method go uphill only when damped."""
+    scale = ppl.sample(key, dist.HalfNormal(2.0), name="scale")
+    f = ppl.sample(key, dist.Normal(jnp.zeros(8), 4 * scale), name="f")
+    ppl.sample(key, dist.StudentT(2.0, f, 0.3), name="z")
+    ppl.sample(key, dist.Poisson(jnp.exp(f / 8)), name="y")
+
+
+MODELS = {
+    poisson: ["f"],
+    levels: ["f", "mu"],
+    walk: ["f", "mu"],
+    process: ["f"],
+    heavy_tails: ["f"],
+}
+EXTRA = {heavy_tails: {"z": np.array([0.0, 0.3, -2.0, 4.0, 9.0, -15.0, 1.0, 30.0])}}
+
+
+def dense(model, sites):
+    """The approximation by a dense Hessian, at a mode of many damped steps."""
+    posterior = ppl.condition(model, {"y": COUNTS} | EXTRA.get(model, {}))
+    nodes = ppl.graph(posterior)().nodes
+    flat, unflatten = ravel_pytree({name: jnp.zeros(nodes[name].shape) for name in sites})
+    density = ppl.log_density(posterior)
+
+    def of(scale):
+        f = lambda x: density({"scale": scale, **unflatten(x)})  # noqa: E731
+        slope, curvature = jax.grad(f), lambda x: -jax.hessian(f)(x)
+
+        def step(_, x):
+            values, vectors = jnp.linalg.eigh(curvature(x))
+            move = vectors @ ((vectors.T @ slope(x)) / jnp.maximum(jnp.abs(values), 0.05))
+            sizes = 0.5 ** jnp.arange(12.0)
+            found = jax.vmap(lambda size: f(x + size * move))(sizes)
+            return x + sizes[jnp.nanargmax(found)] * move
+
+        x = jax.lax.fori_loop(0, 60, step, flat)
+        log_det = jnp.linalg.slogdet(curvature(x))[1]
+        return f(x) - log_det / 2 + flat.size / 2 * jnp.log(2 * jnp.pi)
+
+    return of
+
+
+STEP = 1e-3
+
+
+@pytest.mark.quick_rows("poisson", "process")
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_laplace_is_the_square_about_the_mode(model):
+    sites = MODELS[model]
+    summed = ppl.condition(laplace(model, sites, tolerance=1e-14), EXTRA.get(model, {}))
+    ours = lambda scale: ppl.log_density(summed)({"scale": scale})  # noqa: E731
+    scales = 0.7 + STEP * jnp.arange(-2.0, 3.0)
+
+    @jax.jit
+    def both(scales):
+        slopes = jax.grad(ours)(scales[2]), jax.grad(jax.grad(ours))(scales[2])
+        return jax.vmap(ours)(scales), slopes, jax.lax.map(dense(model, sites), scales)
+
+    found, (slope, curvature), exact = both(scales)
+    np.testing.assert_allclose(found, exact, rtol=1e-12)
+    first = (exact[0] - 8 * exact[1] + 8 * exact[3] - exact[4]) / (12 * STEP)
+    second = (-exact[0] + 16 * exact[1] - 30 * exact[2] + 16 * exact[3] - exact[4]) / 12
+    np.testing.assert_allclose(slope, first, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(curvature, second / STEP**2, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.quick_rows("schools", "second_order")
+@pytest.mark.parametrize("case", INTEGRALS, ids=lambda case: case.name)
+def test_laplace_is_exact_for_normal_sites(case):
+    summed = ppl.marginalize(case.posterior(), dict.fromkeys(case.sites, ppl.Laplace()))
+    both = jax.jit(lambda scale: [ppl.log_density(m)({"scale": scale}) for m in models])
+    models = summed, case.integrated()
+    np.testing.assert_allclose(*both(0.7), rtol=1e-12)
+
+
+def evidence(scale):
+    """The log probability of the counts of `poisson`, by quadrature."""
+    points, weights = np.polynomial.hermite.hermgauss(80)
+    rates = np.exp(0.5 + np.sqrt(2) * scale * points)
+    each = scipy.stats.poisson.pmf(COUNTS[:, None], rates) @ weights / np.sqrt(np.pi)
+    return np.log(each).sum() + scipy.stats.halfnorm.logpdf(scale, scale=2.0)
+
+
+def test_weights_correct_the_approximation():
+    """Their mean is the ratio of the exact integral, by quadrature, to the approximate one."""
+    summed, num = laplace(poisson, ["f"]), 40_000
+    draws = {"scale": jnp.full((2, num // 2), 0.7)}
+    values, log_weights = ppl.recover(summed, draws, log_weights=True)(jax.random.key(0))
+    assert values["f"].shape == (2, num // 2, 8)
+    assert log_weights.shape == (2, num // 2)
+    weights = np.exp(log_weights)
+    exact = np.exp(evidence(0.7) - ppl.log_density(summed)({"scale": 0.7}))
+    error = weights.std() / np.sqrt(num)
+    assert error < 0.005
+    assert abs(weights.mean() - exact) < 4 * error
+    assert abs(1 - exact) > 4 * error  # weights of 1 would fail
+    assert inference.psis(np.ravel(log_weights))[1] < 0.5
+
+    log_prob = scipy.stats.poisson.logpmf(COUNTS, np.exp(values["f"]))
+    log_prob += scipy.stats.norm.logpdf(values["f"], 0.5, 0.7)
+    by_density = log_prob.sum(-1) - log_weights
+    white = (values["f"] - values["f"].mean((0, 1))) / values["f"].std((0, 1))
+    slope = np.polyfit(np.ravel((white**2).sum(-1)), np.ravel(by_density), 1)[0]
+    np.testing.assert_allclose(slope, -0.5, atol=5e-3)  # the density that the draws are from
+
+
+def test_weights_tell_where_the_approximation_fails():
+    """Normal tails in place of those of Student's t."""
+
+    def heavy(key):
+        scale = ppl.sample(key, dist.HalfNormal(2.0), name="scale")
+        f = ppl.sample(key, dist.StudentT(1.0, jnp.zeros(3), scale), name="f")
+        ppl.sample(key, dist.Normal(f, 30.0), name="y")
+
+    recover = ppl.recover(
+        laplace(heavy, ["f"], np.zeros(3)), {"scale": jnp.full(2000, 0.7)}, log_weights=True
+    )
+    assert inference.psis(recover(jax.random.key(0))[1])[1] > 0.7
+
+
+def test_classes_are_summed_given_modes():
+    def classes(key):
+        scale = ppl.sample(key, dist.HalfNormal(2.0), name="scale")
+        z = ppl.sample(key, dist.Bernoulli(probs=0.3), name="z")
+        f = ppl.sample(key, dist.Normal(jnp.where(z, 2.0, 0.0) * jnp.ones(8), scale), name="f")
+        ppl.sample(key, dist.Poisson(jnp.exp(f)), name="y")
+
+    strategies = {"z": ppl.Enumerate(), "f": ppl.Laplace()}
+    summed = ppl.marginalize(ppl.condition(classes, {"y": COUNTS}), strategies)
+    found = jax.jit(ppl.log_density(summed))({"scale": 0.7})
+
+    def of_class(mean):
+        f = np.zeros(8)
+        for _ in range(50):
+            f = f + (COUNTS - np.exp(f) - (f - mean) / 0.49) / (np.exp(f) + 1 / 0.49)
+        log_prob = scipy.stats.poisson.logpmf(COUNTS, np.exp(f))
+        log_prob += scipy.stats.norm.logpdf(f, mean, 0.7)
+        return np.sum(log_prob - 0.5 * np.log((np.exp(f) + 1 / 0.49) / (2 * np.pi)))
+
+    exact = np.logaddexp(np.log(0.7) + of_class(0.0), np.log(0.3) + of_class(2.0))
+    exact += scipy.stats.halfnorm.logpdf(0.7, scale=2.0)
+    np.testing.assert_allclose(found, exact, rtol=1e-10)
+
+
+SMALL = [1e-4, 1e-2, 1.0]
+
+
+def test_single_precision_holds_for_tiny_scales():
+    """In the limit all rates are equal."""
+
+    def densities(dtype):
+        def model(key):
+            scale = ppl.sample(key, dist.HalfNormal(dtype(2.0)), name="scale")
+            mu = ppl.sample(key, dist.Normal(dtype(0.0), dtype(2.0)), name="mu")
+            f = ppl.sample(key, dist.Normal(mu, scale * jnp.ones(8, dtype)), name="f")
+            ppl.sample(key, dist.Poisson(jnp.exp(f)), name="y")
+
+        density = ppl.log_density(laplace(model, ["f", "mu"]))
+        found = jax.jit(jax.vmap(lambda x: density({"scale": x})))(np.array(SMALL, dtype))
+        assert found.dtype == dtype
+        return found
+
+    np.testing.assert_allclose(densities(np.float32), densities(np.float64), rtol=3e-6)
+
+
+def bounded(key):
+    f = ppl.sample(key, dist.Exponential(1.0), name="f")
+    ppl.sample(key, dist.Poisson(f), name="y")
+
+
+def unbounded(key):
+    f = ppl.sample(key, dist.Normal(0.0, 1.0), name="f")
+    ppl.factor(f**2, name="up")
+    ppl.sample(key, dist.Poisson(1 + f**2), name="y")
+
+
+def wide(key):
+    f = ppl.sample(key, dist.Normal(jnp.zeros(9), 1.0), name="f")
+    ppl.sample(key, dist.Poisson(jnp.exp(jnp.sum(f))), name="y")
+
+
+REFUSED = [
+    (bounded, "family Exponential, whose support is not.*ppl.Laplace"),
+    (unbounded, "no mode of 'f' given the rest was found in 30 steps"),
+    (wide, r"9 elements of 'f' are coupled as a whole.*ppl.Laplace\(most="),
+]
+
+
+@pytest.mark.parametrize(("model", "message"), REFUSED, ids=lambda x: getattr(x, "__name__", ""))
+def test_what_has_no_laplace_approximation_is_refused(model, message):
+    summed = laplace(model, ["f"], data=np.array(1), most=8, max_steps=30)
+    with pytest.raises(ValueError, match=message):
+        ppl.log_density(summed)({})
+
+
+def test_new_data_compile_nothing():
+    num_traces = []
+
+    @jax.jit
+    def density(model):
+        num_traces.append(1)
+        return ppl.log_density(model)({"scale": 0.7})
+
+    found = [density(laplace(poisson, ["f"], data)) for data in (COUNTS, COUNTS[::-1], 0 * COUNTS)]
+    assert len(num_traces) == 1
+    assert found[0] == pytest.approx(found[1])
+    assert found[0] != found[2]
