@@ -245,8 +245,8 @@ MUTANTS = (
     Mutant(
         name="shear-sign",
         file="ppl/core/block_matrices.py",
-        old="return -jax.vmap(solve, -1, -1)(self.sides)",
-        new="return jax.vmap(solve, -1, -1)(self.sides)",
+        old="return -_solve_blocks_transposed(self.diagonal, self.below, self.sides)",
+        new="return _solve_blocks_transposed(self.diagonal, self.below, self.sides)",
         breaks="effects with a tiny scale cost the precision of what all of them share",
         tests=("tests/language/test_gaussian.py",),
         keyword="tiny_scales and centered",

@@ -15,7 +15,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from ppl.analysis.element_dependence import ALL, Aligned, Indexed, Use
 from ppl.analysis.scopes import Scope
@@ -137,10 +136,10 @@ class BlockLayout:
         n, t, d = self.num_plates, self.num_blocks, self.size_of_block
         colors = min(t, 3)  # Blocks of one color are no neighbors.
         zeros = self.zeros(dtype)
-        steps = np.arange(t)
+        steps = np.arange(t)[:, None]
 
         def inner_column(color: Any, i: Any) -> BlockVector:
-            one_hot = (steps % colors == color)[:, None] & (jnp.arange(d) == i)[None]
+            one_hot = (steps % colors == color) & (jnp.arange(d) == i)
             return multiply(
                 dataclasses.replace(zeros, inner=jnp.broadcast_to(one_hot, (n, t, d)).astype(dtype))
             )
@@ -150,14 +149,8 @@ class BlockLayout:
         if d:
             columns = jax.vmap(jax.vmap(inner_column, (None, 0)), (0, None))
             found = columns(jnp.arange(colors), jnp.arange(d)).inner  # (colors, d, n, t, d)
-            found = jnp.transpose(found, (0, 2, 3, 4, 1))
-            mine = steps[:, None, None] % colors  # the color of a block, of shape (t, 1, 1)
-
-            def pick(found: jax.Array, color: np.ndarray) -> jax.Array:
-                return lax.select_n(jnp.broadcast_to(color, found.shape[1:]), *found)
-
-            diagonal = pick(found, mine)
-            below = pick(found[:, :, 1:], mine[:-1]) if t > 1 else below
+            diagonal = _pick_rows(found, 0)
+            below = _pick_rows(found, 1) if t > 1 else below
         return BlockMatrix(diagonal, below, *self.border_of_hessian(multiply, dtype))
 
     def border_of_hessian(
@@ -180,6 +173,15 @@ class BlockLayout:
         count = np.arange(self.num_blocks * self.size_of_block)
         is_padding = count >= self.num_steps * self.size_of_step
         return is_padding.reshape(self.num_blocks, self.size_of_block)
+
+
+def _pick_rows(columns: jax.Array, shift: int) -> jax.Array:
+    """Of columns by color, (colors, d, n, t, d), blocks that are some rows below their diagonal."""
+    colors, _, _, t, _ = columns.shape
+    found = columns[:, :, :, shift:]
+    color = (np.arange(t - shift) % colors)[:, None]
+    found = functools.reduce(jnp.add, (jnp.where(color == i, x, 0) for i, x in enumerate(found)))
+    return jnp.transpose(found, (1, 2, 3, 0))
 
 
 def find_layout(

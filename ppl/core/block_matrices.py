@@ -58,10 +58,10 @@ class BlockMatrix:
 
     def multiply(self, x: BlockVector) -> BlockVector:
         """The product with a vector."""
-        inner = _einsum("ntij,ntj->nti", self.diagonal, x.inner)
+        inner = _apply(self.diagonal, x.inner)
         if self.below.shape[1]:
-            above = _einsum("ntij,nti->ntj", self.below, x.inner[:, 1:])
-            below = _einsum("ntij,ntj->nti", self.below, x.inner[:, :-1])
+            above = _apply(_transpose(self.below), x.inner[:, 1:])
+            below = _apply(self.below, x.inner[:, :-1])
             pad = lambda x, *ends: jnp.pad(x, ((0, 0), ends, (0, 0)))  # noqa: E731
             inner = inner + pad(below, 1, 0) + pad(above, 0, 1)
         if not self.border.size:
@@ -90,11 +90,8 @@ class BlockMatrix:
     def factor_and_solve(self, x: BlockVector) -> tuple["BlockFactor", BlockVector]:
         """The Cholesky factor `L`, and the solution of `L y = x`, by one pass over the steps."""
         columns = jnp.concatenate([self.sides, x.inner[..., None]], -1)
-        diagonal, below, columns = _factor_blocks(self.diagonal, self.below, columns)
-        sides, inner = columns[..., :-1], columns[..., -1]
-        corner = self.border - _einsum("ntdi,ntdj->ij", sides, sides)
-        factor = BlockFactor(diagonal, below, sides, _cholesky(corner))
-        return factor, BlockVector(inner, factor.solve_border(inner, x.border))
+        diagonal, below, solved = _factor_blocks(self.diagonal, self.below, columns)
+        return _factor_border(self.border, diagonal, below, solved, x.border)
 
 
 @register_dataclass
@@ -109,8 +106,7 @@ class BlockFactor:
 
     def shear(self) -> jax.Array:
         """Derivatives of the mean of inner entries given the border, for a normal vector."""
-        solve = functools.partial(_solve_blocks_transposed, self.diagonal, self.below)
-        return -jax.vmap(solve, -1, -1)(self.sides)
+        return -_solve_blocks_transposed(self.diagonal, self.below, self.sides)
 
     def pivots(self) -> tuple[jax.Array, jax.Array]:
         """The diagonal: inner entries and those of the border."""
@@ -145,9 +141,17 @@ class BlockFactor:
         sides = jnp.concatenate([sides, side[:, None]], 1)
         return BlockMatrix(diagonal, below, _transpose(sides), border)
 
+    def replace_border_and_solve(
+        self, matrix: BlockMatrix, x: BlockVector
+    ) -> tuple["BlockFactor", BlockVector]:
+        """The factor of a matrix that differs in its border alone, and a solution of `L y = x`."""
+        columns = jnp.concatenate([matrix.sides, x.inner[..., None]], -1)
+        solved = _solve_blocks(self.diagonal, self.below, columns)
+        return _factor_border(matrix.border, self.diagonal, self.below, solved, x.border)
+
     def solve(self, x: BlockVector) -> BlockVector:
         """The solution of `L y = x`."""
-        inner = _solve_blocks(self.diagonal, self.below, x.inner)
+        inner = _solve_blocks(self.diagonal, self.below, x.inner[..., None])[..., 0]
         return BlockVector(inner, self.solve_border(inner, x.border))
 
     def solve_border(self, inner: jax.Array, border: jax.Array) -> jax.Array:
@@ -163,7 +167,7 @@ class BlockFactor:
         if self.border.size:
             border = _solve(self.border, border[:, None], transposed=True)[:, 0]
             rest = rest - _einsum("ntdi,i->ntd", self.sides, border)
-        inner = _solve_blocks_transposed(self.diagonal, self.below, rest)
+        inner = _solve_blocks_transposed(self.diagonal, self.below, rest[..., None])[..., 0]
         return BlockVector(inner, border)
 
 
@@ -173,9 +177,10 @@ def _einsum(how: str, *operands: Any) -> jax.Array:
 
 def _multiply(a: jax.Array, b: jax.Array) -> jax.Array:
     """The product of matrices."""
-    if max(*a.shape[-2:], b.shape[-2]) > _MAX_UNROLLED:
+    if not 0 < a.shape[-1] <= _MAX_UNROLLED:
         return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
-    return jnp.sum(a[..., :, :, None] * b[..., None, :, :], -2)
+    parts = [a[..., :, k, None] * b[..., k, None, :] for k in range(a.shape[-1])]
+    return functools.reduce(jnp.add, parts)
 
 
 def _transpose(x: jax.Array) -> jax.Array:
@@ -258,36 +263,48 @@ def _factor_blocks(
     return join(start[0], factors), _front(sides), join(start[1], solved)
 
 
+def _factor_border(
+    border: jax.Array, diagonal: jax.Array, below: jax.Array, solved: jax.Array, x: jax.Array
+) -> tuple[BlockFactor, BlockVector]:
+    """The factor `L`, and the solution of `L y = x`, given the inner entries of both."""
+    sides, inner = solved[..., :-1], solved[..., -1]
+    corner = border - _einsum("ntdi,ntdj->ij", sides, sides)
+    factor = BlockFactor(diagonal, below, sides, _cholesky(corner))
+    return factor, BlockVector(inner, factor.solve_border(inner, x))
+
+
 def _solve_blocks(diagonal: jax.Array, below: jax.Array, x: jax.Array) -> jax.Array:
-    """The solution of `L y = x` for x of shape (n, t, d).
+    """The solution of `L y = x` for x of shape (n, t, d, k).
 
     All is multiplied by the inverse of each diagonal block, so that a step is one product.
     """
-    if diagonal.shape[1] == 1:
-        return _solve(diagonal, x[..., None])[..., 0]
+    if diagonal.shape[1] == 1 or x.shape[-1] == 0:
+        return _solve(diagonal, x)
     inverse = _invert(diagonal)
-    return _recur(-_multiply(inverse[:, 1:], below), _apply(inverse, x), reverse=False)
+    return _recur(-_multiply(inverse[:, 1:], below), _multiply(inverse, x), reverse=False)
 
 
 def _solve_blocks_transposed(diagonal: jax.Array, below: jax.Array, x: jax.Array) -> jax.Array:
-    """The solution of `L^T y = x` for x of shape (n, t, d)."""
-    if diagonal.shape[1] == 1:
-        return _solve(diagonal, x[..., None], transposed=True)[..., 0]
+    """The solution of `L^T y = x` for x of shape (n, t, d, k)."""
+    if diagonal.shape[1] == 1 or x.shape[-1] == 0:
+        return _solve(diagonal, x, transposed=True)
     inverse = _invert(diagonal)
     down = _transpose(_multiply(below, inverse[:, :-1]))
-    return _recur(-down, _apply(_transpose(inverse), x), reverse=True)
+    return _recur(-down, _multiply(_transpose(inverse), x), reverse=True)
 
 
 def _recur(matrices: jax.Array, x: jax.Array, *, reverse: bool) -> jax.Array:
-    """Each y = A y_before + x along the second axis, of shape (n, t, d); the first y is x."""
+    """Each y = A y_before + x along the second axis, of shape (n, t, d, k); the first y is x."""
 
     def step(before: jax.Array, inputs: Any) -> tuple[jax.Array, jax.Array]:
         matrix, here = inputs
-        here = _apply(matrix, before) + here
+        here = _multiply(matrix, before) + here
         return here, here
 
     first, rest = (x[:, -1], x[:, :-1]) if reverse else (x[:, 0], x[:, 1:])
-    _, found = lax.scan(step, first, (_front(matrices), _front(rest)), reverse=reverse)
+    unroll = 4 if x.shape[-2] == 1 else 1  # A loop costs more than a step of few numbers.
+    inputs = _front(matrices), _front(rest)
+    _, found = lax.scan(step, first, inputs, reverse=reverse, unroll=unroll)
     parts = [_front(found), first[:, None]] if reverse else [first[:, None], _front(found)]
     return jnp.concatenate(parts, 1)
 
