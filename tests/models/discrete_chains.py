@@ -13,7 +13,7 @@ from jax.scipy.special import logsumexp
 
 import distributions as dist
 import ppl
-from tests.models.discrete_model import Discrete, beta
+from tests.models.marginal_model import Marginal, beta
 
 normal, poisson = stats.norm.logpdf, stats.poisson.logpmf
 RNG = np.random.default_rng(1)
@@ -266,21 +266,21 @@ def semi_markov_density(v):
 
 
 MODELS = [
-    Discrete(hidden_markov, hidden_markov_density, ("z",), data={"y": Y}),
-    Discrete(second_order, second_order_density, ("z",), data={"y": Y}),
-    Discrete(factorial, factorial_density, ("a", "b"), data={"y": Y}),
-    Discrete(
+    Marginal(hidden_markov, hidden_markov_density, ("z",), data={"y": Y}),
+    Marginal(second_order, second_order_density, ("z",), data={"y": Y}),
+    Marginal(factorial, factorial_density, ("a", "b"), data={"y": Y}),
+    Marginal(
         transitions_with_covariates, transitions_with_covariates_density, ("z",), (X,), {"y": Y}
     ),
-    Discrete(
+    Marginal(
         unequal_lengths,
         unequal_lengths_density,
         ("z",),
         data={"y": MANY},
         missing={"y": IS_OVER},
     ),
-    Discrete(changepoint, changepoint_density, ("change",), (np.arange(10),), {"y": COUNTS}),
-    Discrete(capture_recapture, capture_recapture_density, ("alive",), data={"seen": SEEN[:, 1:]}),
-    Discrete(switching_regression, switching_regression_density, ("start", "z"), (X,), {"y": Y}),
-    Discrete(semi_markov, semi_markov_density, ("left", "state"), data={"y": Y}),
+    Marginal(changepoint, changepoint_density, ("change",), (np.arange(10),), {"y": COUNTS}),
+    Marginal(capture_recapture, capture_recapture_density, ("alive",), data={"seen": SEEN[:, 1:]}),
+    Marginal(switching_regression, switching_regression_density, ("start", "z"), (X,), {"y": Y}),
+    Marginal(semi_markov, semi_markov_density, ("left", "state"), data={"y": Y}),
 ]

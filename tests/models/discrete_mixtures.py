@@ -12,7 +12,7 @@ from jax.scipy.special import logsumexp
 
 import distributions as dist
 import ppl
-from tests.models.discrete_model import Discrete, beta
+from tests.models.marginal_model import Marginal, beta
 
 normal, poisson = stats.norm.logpdf, stats.poisson.logpmf
 RNG = np.random.default_rng(0)
@@ -295,22 +295,22 @@ def stochastic_block_model_density(v):
 
 
 MODELS = [
-    Discrete(normal_mixture, normal_mixture_density, ("z",), data={"y": Y}),
-    Discrete(mixture_of_regressions, mixture_of_regressions_density, ("z",), (X,), {"y": Y}),
-    Discrete(zero_inflation, zero_inflation_density, ("is_empty",), (X,), {"y": COUNTS}),
-    Discrete(dawid_skene, dawid_skene_density, ("z",), data={"y": LABELS}),
-    Discrete(items_with_slips, items_with_slips_density, ("skills",), data={"y": ANSWERS}),
-    Discrete(occupancy, occupancy_density, ("z",), data={"y": VISITS}),
-    Discrete(
+    Marginal(normal_mixture, normal_mixture_density, ("z",), data={"y": Y}),
+    Marginal(mixture_of_regressions, mixture_of_regressions_density, ("z",), (X,), {"y": Y}),
+    Marginal(zero_inflation, zero_inflation_density, ("is_empty",), (X,), {"y": COUNTS}),
+    Marginal(dawid_skene, dawid_skene_density, ("z",), data={"y": LABELS}),
+    Marginal(items_with_slips, items_with_slips_density, ("skills",), data={"y": ANSWERS}),
+    Marginal(occupancy, occupancy_density, ("z",), data={"y": VISITS}),
+    Marginal(
         missing_covariate,
         missing_covariate_density,
         ("z",),
         (X, EXPOSED, IS_MISSING),
         {"y": Y},
     ),
-    Discrete(outliers, outliers_density, ("flag",), (X,), {"y": Y}),
-    Discrete(latent_classes, latent_classes_density, ("z",), data={"y": BINARY}),
-    Discrete(two_tests, two_tests_density, ("ill",), data={"y": TESTS}),
-    Discrete(groups_of_classes, groups_of_classes_density, ("kind", "z"), (X,), {"y": Y}),
-    Discrete(stochastic_block_model, stochastic_block_model_density, ("block",)),
+    Marginal(outliers, outliers_density, ("flag",), (X,), {"y": Y}),
+    Marginal(latent_classes, latent_classes_density, ("z",), data={"y": BINARY}),
+    Marginal(two_tests, two_tests_density, ("ill",), data={"y": TESTS}),
+    Marginal(groups_of_classes, groups_of_classes_density, ("kind", "z"), (X,), {"y": Y}),
+    Marginal(stochastic_block_model, stochastic_block_model_density, ("block",)),
 ]
