@@ -7,6 +7,7 @@ from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
 from distributions.continuous.normal import Normal
+from distributions.core.exponential_family import ScalarFamily
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.core.standard_form import ImageOf
@@ -26,6 +27,21 @@ def _log_normal_log_prob(x, loc, scale):
     return -0.5 * jnp.square(scale_by_reciprocal(log_x - loc, scale)) - log_x - constant
 
 
+# The slope of the log density in `log x`, of which 1 is due to the map.
+LOG_NORMAL = ScalarFamily(
+    make=lambda of_log, of_square: LogNormal(
+        (of_log + 1) / (-2 * of_square), jnp.sqrt(1 / (-2 * of_square))
+    ),
+    value=jnp.exp,
+    weight=lambda x: x,
+    basis=lambda x: (jnp.ones_like(x), 2 * jnp.log(x)),
+    place=lambda of_log, of_square: (
+        (of_log + 1) / (-2 * of_square),
+        jnp.sqrt(1 / (-2 * of_square)),
+    ),
+)
+
+
 @family(
     support=positive,
     log_prob=_log_normal_log_prob,
@@ -42,6 +58,7 @@ def _log_normal_log_prob(x, loc, scale):
     log_survival=lambda x, loc, scale: log_ndtr(ratio(loc - jnp.log(x), scale)),
     quantile=lambda q, loc, scale: jnp.exp(loc + scale * ndtri(q)),
     standard=ImageOf(Normal, jnp.exp, jnp.log),
+    conjugate=LOG_NORMAL,
 )
 class LogNormal(Family):
     r"""Log-normal distribution: the exponential of a normal variable.

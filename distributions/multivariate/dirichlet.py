@@ -7,6 +7,7 @@ from jax.typing import ArrayLike
 from distributions.common.arrays import select
 from distributions.common.unit_vectors import unit_vector
 from distributions.constraints import independent, open_simplex, positive
+from distributions.core.exponential_family import SimplexFamily
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.gamma_functions import dirichlet_entropy, log_multivariate_beta
@@ -43,6 +44,7 @@ def _dirichlet_mode(a):
     variance=_dirichlet_variance,
     mode=_dirichlet_mode,
     entropy=dirichlet_entropy,
+    conjugate=SimplexFamily(make=lambda of_log: Dirichlet(of_log + 1)),
 )
 class Dirichlet(Family):
     r"""Dirichlet distribution over vectors that sum to 1.

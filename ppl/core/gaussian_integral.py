@@ -154,14 +154,15 @@ class GaussianIntegral:
     def _layout(self, group: tuple[Path, ...]) -> BlockLayout:
         scopes, reader = self._structure
         mine = {path: scopes[path] for path, key in self.groups.items() if key == group}
-        shapes = {path: self._aval(path).shape for path in group}
+        shapes = {path: self.aval(path).shape for path in group}
         layout = find_layout(mine, group, shapes)
         size = max(layout.size_of_block, layout.size_of_border)
         if size > self.most:
             raise ValueError(_explain_size(group, size, self.most, reader.causes))
         return layout
 
-    def _aval(self, path: Path) -> Any:
+    def aval(self, path: Path) -> Any:
+        """The abstract value of a site."""
         return self._found[path].collapse().avals[0]
 
     def log_prob(
@@ -176,6 +177,17 @@ class GaussianIntegral:
             return functools.reduce(jnp.add, map(jnp.sum, scores.values()))
         return self._complete_square(group, inputs, plants).log_integral()
 
+    def complete_square(
+        self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
+    ) -> CompletedSquare:
+        """The log density as a quadratic form in the sites, which are one group."""
+        return self._complete_square(self.sites, inputs, plants)
+
+    @property
+    def layout(self) -> BlockLayout:
+        """The layout of the sites, which are one group."""
+        return self._layout(self.sites)
+
     def draw(
         self, key: jax.Array, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
     ) -> dict[Path, Any]:
@@ -189,7 +201,7 @@ class GaussianIntegral:
 
     def _values(self, layout: BlockLayout, x: BlockVector) -> dict[Path, jax.Array]:
         return {
-            path: value.astype(self._aval(path).dtype) for path, value in layout.values(x).items()
+            path: value.astype(self.aval(path).dtype) for path, value in layout.values(x).items()
         }
 
     def _complete_square(
@@ -205,7 +217,7 @@ class GaussianIntegral:
         """
         layout = self._layout(group)
         paths = [path for path, key in self.groups.items() if key == group]
-        dtype = jnp.result_type(*(self._aval(path).dtype for path in group))
+        dtype = jnp.result_type(*(self.aval(path).dtype for path in group))
 
         def log_density(x: BlockVector) -> jax.Array:
             values = {path: (v,) for path, v in self._values(layout, x).items()}
