@@ -4,10 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.random import key, split
+from jax.random import key
 
 import distributions as dist
 import ppl
+from tests.language.integrals import INTEGRALS
+from tests.language.sums import SUMS
 
 X = np.array([0.3, -1.0, 2.0, 1.2])
 COUNTS = np.array([4, 2, 3])
@@ -114,3 +116,57 @@ def test_states_of_independent_elements_have_their_weights(x64):
     error = np.sqrt(found.probs * (1 - found.probs) / 20_000)
     assert np.all(np.abs(share - found.probs) < 4.5 * error)
     np.testing.assert_array_equal(found.log_prob(np.full(5, 7)), -np.inf)
+
+
+def of_sites(cases, sites):
+    return [pytest.param(case, site, id=f"{case.name}_{site}") for case in cases for site in sites(case)]
+
+
+COUPLED = of_sites(SUMS, lambda case: case.summed) + of_sites(INTEGRALS, lambda case: case.sites)
+
+
+def draw_others(posterior, site, seed):
+    """Draws of all latent sites but one."""
+    nodes = ppl.graph(posterior)().nodes
+    fixed = ppl.intervene(posterior, with_value({}, site, jnp.zeros_like(nodes[site].value)))
+    values = ppl.simulate(fixed)(key(seed))
+
+    def keep(values, scope):
+        found = {}
+        for name, x in values.items():
+            path = ".".join((*scope, name))
+            if isinstance(x, dict):
+                found[name] = keep(x, (*scope, name))
+            elif path != site and nodes[path].kind == "latent":
+                found[name] = x
+        return found
+
+    return keep(values, ())
+
+
+def with_value(values, site, x):
+    scope, _, rest = site.partition(".")
+    return {**values, scope: with_value(values.get(scope, {}), rest, x) if rest else x}
+
+
+QUICK = ["batch_z", "markov_z", "local_level_x", "schools_x", "in_scope_part.x", "indexed_z"]
+
+
+@pytest.mark.quick_rows(*QUICK)
+@pytest.mark.parametrize(("case", "site"), COUPLED)
+def test_log_probs_differ_from_the_joint_density_by_a_constant(case, site, x64):
+    posterior = case.posterior()
+    density = ppl.log_density(posterior)
+
+    @jax.jit
+    def both(seed):
+        values = draw_others(posterior, site, seed)
+        found = ppl.conditional(posterior, site)(values)
+        draws = found.sample(key(seed + 1), (12,))
+        log_probs = found.log_prob(draws)
+        log_probs = jnp.sum(log_probs, range(1, log_probs.ndim))
+        return log_probs - jax.lax.map(lambda x: density(with_value(values, site, x)), draws)
+
+    constants = both(3)
+    assert np.isfinite(constants).all()
+    np.testing.assert_allclose(constants, constants[0], rtol=1e-9, atol=1e-9)
