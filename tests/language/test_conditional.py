@@ -119,7 +119,9 @@ def test_states_of_independent_elements_have_their_weights(x64):
 
 
 def of_sites(cases, sites):
-    return [pytest.param(case, site, id=f"{case.name}_{site}") for case in cases for site in sites(case)]
+    return [
+        pytest.param(case, site, id=f"{case.name}_{site}") for case in cases for site in sites(case)
+    ]
 
 
 COUPLED = of_sites(SUMS, lambda case: case.summed) + of_sites(INTEGRALS, lambda case: case.sites)
@@ -170,3 +172,189 @@ def test_log_probs_differ_from_the_joint_density_by_a_constant(case, site, x64):
     constants = both(3)
     assert np.isfinite(constants).all()
     np.testing.assert_allclose(constants, constants[0], rtol=1e-9, atol=1e-9)
+
+
+def case_of(cases, name):
+    return next(case for case in cases if case.name == name)
+
+
+def test_a_chain_has_normalized_weights_and_joint_draws(x64):
+    posterior, num = case_of(SUMS, "markov").posterior(), 20_000
+
+    @jax.jit
+    def look():
+        values = draw_others(posterior, "z", 3)
+        found = ppl.conditional(posterior, "z")(values)
+        states = jnp.stack(
+            [x.ravel() for x in jnp.meshgrid(*[jnp.arange(2)] * 5, indexing="ij")], 1
+        )
+        return found.log_prob(states), found.log_prob(states[0] + 5), found.sample(key(0), (num,))
+
+    log_probs, outside, draws = look()
+    probs = np.exp(log_probs)
+    np.testing.assert_allclose(probs.sum(), 1.0, rtol=1e-12)
+    assert outside == -np.inf
+    counts = np.bincount(np.asarray(draws) @ (2 ** np.arange(5)[::-1]), minlength=32)
+
+    def excess(probs):
+        """Chi-square, as a number of standard deviations from its mean."""
+        return (np.sum((counts - num * probs) ** 2 / (num * probs)) - 31) / np.sqrt(62)
+
+    assert excess(probs) < 4.5
+    apart = np.ones(())
+    for axis in range(5):
+        other = tuple(i for i in range(5) if i != axis)
+        apart = np.multiply.outer(apart, probs.reshape([2] * 5).sum(other))
+    assert excess(apart.ravel()) > 4.5  # right one by one
+
+
+@pytest.mark.quick_rows("local_level-x")
+@pytest.mark.parametrize(("name", "site"), [("local_level", "x"), ("regression", "x")])
+def test_normal_sites_have_the_moments_of_the_quadratic_form(name, site, x64):
+    posterior = case_of(INTEGRALS, name).posterior()
+    density = ppl.log_density(posterior)
+
+    @jax.jit
+    def look():
+        values = draw_others(posterior, site, 3)
+        found = ppl.conditional(posterior, site)(values)
+        mean = found.mean()
+        precision = -jax.hessian(lambda x: density(with_value(values, site, x)))(mean)
+        slope = jax.grad(lambda x: density(with_value(values, site, x)))(mean)
+        moments = mean, found.variance(), found.log_prob(mean)
+        return moments, found.sample(key(0), 20_000), slope, precision
+
+    (mean, variance, log_prob), draws, slope, precision = look()
+    covariance = np.linalg.inv(precision)
+    np.testing.assert_allclose(slope, 0.0, atol=1e-9)
+    np.testing.assert_allclose(variance, np.diag(covariance), rtol=1e-10)
+    exact = (np.linalg.slogdet(precision)[1] - len(mean) * np.log(2 * np.pi)) / 2
+    np.testing.assert_allclose(log_prob, exact, rtol=1e-10)
+    white = np.linalg.solve(np.linalg.cholesky(covariance), (draws - mean).T)
+    assert np.abs(white.mean(1)).max() * np.sqrt(20_000) < 4.5
+    assert np.abs(white @ white.T / 20_000 - np.eye(len(mean))).max() * np.sqrt(10_000) < 4.5
+
+
+def unlike(key):
+    """Sites without a full conditional that is known."""
+    slope = ppl.sample(key, dist.Normal(0.0, 1.0), name="slope")
+    ppl.sample(key, dist.Bernoulli(logits=slope * np.arange(3.0)), name="hits")
+    loc = ppl.sample(key, dist.StudentT(4.0, 0.0, 1.0), name="loc")
+    scale = ppl.sample(key, dist.HalfCauchy(0.0, 1.0), name="scale")
+    ppl.sample(key, dist.Normal(loc, scale), name="x")
+    shape = ppl.sample(key, dist.Gamma(2.0, 1.0), name="shape")
+    ppl.sample(key, dist.Gamma(shape, 1.0), name="t")
+    upper = ppl.sample(key, dist.Gamma(2.0, 1.0), name="upper")
+    ppl.sample(key, dist.Uniform(0.0, upper), name="u")
+    weak = ppl.sample(key, dist.Gamma(1e4, 1e4), name="weak")
+    ppl.sample(key, dist.Normal(1e-2 * weak, 1.0), name="v")
+    pair = ppl.sample(key, dist.Gamma(2.0, np.ones(2)), name="pair")
+    ppl.sample(key, dist.Poisson(jnp.prod(pair)), name="n")
+    alone = ppl.sample(key, dist.Gamma(2.0, 1.0), name="alone")
+    count = ppl.sample(key, dist.Poisson(3.0 * alone), name="count")
+    ppl.sample(key, dist.Normal(count, 1.0), name="m")
+
+
+UNLIKE_DATA = {"hits": [0, 1, 1], "x": 0.5, "t": 2.0, "u": 0.3, "v": 0.1, "n": 3, "m": 2.0}
+UNLIKE = {
+    "slope": 0.0,
+    "loc": 0.1,
+    "scale": 1.0,
+    "shape": 1.5,
+    "upper": 1.0,
+    "weak": 1.0,
+    "pair": np.ones(2),
+    "alone": 1.0,
+    "count": 3,
+}
+
+
+@pytest.mark.quick_rows("slope", "loc", "scale", "upper", "alone", "count")
+@pytest.mark.parametrize("site", UNLIKE)
+def test_other_sites_have_none(site):
+    posterior = ppl.condition(unlike, {k: np.asarray(x) for k, x in UNLIKE_DATA.items()})
+    found = ppl.conditional(posterior, site)(UNLIKE)
+    assert type(found).__name__ == ("Gamma" if site == "alone" else "NoneType")
+
+
+BETA_BINOMIAL = dist.BetaBinomial(total_count=6, concentration1=2.0, concentration0=3.0)
+
+
+def test_gibbs_draws_have_the_exact_posterior():
+    """A latent count, seen with noise, and its probability: a table of seven states."""
+
+    def model(key):
+        p = ppl.sample(key, dist.Beta(2.0, 3.0), name="p")
+        count = ppl.sample(key, dist.Binomial(6, probs=p), name="count")
+        ppl.sample(key, dist.Normal(count, 1.0), name="y")
+
+    posterior = ppl.condition(model, {"y": 4.2})
+    of_p, of_count = (ppl.conditional(posterior, site) for site in ("p", "count"))
+
+    def step(values, key):
+        first, second = jax.random.split(key)
+        values = {**values, "p": of_p(values).sample(first)}
+        values = {**values, "count": of_count(values).sample(second)}
+        return values, values
+
+    num = 20_000
+    start = {"p": jnp.float32(0.5), "count": jnp.int32(3)}
+    draws = jax.jit(lambda: jax.lax.scan(step, start, jax.random.split(key(0), num))[1])()
+    counts = np.arange(7)
+    prior = np.exp(BETA_BINOMIAL.log_prob(counts))
+    exact = prior * np.exp(-((4.2 - counts) ** 2) / 2)
+    exact /= exact.sum()
+    chains = np.asarray(draws["count"]).reshape(100, -1)
+    shares = np.mean(chains[:, :, None] == counts, 1)
+    error = shares.std(0, ddof=1) / np.sqrt(100)
+
+    def excess(exact):
+        return np.max(np.abs(shares.mean(0) - exact) / error)
+
+    assert excess(exact) < 4.5
+    assert excess(prior) > 4.5
+    mean = np.sum(exact * (2 + counts) / 11)
+    p = np.asarray(draws["p"]).reshape(100, -1).mean(1)
+    assert abs(p.mean() - mean) < 4.5 * p.std(ddof=1) / 10
+
+
+def test_conditionals_are_mapped_over_values(x64):
+    posterior = ppl.condition(conjugate, DATA)
+    variances = np.array([0.5, 1.0, 2.0])
+    of = lambda site, v: ppl.conditional(posterior, site)({**VALUES, "variance": v})  # noqa: E731
+    found = jax.jit(jax.vmap(lambda v: of("mu", v)))(variances)
+    assert found.batch_shape == (3,)
+    precision = 1 / 4 + 4 / variances + 2 * 0.6
+    np.testing.assert_allclose(found.scale, precision**-0.5, rtol=1e-12)
+    slope = jax.jit(jax.jacfwd(lambda v: of("mu", v).scale))(2.0)
+    np.testing.assert_allclose(slope, precision[2] ** -1.5 / 2, rtol=1e-12)
+
+
+def simple(key):
+    x = ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
+    ppl.sample(key, dist.Normal(x, 1.0), name="z")
+    ppl.sample(key, dist.Normal(x, 1.0), name="y")
+
+
+@pytest.mark.parametrize(
+    ("site", "values", "error", "words"),
+    [
+        (0, {}, TypeError, ["name of a site", "0"]),
+        ("w", {}, ValueError, ["no site 'w'", "'x', 'z'"]),
+        ("y", {}, ValueError, ["'y'", "observed"]),
+        ("x", {}, ValueError, ["every latent site but 'x'", "missing: 'z'"]),
+        ("x", {"z": 0.0, "w": 1.0}, ValueError, ["no site 'w'"]),
+        ("x", {"z": np.zeros(2)}, ValueError, ["'z'", "expected float32[]", "got float32[2]"]),
+        ("x", [0.0], TypeError, ["dict", "list"]),
+    ],
+)
+def test_mistakes_are_errors_at_the_boundary(site, values, error, words):
+    with pytest.raises(error) as caught:
+        ppl.conditional(ppl.condition(simple, {"y": 0.5}), site)(values)
+    for word in ("conditional", *words):
+        assert word in str(caught.value)
+
+
+def test_the_value_of_the_site_itself_is_ignored():
+    found = ppl.conditional(ppl.condition(simple, {"y": 0.5}), "x")({"x": 9.0, "z": 1.0})
+    np.testing.assert_allclose([found.loc, found.scale], [0.5, 3**-0.5], rtol=1e-6)
