@@ -199,7 +199,16 @@ class _Search:
         family = self._find_family()
         if family is None:
             return None
-        question = Question(self._model, self._args, self._kwargs, self._path, self._scored, family)
+        question = Question(
+            self._model,
+            self._args,
+            self._kwargs,
+            self._path,
+            self._scored,
+            family,
+            self._found,
+            self._plants,
+        )
         if not question.is_conjugate():
             return None
         (aval,) = self._found[self._path].collapse().avals

@@ -14,15 +14,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ppl.common import distribution_protocol
 from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
 from ppl.core.full_conditional import score_values
+from ppl.core.marginal_sites import Look
 from ppl.core.model_pytree import Model
-from ppl.core.model_run import ModelRun, trace_model
+from ppl.core.model_run import trace_model
 from ppl.core.natural_parameters import alternate, measure_in_bulk, points_at
+from ppl.core.states import look_at_distributions
 from ppl.harvest import _jax
-from ppl.harvest._survey import Path
-from ppl.primitives.site_kinds import RANDOM
-from ppl.transforms.simulate import Record
+from ppl.harvest._program import Harvester, Program
+from ppl.harvest._survey import Path, Sites
+from ppl.primitives.site_kinds import OBSERVED, kind_of
 from ppl.transforms.unobserve import unobserve
 
 _NUM_DRAWS = 8  # of all other sites
@@ -36,7 +39,18 @@ _TOLERANCES = {"float64": 1e-7, "float32": 1e-3}  # of slopes, relative to the l
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """Whether the full conditional of a site lies in a family, for a model and its arguments."""
+    """Whether the full conditional of a site lies in a family, for a model and its arguments.
+
+    Attributes:
+        model: The model.
+        args: Its arguments.
+        kwargs: Its keyword arguments.
+        path: The site.
+        scored: The site, and those whose scores depend on it.
+        family: The family.
+        sites: All sites.
+        plants: Values of all other random sites, for those that cannot be drawn.
+    """
 
     model: Model
     args: tuple[Any, ...]
@@ -44,6 +58,8 @@ class Question:
     path: Path
     scored: Sequence[Path]
     family: Any
+    sites: Sites
+    plants: Mapping[Path, Sequence[Any]]
 
     def is_conjugate(self) -> bool:
         """The answer, which is kept. Values that are traced stand for any, as numbers."""
@@ -57,40 +73,61 @@ class Question:
         return kept[0]
 
     def _answer(self) -> bool:
+        leaves = jax.tree.leaves((self.model, self.args, self.kwargs))
+        has_masks = any(_jax.is_traced(x) and x.dtype == bool for x in leaves)
+        numbers = [_Numbers(bit) for bit in ((None, False, True) if has_masks else (None,))]
         with jax.ensure_compile_time_eval():
             try:
                 with jax.enable_x64(True):
-                    return self._ask(np.float64)
+                    return all(self._ask(dataclasses.replace(n, dtype=np.float64)) for n in numbers)
             except (TypeError, ValueError):  # The model wants single precision.
-                return self._ask(np.float32)
+                return all(map(self._ask, numbers))
 
-    def _ask(self, dtype: Any) -> bool:
+    def _ask(self, numbers: "_Numbers") -> bool:
         model, args, kwargs = jax.tree.map(
-            _Numbers(dtype).replace, (self.model, self.args, dict(self.kwargs))
+            numbers.replace, (self.model, self.args, dict(self.kwargs))
         )
         program = trace_model(model, None, args, kwargs)
-        jaxpr, inputs = program.jaxpr, _Numbers(dtype).fill(program.inputs, len(program.consts))
-        simulation = trace_model(unobserve(model), jax.random.key(0), args, kwargs)
-        at = len(simulation.consts)
-        given = _Numbers(dtype).fill(simulation.inputs, at)
+        jaxpr, inputs = program.jaxpr, [*map(numbers.replace, program.inputs)]
 
-        def ask(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-            consts, rest = given[:at], given[at + 1 :]
-            drawn = dataclasses.replace(simulation, consts=consts, operands=[key, *rest])
-            run = ModelRun(model, drawn, Record())
-            values = run.run({}, live_outs=False)[1]
-            plants = {
-                path: tuple(jax.tree.leaves(value))
-                for path, value in values.items()
-                if run.sites[path].site.tag == RANDOM
-            }
+        def ask(simulation: Program, planted: Any, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+            at = len(simulation.consts)
+            given = [*map(numbers.replace, simulation.inputs)]
+            operands = [key, *given[at + 1 :]]
+            simulation = dataclasses.replace(simulation, consts=given[:at], operands=operands)
+            look = Look(wanted=frozenset([self.path, *self.plants]))
+            values = Harvester(simulation, look).run(planted, live_outs=False)[1]
+            plants = {path: tuple(jax.tree.leaves(value)) for path, value in values.items()}
             return self._compare(key, jaxpr, inputs, plants)
 
-        found = jax.jit(jax.vmap(ask), compiler_options=_QUICK)(
-            jax.random.split(jax.random.key(1), _NUM_DRAWS)
-        )
-        is_like, is_finite = map(np.asarray, found)
-        return bool(np.all(is_like | ~is_finite) and np.all(np.any(is_finite, 0)))
+        def ask_often(simulated: Model, fixed: Sequence[Path]) -> bool:
+            simulation = trace_model(simulated, None, args, kwargs)
+            planted = {path: tuple(map(numbers.replace, self.plants[path])) for path in fixed}
+            one = functools.partial(ask, simulation, planted)
+            keys = jax.random.split(jax.random.key(0), _NUM_DRAWS)
+            found = jax.jit(jax.vmap(one), compiler_options=_QUICK)(keys)
+            is_like, is_finite = map(np.asarray, found)
+            return bool(np.all(is_like | ~is_finite) and np.all(np.any(is_finite, 0)))
+
+        try:
+            return ask_often(unobserve(model), [])
+        except NotImplementedError:
+            fixed = self._find_undrawn(program)
+            has_data = any(kind_of(self.sites[path].site) == OBSERVED for path in fixed)
+            return ask_often(model if has_data else unobserve(model), fixed)
+
+    def _find_undrawn(self, program: Program) -> list[Path]:
+        """The sites whose distributions have no draws, as improper ones; they keep their values."""
+
+        def cannot_draw(_: Any, d: Any) -> bool:
+            try:
+                jax.eval_shape(lambda: distribution_protocol.draw(d, jax.random.key(0)))
+            except NotImplementedError:
+                return True
+            return False
+
+        found = look_at_distributions(program.jaxpr, list(self.plants), cannot_draw)
+        return [site.path for site, cannot in found if cannot]
 
     def _compare(
         self, key: Any, jaxpr: Any, inputs: Sequence[Any], plants: Mapping[Path, Any]
@@ -138,30 +175,30 @@ def _find_answer(_: Hashable) -> list[bool]:
     return []
 
 
+@dataclasses.dataclass(frozen=True)
 class _Numbers:
-    """Numbers in place of values that are traced."""
+    """Numbers in place of values that are traced.
 
-    def __init__(self, dtype: Any):
-        self._dtype, self._rng = dtype, np.random.default_rng(0)
+    Attributes:
+        bit: The value of booleans, or None for random ones.
+        dtype: The dtype of floating numbers.
+    """
+
+    bit: bool | None = None
+    dtype: Any = np.float32
 
     def replace(self, x: Any) -> Any:
-        """A value in a floating dtype, if it is an array; numbers in place of a traced one."""
-        if _jax.is_traced(x):
-            return self._draw(x)
-        is_floating = hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.floating)
-        return np.asarray(x, self._dtype) if is_floating else x
-
-    def fill(self, inputs: Sequence[Any], key: int) -> list[Any]:
-        """Inputs of a program, with numbers in place of those that are traced."""
-        return [x if x is None else self._draw(x) if _jax.is_traced(x) else x for x in inputs]
-
-    def _draw(self, x: Any) -> Any:
-        if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
-            return (
-                jax.random.key(0) if not x.shape else jax.random.split(jax.random.key(0), x.shape)
-            )
+        """A floating array in the dtype, any other value as it is, numbers for a traced one."""
+        if not hasattr(x, "dtype") or jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+            return x
+        rng = np.random.default_rng(0)
         if jnp.issubdtype(x.dtype, jnp.floating):
-            return self._rng.uniform(0.2, 0.8, x.shape).astype(self._dtype)
+            is_traced = _jax.is_traced(x)
+            return np.asarray(rng.uniform(0.2, 0.8, x.shape) if is_traced else x, self.dtype)
+        if not _jax.is_traced(x):
+            return x
         if x.dtype == bool:
-            return self._rng.uniform(size=x.shape) < 0.5
-        return self._rng.integers(1, 3, x.shape).astype(x.dtype)
+            return (
+                rng.uniform(size=x.shape) < 0.5 if self.bit is None else np.full(x.shape, self.bit)
+            )
+        return rng.integers(1, 3, x.shape).astype(x.dtype)
