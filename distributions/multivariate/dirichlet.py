@@ -36,6 +36,9 @@ def _dirichlet_mode(a):
     return select(total > 0, above / select(total > 0, total, 1), corner)
 
 
+DIRICHLET = SimplexFamily(make=lambda of_log: Dirichlet(of_log + 1))
+
+
 @family(
     support=open_simplex,
     log_prob=lambda x, a: jnp.sum((a - 1) * jnp.log(x), -1) - log_multivariate_beta(a),
@@ -44,7 +47,7 @@ def _dirichlet_mode(a):
     variance=_dirichlet_variance,
     mode=_dirichlet_mode,
     entropy=dirichlet_entropy,
-    conjugate=SimplexFamily(make=lambda of_log: Dirichlet(of_log + 1)),
+    conjugate=DIRICHLET,
 )
 class Dirichlet(Family):
     r"""Dirichlet distribution over vectors that sum to 1.
