@@ -27,18 +27,17 @@ def _log_normal_log_prob(x, loc, scale):
     return -0.5 * jnp.square(scale_by_reciprocal(log_x - loc, scale)) - log_x - constant
 
 
-# The slope of the log density in `log x`, of which 1 is due to the map.
+def _from_natural(of_log, of_square):
+    # The density in `x` is that in `log x`, divided by `x`.
+    return (of_log + 1) / (-2 * of_square), jnp.sqrt(1 / (-2 * of_square))
+
+
 LOG_NORMAL = ScalarFamily(
-    make=lambda of_log, of_square: LogNormal(
-        (of_log + 1) / (-2 * of_square), jnp.sqrt(1 / (-2 * of_square))
-    ),
+    make=lambda *natural: LogNormal(*_from_natural(*natural)),
     value=jnp.exp,
     weight=lambda x: x,
     basis=lambda x: (jnp.ones_like(x), 2 * jnp.log(x)),
-    place=lambda of_log, of_square: (
-        (of_log + 1) / (-2 * of_square),
-        jnp.sqrt(1 / (-2 * of_square)),
-    ),
+    place=_from_natural,
 )
 
 

@@ -13,17 +13,17 @@ from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.normal_functions import log_ndtr
 from distributions.numerics.special import LOG_SQRT_TWO_PI, log, ratio, scale_by_reciprocal
 
+
+def _from_natural(of_value, of_square):
+    return of_value / (-2 * of_square), jnp.sqrt(1 / (-2 * of_square))
+
+
 NORMAL = ScalarFamily(
-    make=lambda of_value, of_square: Normal(
-        of_value / (-2 * of_square), jnp.sqrt(1 / (-2 * of_square))
-    ),
+    make=lambda *natural: Normal(*_from_natural(*natural)),
     value=lambda u: u,
     weight=jnp.ones_like,
     basis=lambda x: (jnp.ones_like(x), 2 * x),
-    place=lambda of_value, of_square: (
-        of_value / (-2 * of_square),
-        jnp.sqrt(1 / (-2 * of_square)),
-    ),
+    place=_from_natural,
 )
 
 

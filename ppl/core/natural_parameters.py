@@ -40,7 +40,7 @@ def measure_in_bulk(
     shape: tuple[int, ...],
     dtype: Any,
 ) -> Any:
-    """What is measured at the place of the bulk of a density.
+    """Measurements of a density at the place of its bulk.
 
     Args:
         family: The exponential family.
