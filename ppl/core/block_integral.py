@@ -160,14 +160,15 @@ class BlockIntegral:
     def _layout(self, group: tuple[Path, ...]) -> BlockLayout:
         scopes, reader = self._structure
         mine = {path: scopes[path] for path, key in self.groups.items() if key == group}
-        shapes = {path: self._aval(path).shape for path in group}
+        shapes = {path: self.aval(path).shape for path in group}
         layout = find_layout(mine, group, shapes)
         size = max(layout.size_of_block, layout.size_of_border)
         if size > self.most:
             raise ValueError(self._explain_size(group, size, reader.causes))
         return layout
 
-    def _aval(self, path: Path) -> Any:
+    def aval(self, path: Path) -> Any:
+        """The abstract value of a site."""
         return self._found[path].collapse().avals[0]
 
     def log_prob(
@@ -182,6 +183,17 @@ class BlockIntegral:
             return functools.reduce(jnp.add, map(jnp.sum, scores.values()))
         density = self._log_density(group, inputs, plants)
         return self._complete_square(group, density).log_integral()
+
+    def complete_square(
+        self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
+    ) -> CompletedSquare:
+        """The log density as a quadratic form in the sites, which are one group."""
+        return self._complete_square(self.sites, self._log_density(self.sites, inputs, plants))
+
+    @property
+    def layout(self) -> BlockLayout:
+        """The layout of the sites, which are one group."""
+        return self._layout(self.sites)
 
     def draw(
         self, key: jax.Array, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
@@ -218,11 +230,11 @@ class BlockIntegral:
         return log_density
 
     def _dtype(self, group: tuple[Path, ...]) -> Any:
-        return jnp.result_type(*(self._aval(path).dtype for path in group))
+        return jnp.result_type(*(self.aval(path).dtype for path in group))
 
     def _values(self, layout: BlockLayout, x: BlockVector) -> dict[Path, jax.Array]:
         return {
-            path: value.astype(self._aval(path).dtype) for path, value in layout.values(x).items()
+            path: value.astype(self.aval(path).dtype) for path, value in layout.values(x).items()
         }
 
     def _explain_size(self, group: Sequence[Path], size: int, causes: Mapping[Path, str]) -> str:

@@ -87,6 +87,10 @@ class Eliminator:
             else:
                 left = self._sum_chain(chained[0], left)
 
+    def multiply(self, factors: Sequence[Factor]) -> Factor:
+        """The product of factors of one variable, over the plates of this variable."""
+        return multiply([self._reduce(self._scatter(f)) for f in factors])
+
     def _is_in_chain(self, v: Variable, factors: Sequence[Factor]) -> bool:
         lags = {x.lag for f in factors for x in f.locals if x.variable == v}
         return lags != {0}

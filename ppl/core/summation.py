@@ -15,9 +15,9 @@ from ppl.analysis.scopes import ScopeReader
 from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
 from ppl.core.elimination import Chains, Eliminator
 from ppl.core.factors import EliminationError, Factor, Gather, Local, Variable
-from ppl.core.score_tables import Coordinate, Evaluator, Table
+from ppl.core.score_tables import Coordinate, Evaluator, ScoreStates, Table
 from ppl.core.sum_structure import Problem
-from ppl.harvest._program import Program
+from ppl.harvest._program import Harvester, Program
 from ppl.harvest._site_names import describe
 from ppl.harvest._survey import Path
 
@@ -63,6 +63,11 @@ class Summation:
         """A state that all elements of a site may have."""
         return self.states[path][0]
 
+    def aval(self, path: Path) -> Any:
+        """The abstract value of a summed site."""
+        program = self._program([None] * len(self.jaxpr.invars))
+        return Harvester(program, ScoreStates()).sites[path].collapse().avals[0]
+
     @functools.cached_property
     def _abstract(self) -> Problem:
         """The structure of the sum; indices are not known."""
@@ -90,6 +95,31 @@ class Summation:
     ) -> jax.Array:
         """The log of the sum over the sites of one group, apart for independent elements."""
         return _total(self._eliminate(group, inputs, plants, {}, None))
+
+    def weigh(
+        self, path: Path, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
+    ) -> jax.Array:
+        """The log weights of the states of a site whose elements are apart, along the last axis."""
+        problem, factors = self._find_factors(self.groups[path], inputs, plants, {})
+        table = _eliminator(problem, factors, self.most, None).multiply(factors)
+        scope = problem.scopes[path]
+        plates = [problem.plate(path, axis) for axis in range(len(scope.shape))]
+        weights = table.over([*plates, Local(Variable(path))])
+        return jnp.transpose(weights, [*scope.layout, len(plates)])
+
+    def is_apart(self, path: Path) -> bool:
+        """Whether the elements of a site are independent given all sites that are not summed."""
+        problem = self._abstract
+        plates = [problem.plate(path, axis) for axis in range(len(problem.scopes[path].shape))]
+        uses = [
+            use
+            for scope in problem.scopes.values()
+            for source, each in scope.uses.items()
+            if source.path == path
+            for use in each
+        ]
+        is_chain = any(isinstance(use, Aligned) and use.lags != {0} for use in uses)
+        return not is_chain and not problem.enumerated and len(set(plates)) == len(plates)
 
     def draw(
         self,
@@ -133,6 +163,17 @@ class Summation:
         probes: Mapping[Path, Any],
         key: Any,
     ) -> list[Factor]:
+        problem, factors = self._find_factors(group, inputs, plants, probes)
+        return _eliminator(problem, factors, self.most, key).run(factors)
+
+    def _find_factors(
+        self,
+        group: Any,
+        inputs: Sequence[Any],
+        plants: Mapping[Path, Sequence[Any]],
+        probes: Mapping[Path, Any],
+    ) -> tuple[Problem, list[Factor]]:
+        """The structure of the sum, and the tables of the scores of one group."""
         problem = self._problem(inputs, plants)
         paths = [path for path in self.scored if problem.group(path) == group]
         for path in paths:
@@ -150,7 +191,7 @@ class Summation:
             for path in paths
             for factor in _factors(problem, path, tables[path], scores[path])
         ]
-        return _eliminator(problem, factors, self.most, key).run(factors)
+        return problem, factors
 
     def _explain(self, problem: Problem, path: Path, count: int) -> str:
         sites = {source.path for source in problem.scopes[path].uses}
