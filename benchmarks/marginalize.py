@@ -6,7 +6,7 @@ Five parts; peers take turns in one process, and figures are medians over rounds
               compiled loop; of ours, of the sum or integral by hand, and of NumPyro's enumeration
     compile   CPU seconds to trace and to compile density and gradient of a model made anew, beside
               NumPyro's enumeration (`contrib.control_flow.scan` for a chain)
-    size      the same for 10 and for 10,000 rows or steps
+    size      both for 10 and for 10,000 rows or steps, of ours and by hand
     nuts      ESS a second with 4 chains, beside NumPyro's NUTS on its enumerated model: the
               smallest bulk ESS of all parameters, by one code for both, over the seconds of a
               call that compiles nothing (NumPyro's: its kernel in one jitted function)
@@ -160,14 +160,17 @@ def compile_rows(options: argparse.Namespace) -> Iterator[Row]:
 
 def size_rows(options: argparse.Namespace) -> Iterator[Row]:
     for name in (x for x in options.models if x in OF_ANY_SIZE):
+        cases = [(num, which) for which in ("ours", "by hand") for num in (10, 10_000)]
         rounds = [
-            [sum(compile_times(name, num, "ours")) for num in (10, 10_000)]
+            [sum(compile_times(name, num, which)) for num, which in cases]
             for _ in range(options.compile_rounds + 1)
         ]
         times = np.array(rounds[1:])
-        small, large = np.median(times, 0)
-        ratio = np.median(times[:, 1] / times[:, 0])
-        yield [name, f"{1e3 * small:.0f}", f"{1e3 * large:.0f}", f"{ratio:.2f}"]
+        row = [name]
+        for i in (0, 2):
+            row += [f"{1e3 * x:.0f}" for x in np.median(times[:, i : i + 2], 0)]
+            row.append(f"{np.median(times[:, i + 1] / times[:, i]):.2f}")
+        yield row
 
 
 def smallest_ess(draws: Mapping[str, Any]) -> float:
@@ -240,7 +243,10 @@ TABLES = {
         compile_rows,
         ["", "CPU ms", "ours", "by hand", "NumPyro", "/ by hand", "/ NumPyro"],
     ),
-    "size": (size_rows, ["trace and compile, CPU ms", "10", "10,000", "ratio"]),
+    "size": (
+        size_rows,
+        ["CPU ms", "10", "10,000", "ratio", "by hand, 10", "by hand, 10,000", "ratio"],
+    ),
     "nuts": (
         nuts_rows,
         ["", "", "ESS", "first call, s", "s", "ESS / s", "ESS / 1000 gradients", "/ NumPyro"],

@@ -237,39 +237,55 @@ def _concatenate(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
 
 
 def _gather(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
-    """Rows that are read at equal indices are read once."""
+    """Rows that are read at equal indices are read once, and axes that are read whole as stored."""
     x, index = operands
-    numbers, sizes, params = eqn.params["dimension_numbers"], eqn.params["slice_sizes"], {}
+    numbers, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
+    removed = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
+    kept = [i for i in range(len(x.shape)) if i not in removed]
+    x = x.expand([*numbers.collapsed_slice_dims, *(i for i in kept if sizes[i] != x.shape[i])])
+    index = index.expand([len(index.shape) - 1])
     pairs = list(
         zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
     )
-    x = x.expand([i for i in range(len(x.shape)) if i not in numbers.operand_batching_dims])
-    index = index.expand([len(index.shape) - 1])
     shared = [(i, j) for i, j in pairs if x.starts[i] == (0,) and index.starts[j] != (0,)]
-    for i, j in pairs:
-        if (i, j) not in shared and x.starts[i] != index.starts[j]:
+    for i, j in (pair for pair in pairs if pair not in shared):
+        if x.starts[i] is not None and index.starts[j] == (0,):
+            index = _refine(index, j, x.starts[i])
+        elif x.starts[i] != index.starts[j]:
             x, index = x.expand([i]), index.expand([j])
-    stored = x.stored
-    if shared:  # All elements read one operand, which then needs no axis for them.
-        gone = [i for i, _ in shared]
-        at = lambda axes: tuple(i - sum(j < i for j in gone) for i in axes if i not in gone)  # noqa: E731
-        stored = lax.squeeze(stored, gone)
-        numbers = lax.GatherDimensionNumbers(
-            offset_dims=numbers.offset_dims,
-            collapsed_slice_dims=at(numbers.collapsed_slice_dims),
-            start_index_map=at(numbers.start_index_map),
-            operand_batching_dims=at(numbers.operand_batching_dims),
-            start_indices_batching_dims=tuple(j for p, j in pairs if p not in gone),
-        )
-        sizes = tuple(n for i, n in enumerate(sizes) if i not in gone)
-        params = {"unique_indices": False, "indices_are_sorted": False}
     out = eqn.outvars[0].aval.shape  # pyright: ignore[reportAttributeAccessIssue]
     batch = [i for i in range(len(out)) if i not in numbers.offset_dims]
     starts: list[Starts] = [None] * len(out)
     for axis, run in zip(batch, index.starts, strict=False):
         starts[axis] = run
-    params |= {"dimension_numbers": numbers, "slice_sizes": sizes}
+    for axis, i in zip(numbers.offset_dims, kept, strict=True):
+        starts[axis] = x.starts[i]
+    sizes = [x.stored.shape[i] if i in kept and x.starts[i] else n for i, n in enumerate(sizes)]
+    params: dict[str, Any] = {"dimension_numbers": numbers, "slice_sizes": tuple(sizes)}
+    stored = x.stored
+    if shared:
+        gone = [i for i, _ in shared]
+        stored, params = lax.squeeze(stored, gone), _without_batch(numbers, sizes, gone)
     return Runs(_bind(eqn, stored, index.stored, **params), out, tuple(starts))
+
+
+def _without_batch(numbers: Any, sizes: Sequence[int], gone: Sequence[int]) -> dict[str, Any]:
+    """Parameters of a gather whose elements along some axes all read one operand."""
+    at = lambda axes: tuple(i - sum(j < i for j in gone) for i in axes if i not in gone)  # noqa: E731
+    pairs = zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=numbers.offset_dims,
+        collapsed_slice_dims=at(numbers.collapsed_slice_dims),
+        start_index_map=at(numbers.start_index_map),
+        operand_batching_dims=at(numbers.operand_batching_dims),
+        start_indices_batching_dims=tuple(j for i, j in pairs if i not in gone),
+    )
+    return {
+        "dimension_numbers": numbers,
+        "slice_sizes": tuple(n for i, n in enumerate(sizes) if i not in gone),
+        "unique_indices": False,
+        "indices_are_sorted": False,
+    }
 
 
 _RULES: dict[str, Callable[[jex.JaxprEqn, list[Runs]], Runs]] = {

@@ -34,6 +34,10 @@ CASES = {
     "gather of a batch of equal rows": lambda x, k: jax.vmap(lambda i: (x * ROWS)[k][i])(
         jnp.asarray(AT)
     ),
+    "gather of runs": lambda x, k: jax.vmap(lambda row: jnp.exp(row[k]))(
+        (x * ROWS)[first_and_rest(k)]
+    ),
+    "gather of whole rows": lambda x, k: jnp.exp((x * ROWS)[first_and_rest(k)][:, k]),
     "runs": lambda x, k: jnp.exp(x * ROWS)[first_and_rest(k)],
     "runs, reversed": lambda x, k: jnp.exp(x * ROWS)[first_and_rest(k)[::-1]],
     "runs with others": lambda x, k: jnp.exp(x * first_and_rest(k)) * DATA,
@@ -93,6 +97,8 @@ def largest(jaxpr, name):
     [
         ("gather", "gather", 12),
         ("runs", "gather", 24),
+        ("gather of whole rows", "exp", 6),
+        ("gather of runs", "exp", 6),
         ("gather of a batch of equal rows", "gather", 18),
         ("elements", "exp", 1),
         ("runs with others", "exp", 6),
