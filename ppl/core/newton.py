@@ -64,8 +64,8 @@ def find_mode(
 
     def solve_linear(multiply: Callable[[BlockVector], BlockVector], x: BlockVector) -> Any:
         matrix = precision_of(layout, multiply, x.inner.dtype)
-        factor, half = matrix.factor_and_solve(x)  # JAX transposes it, and then differentiates it.
-        return jax.tree.map(jnp.negative, factor.solve_transposed(half))
+        factor = matrix.factor()  # apart from `x`, in which JAX transposes the solution
+        return jax.tree.map(jnp.negative, factor.solve_transposed(factor.solve(x)))
 
     return lax.custom_root(gradient, start, lambda _, x: search(x), solve_linear)
 

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from ppl.analysis.dependence import Dependence
 from ppl.common import distribution_protocol
 from ppl.common.missing_data import is_imputed
+from ppl.core.block_integral import find_equal_inputs
 from ppl.core.factors import EliminationError
 from ppl.core.full_conditional import finite_conditional, normal_conditional, score_values
-from ppl.core.block_integral import find_equal_inputs
 from ppl.core.gaussian_integral import GaussianIntegral
 from ppl.core.marginal_sites import Look
 from ppl.core.marginal_strategies import Enumerate, Gaussian
