@@ -227,8 +227,8 @@ MUTANTS = (
     Mutant(
         name="mode-sign",
         file="ppl/core/newton.py",
-        old="return jax.tree.map(jnp.negative, factor.solve_transposed(half))",
-        new="return factor.solve_transposed(half)",
+        old="return jax.tree.map(jnp.negative, factor.solve_transposed(factor.solve(x)))",
+        new="return factor.solve_transposed(factor.solve(x))",
         breaks="the mode of a Laplace approximation moves the wrong way as parameters move",
         tests=("tests/language/test_laplace.py",),
         keyword="poisson",
