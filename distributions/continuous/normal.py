@@ -19,7 +19,7 @@ def _from_natural(of_value, of_square):
 
 
 NORMAL = ScalarFamily(
-    make=lambda *natural: Normal(*_from_natural(*natural)),
+    make=lambda *natural: Normal(*_from_natural(*natural)),  # pyright: ignore[reportCallIssue]
     value=lambda u: u,
     weight=jnp.ones_like,
     basis=lambda x: (jnp.ones_like(x), 2 * x),
