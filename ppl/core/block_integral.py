@@ -15,11 +15,12 @@ import numpy as np
 
 from ppl.analysis.degree import Degree
 from ppl.analysis.scopes import ScopeReader, Scopes
+from ppl.common.missing_data import is_imputed
 from ppl.core.block_layout import BlockLayout, find_layout
 from ppl.core.block_matrices import BlockVector
 from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
 from ppl.core.completed_square import CompletedSquare
-from ppl.core.quadratic_scores import Score, TracedScores, join_names
+from ppl.core.quadratic_scores import MergeKnown, Score, TracedScores, join_names
 from ppl.harvest import _jax
 from ppl.harvest._program import Harvester, Program
 from ppl.harvest._site_names import describe
@@ -148,7 +149,7 @@ class BlockIntegral:
         self, paths: Collection[Path], inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
     ) -> dict[Path, jax.Array]:
         """Scores of some sites; values that they do not depend on may be missing."""
-        action = Score(wanted=frozenset(paths))
+        action = Score(frozenset(paths), frozenset(self.sites), self.strategy)
         missing = {
             path: tuple(_missing(a) for a in found.collapse().avals)
             for path, found in self._found.items()
@@ -208,7 +209,17 @@ class BlockIntegral:
             drawn |= self._values(self._layout(group), x)
             if not self.is_exact:
                 log_weight += jnp.sum(density(x)) - jnp.sum(square.log_integral()) - log_prob
+        drawn |= self._merge_known(drawn, inputs, plants)
         return {path: drawn[path] for path in self.sites}, log_weight
+
+    def _merge_known(
+        self, drawn: Mapping[Path, Any], inputs: Sequence[Any], plants: Mapping[Path, Any]
+    ) -> dict[Path, Any]:
+        """Drawn sites that are observed in part, with their known entries."""
+        wanted = frozenset(p for p in self.sites if any(map(is_imputed, self._found[p].sites)))
+        plants = {**plants, **{path: (x,) for path, x in drawn.items()}}
+        run = Harvester(self._program(inputs), MergeKnown(wanted))
+        return run.run(plants, live_outs=False)[1] if wanted else {}
 
     def _complete_square(self, group: tuple[Path, ...], log_density: LogDensity) -> CompletedSquare:
         """The log density of a group of sites, given all others, as a square about a point."""

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from ppl.analysis.dependence import Dependence
+from ppl.common.missing_data import is_imputed
 from ppl.core.marginal_sites import (
     Look,
     Marginal,
@@ -229,7 +230,7 @@ class _Rewriting:
         for path in self._moved:
             self._sow_moved(path, key, path in hosts.values())
         for host in hosts.values():
-            if host in self._factors:
+            if host not in self._moved:
                 log_prob = log_prob_at(self._summation, host, self._inputs, self._plants)
                 self._sow(host, [log_prob], tag=FACTOR)
         self._sow_recovered(key)
@@ -240,7 +241,10 @@ class _Rewriting:
         return program.unflatten(outs)
 
     def _find_hosts(self) -> dict[Any, Path]:
-        """By group of scores, the site at which they are scored: the last random one, if it can."""
+        """By group of scores, the site at which they are scored: the last random one, if it can.
+
+        Else, it is the last factor, or a summed site that is observed in part.
+        """
         groups: dict[Any, list[Path]] = {}
         for path in (*self._moved, *self._factors):
             groups.setdefault(group_of(self._summation, path), []).append(path)
@@ -252,6 +256,9 @@ class _Rewriting:
                 hosts[group] = factors[-1]
             else:
                 hosts[group] = random[-1]
+        for path in self._summed:  # The known entries of one that is observed in part are data.
+            if any(map(is_imputed, self._found[path].sites)):
+                hosts.setdefault(group_of(self._summation, path), path)
         return hosts
 
     def _needs_later(self, path: Path, host: Path) -> bool:

@@ -191,7 +191,6 @@ REFUSED = [
     ((unknown_level,), {}, r"'x' is improper given the rest"),
     ((two_unknown_levels, "xz"), {"y": 0.5}, r"'x', 'z' are improper given"),
     ((wide, "x", 8), {"y": 0.5}, r"9 elements of 'x' are coupled as a whole"),
-    ((local, "xy"), {"y": ppl.impute(GAPS)}, r"'y' is observed in part, by ppl.im"),
     ((wide, ["v"]), {"y": 0.5}, r"has no site 'v'"),
 ]
 
