@@ -189,7 +189,7 @@ class Likelihood:
         arguments, data = Arguments.split(args, kwargs)
         model = as_pytree(model)
 
-        def look(program: Program) -> tuple[Any, Any]:
+        def look(program: Program) -> tuple[Any, ...]:
             run = ModelRun(model, program, LogProbs())
             latent = {
                 path: jax.tree.unflatten(found.site.tree, found.collapse().avals)
