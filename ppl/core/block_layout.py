@@ -176,7 +176,7 @@ class BlockLayout:
 
 
 def _pick_rows(columns: jax.Array, shift: int) -> jax.Array:
-    """Of columns by color, (colors, d, n, t, d), blocks that are some rows below their diagonal."""
+    """The blocks some rows below the diagonal, of columns by color (colors, d, n, t, d)."""
     colors, _, _, t, _ = columns.shape
     found = columns[:, :, :, shift:]
     color = (np.arange(t - shift) % colors)[:, None]
