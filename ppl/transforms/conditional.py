@@ -200,6 +200,7 @@ class _Search:
         if family is None:
             return None
         question = Question(
+            self._program,
             self._model,
             self._args,
             self._kwargs,
