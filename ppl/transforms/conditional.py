@@ -201,6 +201,7 @@ class _Search:
         if family is None:
             return None
         question = Question(
+            self._program,
             self._model,
             self._args,
             self._kwargs,
@@ -257,8 +258,8 @@ def conditional(model: Model, site: str) -> Conditional:
         ...     ppl.sample(key, dist.Poisson(rate * jnp.ones(3)), name="y")
         >>> posterior = ppl.condition(model, {"y": jnp.array([4, 2, 3])})
         >>> rate = ppl.conditional(posterior, "rate")({})
-        >>> print(type(rate).__name__, rate.concentration.round(3), rate.rate.round(3))
-        Gamma 11.0 4.0
+        >>> type(rate).__name__, round(float(rate.concentration), 3), round(float(rate.rate), 3)
+        ('Gamma', 11.0, 4.0)
     """
     if not isinstance(site, str):
         raise TypeError(f"conditional: expected the name of a site, got {site!r}.")
