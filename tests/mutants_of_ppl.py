@@ -217,7 +217,7 @@ MUTANTS = (
     ),
     Mutant(
         name="layout-without-reach",
-        file="ppl/core/block_layout.py",
+        file="ppl/core/coupled_elements.py",
         old="return max(lags) - min(lags) if lags else 0",
         new="return min(1, max(lags) - min(lags)) if lags else 0",
         breaks="what looks back two steps is not coupled with the first of them",
@@ -250,6 +250,15 @@ MUTANTS = (
         breaks="effects with a tiny scale cost the precision of what all of them share",
         tests=("tests/language/test_gaussian.py",),
         keyword="tiny_scales and centered",
+    ),
+    Mutant(
+        name="evidence-with-later-steps",
+        file="ppl/core/filtered_evidence.py",
+        old="precision = precision.at[size:, size:].add(carried)",
+        new="precision = precision.at[size:, size:].add(carried * 1.01)",
+        breaks="what a step of a chain learns from those before it is told too well",
+        tests=("tests/language/test_filtered_evidence.py",),
+        keyword="differences and level",
     ),
     Mutant(
         name="draw-ignores-border",

@@ -12,14 +12,17 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from ppl.analysis.degree import Degree
 from ppl.analysis.scopes import ScopeReader, Scopes
 from ppl.common.missing_data import is_imputed
-from ppl.core.block_layout import BlockLayout, find_layout
+from ppl.core.block_layout import BlockLayout
 from ppl.core.block_matrices import BlockVector
 from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
 from ppl.core.completed_square import CompletedSquare
+from ppl.core.coupled_elements import find_layout
+from ppl.core.filtered_evidence import log_evidence_of_steps
 from ppl.core.quadratic_scores import MergeKnown, Score, TracedScores, join_names
 from ppl.harvest import _jax
 from ppl.harvest._program import Harvester, Program
@@ -196,6 +199,28 @@ class BlockIntegral:
         """The layout of the sites, which are one group."""
         return self._layout(self.sites)
 
+    def log_prob_of_steps(
+        self,
+        group: tuple[Path, ...],
+        inputs: Sequence[Any],
+        plants: Mapping[Path, Sequence[Any]],
+        path: Path,
+    ) -> jax.Array:
+        """The log probability with one number for each step of a chain, as a score has; or in all.
+
+        It is that of the scores of a step given those of all steps before.
+        """
+        layout = self._layout(group) if group else None
+        if layout is None or not (layout.has_steps and self.is_exact):
+            return self.log_prob(group, inputs, plants)
+        square = self._complete_square(group, self._log_density(group, inputs, plants))
+        point = square.mode if square.shear is None else square.mode.sheared(square.shear)
+        scores = self._group_scores(group, inputs, plants)
+        found = log_evidence_of_steps(
+            layout, lambda x: layout.total_of_steps(scores(x)), lax.stop_gradient(point)
+        )
+        return layout.arrange_steps(path, jnp.where(jnp.any(square.is_improper), -jnp.inf, found))
+
     def draw(
         self, key: jax.Array, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
     ) -> tuple[dict[Path, Any], jax.Array]:
@@ -231,14 +256,23 @@ class BlockIntegral:
         inputs: Sequence[Any],
         plants: Mapping[Path, Sequence[Any]],
     ) -> LogDensity:
+        layout, scores = self._layout(group), self._group_scores(group, inputs, plants)
+        return lambda x: layout.total(scores(x))
+
+    def _group_scores(
+        self,
+        group: tuple[Path, ...],
+        inputs: Sequence[Any],
+        plants: Mapping[Path, Sequence[Any]],
+    ) -> Callable[[BlockVector], dict[Path, jax.Array]]:
         layout = self._layout(group)
         paths = [path for path, key in self.groups.items() if key == group]
 
-        def log_density(x: BlockVector) -> jax.Array:
+        def scores(x: BlockVector) -> dict[Path, jax.Array]:
             values = {path: (v,) for path, v in self._values(layout, x).items()}
-            return layout.total(self._scores(paths, inputs, {**plants, **values}))
+            return self._scores(paths, inputs, {**plants, **values})
 
-        return log_density
+        return scores
 
     def _dtype(self, group: tuple[Path, ...]) -> Any:
         return jnp.result_type(*(self.aval(path).dtype for path in group))

@@ -116,7 +116,7 @@ class BlockFactor:
     def inverse(self) -> BlockMatrix:
         """The blocks of the inverse of the matrix, by Takahashi's equations."""
         num_border = self.border.shape[-1]
-        border = _solve(self.border, jnp.eye(num_border, dtype=self.border.dtype))
+        border = solve_lower(self.border, jnp.eye(num_border, dtype=self.border.dtype))
         border = _multiply(_transpose(border), border)
         corner = jnp.broadcast_to(border, (len(self.diagonal), *border.shape))
         inverse = _invert(self.diagonal)
@@ -159,13 +159,13 @@ class BlockFactor:
         if not border.size:
             return border
         rest = border - _einsum("ntdi,ntd->i", self.sides, inner)
-        return _solve(self.border, rest[:, None])[:, 0]
+        return solve_lower(self.border, rest[:, None])[:, 0]
 
     def solve_transposed(self, x: BlockVector) -> BlockVector:
         """The solution of `L^T y = x`."""
         border, rest = x.border, x.inner
         if self.border.size:
-            border = _solve(self.border, border[:, None], transposed=True)[:, 0]
+            border = solve_lower(self.border, border[:, None], transposed=True)[:, 0]
             rest = rest - _einsum("ntdi,i->ntd", self.sides, border)
         inner = _solve_blocks_transposed(self.diagonal, self.below, rest[..., None])[..., 0]
         return BlockVector(inner, border)
@@ -187,7 +187,7 @@ def _transpose(x: jax.Array) -> jax.Array:
     return jnp.swapaxes(x, -2, -1)
 
 
-def _cholesky(x: jax.Array) -> jax.Array:
+def cholesky(x: jax.Array) -> jax.Array:
     """Lower Cholesky factors; small ones element by element, as a call in each step is slow."""
     size = x.shape[-1]
     if not 0 < size <= _MAX_UNROLLED:
@@ -205,7 +205,7 @@ def _cholesky(x: jax.Array) -> jax.Array:
     return jnp.stack(full, -2)
 
 
-def _solve(factor: jax.Array, x: jax.Array, *, transposed: bool = False) -> jax.Array:
+def solve_lower(factor: jax.Array, x: jax.Array, *, transposed: bool = False) -> jax.Array:
     """The solution of `L y = x`, or of `L^T y = x`."""
     size = factor.shape[-1]
     if not 0 < size <= _MAX_UNROLLED:
@@ -229,7 +229,7 @@ def _front(x: jax.Array) -> jax.Array:
 def _invert(factor: jax.Array) -> jax.Array:
     """The inverse of lower triangular matrices."""
     eye = jnp.eye(factor.shape[-1], dtype=factor.dtype)
-    return _solve(factor, jnp.broadcast_to(eye, factor.shape))
+    return solve_lower(factor, jnp.broadcast_to(eye, factor.shape))
 
 
 def _apply(a: jax.Array, x: jax.Array) -> jax.Array:
@@ -244,17 +244,17 @@ def _factor_blocks(
 
     Returns the diagonal blocks of the factor, those below them, and the solutions.
     """
-    first = _cholesky(diagonal[:, 0])
-    start = first, _solve(first, columns[:, 0])
+    first = cholesky(diagonal[:, 0])
+    start = first, solve_lower(first, columns[:, 0])
     if diagonal.shape[1] == 1:
         return first[:, None], below, start[1][:, None]
 
     def step(before: Any, blocks: Any) -> tuple[Any, Any]:
         (factor, solved), (here, beside, column) = before, blocks
         # beside = side factor^T, so that side^T = factor^-1 beside^T.
-        side = _solve(factor, _transpose(beside))
-        factor = _cholesky(here - _multiply(_transpose(side), side))
-        solved = _solve(factor, column - _multiply(_transpose(side), solved))
+        side = solve_lower(factor, _transpose(beside))
+        factor = cholesky(here - _multiply(_transpose(side), side))
+        solved = solve_lower(factor, column - _multiply(_transpose(side), solved))
         return (factor, solved), (factor, _transpose(side), solved)
 
     blocks = tuple(map(_front, (diagonal[:, 1:], below, columns[:, 1:])))
@@ -269,7 +269,7 @@ def _factor_border(
     """The factor `L`, and the solution of `L y = x`, given the inner entries of both."""
     sides, inner = solved[..., :-1], solved[..., -1]
     corner = border - _einsum("ntdi,ntdj->ij", sides, sides)
-    factor = BlockFactor(diagonal, below, sides, _cholesky(corner))
+    factor = BlockFactor(diagonal, below, sides, cholesky(corner))
     return factor, BlockVector(inner, factor.solve_border(inner, x))
 
 
@@ -279,7 +279,7 @@ def _solve_blocks(diagonal: jax.Array, below: jax.Array, x: jax.Array) -> jax.Ar
     All is multiplied by the inverse of each diagonal block, so that a step is one product.
     """
     if diagonal.shape[1] == 1 or x.shape[-1] == 0:
-        return _solve(diagonal, x)
+        return solve_lower(diagonal, x)
     inverse = _invert(diagonal)
     return _recur(-_multiply(inverse[:, 1:], below), _multiply(inverse, x), reverse=False)
 
@@ -287,7 +287,7 @@ def _solve_blocks(diagonal: jax.Array, below: jax.Array, x: jax.Array) -> jax.Ar
 def _solve_blocks_transposed(diagonal: jax.Array, below: jax.Array, x: jax.Array) -> jax.Array:
     """The solution of `L^T y = x` for x of shape (n, t, d, k)."""
     if diagonal.shape[1] == 1 or x.shape[-1] == 0:
-        return _solve(diagonal, x, transposed=True)
+        return solve_lower(diagonal, x, transposed=True)
     inverse = _invert(diagonal)
     down = _transpose(_multiply(below, inverse[:, :-1]))
     return _recur(-down, _multiply(_transpose(inverse), x), reverse=True)

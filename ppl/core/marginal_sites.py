@@ -38,6 +38,7 @@ class Marginal(distribution_protocol.DistributionWrapper):
         path: The path of the site.
         is_host: Whether the sum is scored here.
         has_factor: Whether a factor is among what is scored together.
+        by_step: Whether normal states of a chain are scored step by step, which takes longer.
     """
 
     base: Any
@@ -47,12 +48,16 @@ class Marginal(distribution_protocol.DistributionWrapper):
     path: Path = dataclasses.field(metadata={"static": True})
     is_host: bool = dataclasses.field(metadata={"static": True})
     has_factor: bool = dataclasses.field(metadata={"static": True})
+    by_step: bool = dataclasses.field(default=False, metadata={"static": True})
 
     def log_prob(self, value: Any) -> jax.Array:
         """The log of the sum over all states, one number for each group that is independent."""
         plants = {**self.plants, self.path: tuple(jax.tree.leaves(value))}
         if not self.is_host:
             return jnp.zeros(())
+        group = self.summation.groups[self.path]
+        if self.by_step and group and isinstance(self.summation, BlockIntegral):
+            return self.summation.log_prob_of_steps(group, self.inputs, plants, self.path)
         return log_prob_at(self.summation, self.path, self.inputs, plants)
 
     @property
@@ -91,6 +96,22 @@ def log_prob_at(
         if p in summation.sites
     }
     return run.run({**unread, **plants}, live_outs=False)[1][path]
+
+
+def score_by_step(site: Site) -> Site:
+    """A site that is scored step by step, if normal states of a chain are integrated out of it."""
+
+    def by_step(d: Any) -> Any:
+        if isinstance(d, Marginal):
+            return dataclasses.replace(d, by_step=True)
+        if isinstance(d, distribution_protocol.DistributionWrapper):
+            return dataclasses.replace(d, base=by_step(d.base))  # pyright: ignore
+        return d
+
+    if not marginals_of(site):
+        return site
+    d = jax.tree.unflatten(site.extra_tree, range(site.num_extras))
+    return dataclasses.replace(site, extra_tree=jax.tree.structure(by_step(d)))
 
 
 def marginals_of(site: Site) -> list[Marginal]:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
+from ppl.core.marginal_sites import score_by_step
 from ppl.core.model_pytree import Model
 from ppl.core.model_run import ModelRun, SiteAction, score, trace_model
 from ppl.harvest._interpreter import Operands
@@ -26,7 +27,8 @@ class LogProbs(SiteAction):
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         """Score the planted value, or the sown one if there is no plant."""
-        return score(site, operands, operands.values if plant is None else plant)
+        values = operands.values if plant is None else plant
+        return score(score_by_step(site), operands, values)
 
 
 @dataclasses.dataclass(frozen=True)
