@@ -17,9 +17,11 @@ class Value:
         uses: The elements of sites that it depends on.
         term: Its number, equal for values that are known to be equal.
         read: Evaluates it; None inside of a loop, where it differs from step to step.
+        columns: The terms of its columns along the last axis, if it was put together of these.
     """
 
     shape: tuple[int, ...]
     uses: Uses
     term: Term
     read: Callable[[], Any] | None = None
+    columns: tuple[Term, ...] | None = None
