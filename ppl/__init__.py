@@ -35,6 +35,8 @@ from ppl.transforms.auto_marginal import MarginalPlan as MarginalPlan
 from ppl.transforms.auto_marginal import auto_marginal as auto_marginal
 from ppl.transforms.block import block as block
 from ppl.transforms.condition import condition as condition
+from ppl.transforms.conditional import Conditional as Conditional
+from ppl.transforms.conditional import conditional as conditional
 from ppl.transforms.coordinates import Coordinates as Coordinates
 from ppl.transforms.coordinates import SiteCoordinates as SiteCoordinates
 from ppl.transforms.coordinates import coordinates as coordinates
@@ -67,6 +69,7 @@ from ppl.transforms.with_params import with_params as with_params
 
 __all__ = [
     "Circular",
+    "Conditional",
     "Coordinates",
     "Enumerate",
     "Gaussian",
@@ -88,6 +91,7 @@ __all__ = [
     "block",
     "call_and_reap",
     "condition",
+    "conditional",
     "coordinates",
     "deterministic",
     "factor",

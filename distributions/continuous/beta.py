@@ -1,10 +1,12 @@
 """The beta distribution, and its mode."""
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
 from distributions.constraints import open_interval, positive
+from distributions.core.exponential_family import ScalarFamily
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.beta_functions import beta_entropy, beta_variance
@@ -30,6 +32,20 @@ def _beta_log_prob(x, a, b):
     return log_beta_kernel(*arguments) - log_x - log_y
 
 
+def _beta_place(of_log, of_log1m):
+    a, b = (jnp.maximum(x + 1, 0.1) for x in (of_log, of_log1m))
+    return jnp.log(a) - jnp.log(b), jnp.ones_like(a)
+
+
+BETA = ScalarFamily(
+    make=lambda of_log, of_log1m: Beta(of_log + 1, of_log1m + 1),
+    value=jax.nn.sigmoid,
+    weight=lambda x: x * (1 - x),
+    basis=lambda x: (1 - x, -x),
+    place=_beta_place,
+)
+
+
 @family(
     support=open_interval(0.0, 1.0),
     log_prob=_beta_log_prob,
@@ -40,6 +56,7 @@ def _beta_log_prob(x, a, b):
     entropy=beta_entropy,
     log_cdf=lambda x, a, b: log_betainc(*_beta_arguments(x, a, b))[0],
     log_survival=lambda x, a, b: log_betainc(*_beta_arguments(x, a, b))[1],
+    conjugate=BETA,
 )
 class Beta(Family):
     r"""Beta distribution with mean `a / (a + b)`.

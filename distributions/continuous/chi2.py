@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from distributions.constraints import positive
-from distributions.continuous.gamma import Gamma
+from distributions.continuous.gamma import GAMMA, Gamma
 from distributions.core.derived_formulas import reparameterize_formulas
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
@@ -13,6 +13,7 @@ from distributions.core.row import parameter
 @family(
     support=positive,
     **reparameterize_formulas(Gamma, lambda df: (0.5 * df, jnp.full_like(df, 0.5))),
+    conjugate=GAMMA,
 )
 class Chi2(Family):
     r"""Chi-square distribution: the sum of the squares of `df` standard normal variables.

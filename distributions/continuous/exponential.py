@@ -5,6 +5,7 @@ from jax import random
 from jax.typing import ArrayLike
 
 from distributions.constraints import nonnegative, positive
+from distributions.continuous.gamma import GAMMA
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.core.standard_form import RATE
@@ -23,6 +24,7 @@ from distributions.numerics.special import log
     log_survival=lambda x, rate: -rate * x,
     quantile=lambda q, rate: -jnp.log1p(-q) / rate,
     standard=RATE,
+    conjugate=GAMMA,
 )
 class Exponential(Family):
     r"""Exponential distribution with mean `1 / rate`.

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from distributions.constraints import positive
+from distributions.core.exponential_family import ScalarFamily
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.core.standard_form import RATE
@@ -19,6 +20,18 @@ def _gamma_log_prob(x, a, rate):
     return log_gamma_kernel(a, rate * x, log(rate) + log_x) - log_x
 
 
+GAMMA = ScalarFamily(
+    make=lambda of_log, of_value: Gamma(of_log + 1, -of_value),
+    value=jnp.exp,
+    weight=lambda x: x,
+    basis=lambda x: (jnp.ones_like(x), x),
+    place=lambda of_log, of_value: (
+        jnp.log(jnp.maximum(of_log + 1, 0.1)) - jnp.log(jnp.maximum(-of_value, 0)),
+        jnp.ones_like(of_log),
+    ),
+)
+
+
 @family(
     support=positive,
     log_prob=_gamma_log_prob,
@@ -30,6 +43,7 @@ def _gamma_log_prob(x, a, rate):
     log_cdf=lambda x, a, rate: log_gammainc(a, rate * x)[0],
     log_survival=lambda x, a, rate: log_gammainc(a, rate * x)[1],
     standard=RATE,
+    conjugate=GAMMA,
 )
 class Gamma(Family):
     r"""Gamma distribution with mean `concentration / rate`.

@@ -5,7 +5,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from distributions.constraints import positive
-from distributions.continuous.inverse_gamma import InverseGamma
+from distributions.continuous.inverse_gamma import INVERSE_GAMMA, InverseGamma
 from distributions.core.derived_formulas import reparameterize_formulas
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
@@ -30,6 +30,7 @@ def _inverse_chi_square_log_prob(x, df, scale):
         lambda x, df, scale: x / jnp.square(scale),
         lambda d: {"scale": jnp.ones(np.shape(d.scale), d.dtype)},
     ),
+    conjugate=INVERSE_GAMMA,
 )
 class InverseChi2(Family):
     r"""Scaled inverse chi-square distribution: `df scale^2 / y` for a chi-square variable `y`.

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from distributions.constraints import positive
+from distributions.core.exponential_family import ScalarFamily
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.core.standard_form import SCALE
@@ -24,6 +25,18 @@ def _excess(a, least):
     return jnp.where(a > least, a - least, 1)
 
 
+INVERSE_GAMMA = ScalarFamily(
+    make=lambda of_log, of_inverse: InverseGamma(-of_log - 1, -of_inverse),
+    value=jnp.exp,
+    weight=lambda x: x,
+    basis=lambda x: (jnp.ones_like(x), -1 / x),
+    place=lambda of_log, of_inverse: (
+        jnp.log(jnp.maximum(-of_inverse, 0)) - jnp.log(jnp.maximum(-of_log - 1, 0.1)),
+        jnp.ones_like(of_log),
+    ),
+)
+
+
 @family(
     support=positive,
     log_prob=_inverse_gamma_log_prob,
@@ -39,6 +52,7 @@ def _excess(a, least):
     log_cdf=lambda x, a, scale: log_gammainc(a, scale / x)[1],
     log_survival=lambda x, a, scale: log_gammainc(a, scale / x)[0],
     standard=SCALE,
+    conjugate=INVERSE_GAMMA,
 )
 class InverseGamma(Family):
     r"""Inverse gamma distribution: the inverse of a gamma variable with rate `scale`.

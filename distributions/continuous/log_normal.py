@@ -7,6 +7,7 @@ from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
 from distributions.continuous.normal import Normal
+from distributions.core.exponential_family import ScalarFamily
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.core.standard_form import ImageOf
@@ -26,6 +27,20 @@ def _log_normal_log_prob(x, loc, scale):
     return -0.5 * jnp.square(scale_by_reciprocal(log_x - loc, scale)) - log_x - constant
 
 
+def _from_natural(of_log, of_square):
+    # The density in `x` is that in `log x`, divided by `x`.
+    return (of_log + 1) / (-2 * of_square), jnp.sqrt(1 / (-2 * of_square))
+
+
+LOG_NORMAL = ScalarFamily(
+    make=lambda *natural: LogNormal(*_from_natural(*natural)),
+    value=jnp.exp,
+    weight=lambda x: x,
+    basis=lambda x: (jnp.ones_like(x), 2 * jnp.log(x)),
+    place=_from_natural,
+)
+
+
 @family(
     support=positive,
     log_prob=_log_normal_log_prob,
@@ -42,6 +57,7 @@ def _log_normal_log_prob(x, loc, scale):
     log_survival=lambda x, loc, scale: log_ndtr(ratio(loc - jnp.log(x), scale)),
     quantile=lambda q, loc, scale: jnp.exp(loc + scale * ndtri(q)),
     standard=ImageOf(Normal, jnp.exp, jnp.log),
+    conjugate=LOG_NORMAL,
 )
 class LogNormal(Family):
     r"""Log-normal distribution: the exponential of a normal variable.

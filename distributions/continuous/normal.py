@@ -6,11 +6,25 @@ from jax.scipy.special import ndtr, ndtri
 from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
+from distributions.core.exponential_family import ScalarFamily
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.normal_functions import log_ndtr
 from distributions.numerics.special import LOG_SQRT_TWO_PI, log, ratio, scale_by_reciprocal
+
+
+def _from_natural(of_value, of_square):
+    return of_value / (-2 * of_square), jnp.sqrt(1 / (-2 * of_square))
+
+
+NORMAL = ScalarFamily(
+    make=lambda *natural: Normal(*_from_natural(*natural)),  # pyright: ignore[reportCallIssue]
+    value=lambda u: u,
+    weight=jnp.ones_like,
+    basis=lambda x: (jnp.ones_like(x), 2 * x),
+    place=_from_natural,
+)
 
 
 @family(
@@ -29,6 +43,7 @@ from distributions.numerics.special import LOG_SQRT_TWO_PI, log, ratio, scale_by
     log_survival=lambda x, loc, scale: log_ndtr(ratio(loc - x, scale)),
     quantile=lambda q, loc, scale: loc + scale * ndtri(q),
     standard=LOCATION_SCALE,
+    conjugate=NORMAL,
 )
 class Normal(Family):
     r"""Normal distribution with mean `loc` and standard deviation `scale`.

@@ -1,10 +1,14 @@
 """The uniform distribution on an interval."""
 
 import jax.numpy as jnp
+import numpy as np
 from jax import random
 from jax.typing import ArrayLike
 
+from distributions.common.arrays import as_host_array
 from distributions.constraints import interval, real
+from distributions.continuous.beta import BETA
+from distributions.core.exponential_family import ExponentialFamily
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 
@@ -43,3 +47,10 @@ class Uniform(Family):
 
     low: ArrayLike = parameter(real, default=0.0)
     high: ArrayLike = parameter(real, default=1.0)
+
+    @property
+    def exponential_family(self) -> ExponentialFamily | None:
+        """The beta family, for the unit interval."""
+        ends = as_host_array(self.low), as_host_array(self.high)
+        is_unit = all(x is not None and np.all(x == i) for i, x in enumerate(ends))
+        return BETA if is_unit else None

@@ -8,6 +8,7 @@ from jax.typing import ArrayLike
 
 from distributions.constraints import interval, positive, real
 from distributions.core.derived_formulas import differentiate_implicitly
+from distributions.core.exponential_family import ScalarFamily
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.special import gauss_legendre
@@ -44,6 +45,15 @@ def _log_prob(x, loc, c):
     return _log_density(x - loc, c)
 
 
+VON_MISES = ScalarFamily(
+    make=lambda of_cos, of_sin: VonMises(jnp.arctan2(of_sin, of_cos), jnp.hypot(of_sin, of_cos)),
+    value=wrap,
+    weight=jnp.ones_like,
+    basis=lambda x: (-jnp.sin(x), jnp.cos(x)),
+    place=lambda of_cos, of_sin: (jnp.arctan2(of_sin, of_cos), jnp.ones_like(of_cos)),
+)
+
+
 @family(
     support=interval(-math.pi, math.pi),
     log_prob=_log_prob,
@@ -54,6 +64,7 @@ def _log_prob(x, loc, c):
     entropy=lambda loc, c: math.log(FULL_TURN) + log_i0e(c) + c * below_one(c),
     cdf=lambda x, loc, c: _mass(x - loc, c) + _mass(loc + math.pi, c),
     survival=lambda x, loc, c: _mass(math.pi - loc, c) - _mass(x - loc, c),
+    conjugate=VON_MISES,
 )
 class VonMises(Family):
     r"""Von Mises distribution of angles from `-pi` to `pi`.

@@ -19,6 +19,7 @@ from distributions.common.batch_axes import is_misaligned
 from distributions.common.method_hints import ExplainsMethods
 from distributions.constraints import Constraint
 from distributions.core.eager_jit import call_compiled
+from distributions.core.exponential_family import ExponentialFamily
 from distributions.core.quantile import quantile
 from distributions.core.standard_form import StandardForm
 
@@ -145,6 +146,11 @@ class Distribution(ExplainsMethods, abc.ABC):
     def has_standard_form(self) -> bool:
         """Whether there is a `standard_form`."""
         return False
+
+    @property
+    def exponential_family(self) -> ExponentialFamily | None:
+        """The exponential family in which full conditionals with this prior may lie, if any."""
+        return None
 
     def standard_form(self, centeredness: Any = None) -> StandardForm:
         """A standard variable z, and the maps to and from a draw, as non-centred models need it.

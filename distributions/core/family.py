@@ -40,6 +40,7 @@ Other entries of a row:
 | `one_of`            | names of alternative parameters, of which exactly one is given           |
 | `increasing`        | names of two parameters, the first less than the second                  |
 | `standard`          | the rule of its standard form: `LocationScale`, `ImageOf` or `Factor`    |
+| `conjugate`         | the exponential family in which full conditionals may lie                |
 | `is_flat`           | the density formula does not look at the value                           |
 | `has_finite_slopes` | derivatives are 0 where the density is 0, infinite or NaN, whatever the  |
 |                     | formula's are; tracing takes longer                                      |
@@ -62,6 +63,7 @@ from distributions.common.pytree import pytree_dataclass, static
 from distributions.constraints.base import Constraint
 from distributions.core.distribution import Distribution, Shape, full
 from distributions.core.distribution_functions import cumulative_formula, evaluate_within_support
+from distributions.core.exponential_family import ExponentialFamily
 from distributions.core.parameter_checks import (
     as_static,
     check_relations,
@@ -226,6 +228,11 @@ class Family(Distribution):
     def has_standard_form(self) -> bool:
         """Whether there is a `standard_form`."""
         return self._row.standard is not None
+
+    @property
+    def exponential_family(self) -> ExponentialFamily | None:
+        """The exponential family in which full conditionals may lie."""
+        return self._row.conjugate
 
     def _standard_form(self, centeredness: Any) -> StandardForm:
         if self._row.standard is None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from distributions.constraints.base import Constraint, Shape
+from distributions.core.exponential_family import ExponentialFamily
 from distributions.core.standard_form import Factor, ImageOf, LocationScale
 
 Formula = Callable[..., Any]
@@ -35,6 +36,7 @@ class Row:
     requires: Callable[..., str | None] | None = None
     one_of: tuple[str | tuple[str, ...], ...] = ()
     standard: LocationScale | ImageOf | Factor | None = None
+    conjugate: ExponentialFamily | None = None
     increasing: tuple[str, ...] = ()
 
 

@@ -7,6 +7,7 @@ from jax.typing import ArrayLike
 from distributions.common.arrays import select
 from distributions.common.unit_vectors import unit_vector
 from distributions.constraints import independent, open_simplex, positive
+from distributions.core.exponential_family import SimplexFamily
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.gamma_functions import dirichlet_entropy, log_multivariate_beta
@@ -35,6 +36,9 @@ def _dirichlet_mode(a):
     return select(total > 0, above / select(total > 0, total, 1), corner)
 
 
+DIRICHLET = SimplexFamily(make=lambda of_log: Dirichlet(of_log + 1))
+
+
 @family(
     support=open_simplex,
     log_prob=lambda x, a: jnp.sum((a - 1) * jnp.log(x), -1) - log_multivariate_beta(a),
@@ -43,6 +47,7 @@ def _dirichlet_mode(a):
     variance=_dirichlet_variance,
     mode=_dirichlet_mode,
     entropy=dirichlet_entropy,
+    conjugate=DIRICHLET,
 )
 class Dirichlet(Family):
     r"""Dirichlet distribution over vectors that sum to 1.

@@ -22,6 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from inference.common.serialization import tag_in
+
 try:
     import fcntl
 except ImportError:  # on Windows, where a folder has no lock
@@ -32,6 +34,13 @@ MANIFEST, STATE, LOCK = "manifest.json", "state.npz", "lock"
 _OF_NO_RUN = LOCK, "probe", "probe.partial", f"{MANIFEST}.partial"
 _MARK = b"\nsha256:"
 _TAIL = len(_MARK) + 64  # bytes of a checksum at the end of a file
+# By what a file holds in place of a folder.
+_HOW_TO_GO_ON = {
+    "MCMCResult": " It holds a result of mcmc, whose chains go on by "
+    "inference.MCMCResult.load(file).resume(model, *args, num_draws=...)",
+    "SVIResult": " It holds a result of svi, which goes on by svi(..., "
+    "state=inference.SVIResult.load(file).state)",
+}
 
 
 class RunFolder:
@@ -56,8 +65,8 @@ class RunFolder:
         self.name = repr(os.fspath(path))
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(
-                f"checkpoint={self.name} is a file; give the path of a folder. A result in a file "
-                "goes on by MCMCResult.load(file).resume(model, *args, num_draws=...)"
+                f"checkpoint={self.name} is a file; give the path of a folder, which may be new."
+                + _HOW_TO_GO_ON.get(tag_in(self.path) or "", "")
             )
         if is_begun and not self.path.exists():
             raise self.emptiness()
@@ -70,7 +79,9 @@ class RunFolder:
         except OSError as error:
             self.close()
             raise type(error)(
-                error.errno, f"checkpoint={self.name} cannot be written: {error.strerror}"
+                error.errno,
+                f"checkpoint={self.name} cannot be written: {error.strerror}; give a folder in "
+                "which there is room, and this process may make files",
             ) from error
 
     def _check_files(self) -> None:

@@ -177,6 +177,15 @@ def load(path: str | os.PathLike[str], cls: type[T]) -> T:
         raise ValueError(f"{refusal}: {error}") from error
 
 
+def tag_in(path: str | os.PathLike[str]) -> str | None:
+    """Tag of the class that a file holds; `None` for a file that :func:`save` has not written."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return json.loads(str(archive[_STRUCTURE]))["result"]
+    except (OSError, *_DAMAGES):
+        return None
+
+
 def _check_path(path: Any) -> None:
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path must be the name of a file, such as 'result.npz', got {path!r}")
@@ -200,6 +209,9 @@ def _encode(value: Any, arrays: list[np.ndarray]) -> Any:
     """JSON code of a value; its arrays are appended to `arrays`, and the code has their numbers."""
     if isinstance(value, _PLAIN):
         return {"plain": value}
+    if _is_key(value):
+        words = _encode(jax.random.key_data(value), arrays)
+        return {"key": words, "impl": str(jax.random.key_impl(value))}
     if isinstance(value, np.ndarray | np.generic | jax.Array):
         arrays.append(np.asarray(value))
         dtype = arrays[-1].dtype
@@ -229,6 +241,11 @@ def _encode(value: Any, arrays: list[np.ndarray]) -> Any:
     return {"absent": [repr(value), bool(has_density)]}
 
 
+def _is_key(value: Any) -> bool:
+    is_array = isinstance(value, jax.Array)
+    return is_array and jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key)
+
+
 def _has_parts(value: Any, leaves: list[Any]) -> bool:
     """Whether a value is a pytree with leaves, so neither a leaf itself nor static."""
     return bool(leaves) and not jax.tree_util.all_leaves([value])
@@ -245,6 +262,8 @@ def _decode(code: dict[str, Any], archive: Any, version: int) -> Any:
             return archive[str(number)].view(name)[()]
         case {"array": number}:
             return archive[str(number)][()]
+        case {"key": words, "impl": impl}:
+            return jax.random.wrap_key_data(decode(words), impl=impl)
         case {"dict": items}:
             return {name: decode(x) for name, x in items.items()}
         case {"pairs": items}:

@@ -9,6 +9,10 @@ import jax
 import numpy as np
 
 _KINDS = ("element", "row")
+_BATCH = (
+    "Each log probability is one: give the distribution a batch, as dist.Normal(loc * jnp.ones(n), "
+    "scale), in place of dist.iid or one joint event."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +36,7 @@ class Units:
         missing: Mapping[str, Any],
         sites: str | Sequence[str] | None = None,
         kind: str = "element",
+        remedy: str = _BATCH,
     ) -> "Units":
         """Units of observed sites.
 
@@ -41,6 +46,7 @@ class Units:
             sites: Names of the sites whose observations are units; by default all.
             kind: ``"element"``: each log probability is a unit. ``"row"``: the log probabilities
                 with one index on axis 0 are a unit, those of all sites together.
+            remedy: Advice for fewer than two units.
 
         Raises:
             ValueError: if a name is unknown, sites have different numbers of rows, or there are
@@ -61,8 +67,7 @@ class Units:
         if len(names) < 2:
             raise ValueError(
                 f"{', '.join(chosen)}: cross-validation needs two observations at least, got "
-                f"{len(names)}. Each log probability is one: give the distribution a batch, as "
-                "dist.Normal(loc * jnp.ones(n), scale), in place of dist.iid or one joint event."
+                f"{len(names)}. {remedy}"
             )
         return cls({**numbers, **rest}, names, kind)
 

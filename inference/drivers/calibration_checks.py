@@ -8,11 +8,12 @@ import jax
 
 import ppl
 from inference.drivers.mcmc_each import mcmc_each
-from inference.drivers.model_groups import flatten_sites, missing_entries
+from inference.drivers.model_groups import missing_entries
 from inference.drivers.optimize import optimize
 from inference.drivers.sampler import sampler
 from ppl.core.model_pytree import name_of
 from ppl.harvest._site_names import join_scopes
+from ppl.transforms.trace import flatten_sites
 
 _NO_FITS = {
     optimize: "optimize finds modes and makes no draws; use laplace",

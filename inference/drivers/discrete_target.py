@@ -1,7 +1,7 @@
 """Target on the values of latent sites, which may be discrete."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Any
 
 import jax
@@ -13,8 +13,10 @@ import ppl
 from inference.common.layout import Layout
 from ppl.common.arguments import Arguments
 from ppl.core.captured_constants import trace_and_fingerprint
+from ppl.harvest._names import nest_by_path
 from ppl.harvest.pytrees import register_dataclass
 from ppl.transforms.prior_weights import ParameterError
+from ppl.transforms.trace import flatten_sites
 
 Path = tuple[str, ...]
 
@@ -133,7 +135,7 @@ def fingerprint(
 def sites_of(model: Callable[..., Any], args: Any, kwargs: Any) -> dict[Path, ppl.SiteTrace]:
     """Sites of a model by path, with shapes in place of arrays."""
     trace = lambda key: ppl.trace(model)(key, *args, **kwargs).sites  # noqa: E731
-    return dict(_flatten_sites(jax.eval_shape(trace, random.key(0))))
+    return dict(flatten_sites(jax.eval_shape(trace, random.key(0))))
 
 
 def pick(values: Mapping[str, Any], paths: Collection[Path]) -> dict[str, Any]:
@@ -141,28 +143,7 @@ def pick(values: Mapping[str, Any], paths: Collection[Path]) -> dict[str, Any]:
     return nest_by_path({path: _value_at(values, path) for path in paths})
 
 
-def nest_by_path(flat: Mapping[Path, Any]) -> dict[str, Any]:
-    """Nested dicts of a dict by path."""
-    out: dict[str, Any] = {}
-    for (*scopes, name), value in flat.items():
-        inner = out
-        for scope in scopes:
-            inner = inner.setdefault(scope, {})
-        inner[name] = value
-    return out
-
-
 def _value_at(values: Any, path: Path) -> Any:
     for name in path:
         values = values[name]
     return values
-
-
-def _flatten_sites(
-    sites: Mapping[str, Any], scope: Path = ()
-) -> Iterator[tuple[Path, ppl.SiteTrace]]:
-    for name, site in sites.items():
-        path = (*scope, name)
-        yield from (
-            ((path, site),) if isinstance(site, ppl.SiteTrace) else _flatten_sites(site, path)
-        )

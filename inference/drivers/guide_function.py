@@ -17,11 +17,11 @@ from inference.drivers.discrete_target import (
     DiscreteTarget,
     Path,
     fingerprint,
-    nest_by_path,
     pick,
     sites_of,
 )
 from inference.runtime.devices import copy_to_default_device
+from ppl.harvest._names import nest_by_path
 from ppl.harvest.pytrees import register_dataclass
 
 

@@ -1,6 +1,6 @@
 """Chains at the end of a run, as a result holds them to go on with more draws."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import jax
@@ -76,7 +76,7 @@ def recorder_of(
         )
     target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
     _check_sites(target, result, held["settings"]["keep"])
-    _check_density(target, result)
+    check_density("resume", result, target)
     whole = jax.tree.map(lambda x, y: np.concatenate([x, y], 1), arrays, held["further"])
     state = {name: np.array(x) for name, x in held["state"].items()}  # a call may take its memory
     return Recorder(held["settings"]["keep"], state, whole)
@@ -93,25 +93,57 @@ def _check_sites(target: Target, result: MCMCResult, keep: Any) -> None:
         raise ValueError(f"model: the run has the sites {wanted}, the call {found}")
 
 
-def _check_density(target: Target, result: MCMCResult) -> None:
+def check_model(
+    where: str,
+    result: Any,
+    latent: Collection[str],
+    model: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+) -> None:
+    """Checks that a result of Markov chains is one of a model with its data, as far as it tells.
+
+    Nothing is compared if the sites that were sampled are not the `latent` ones of the model, which
+    may be another form of it.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if not isinstance(result, MCMCResult):
+        return
+    sampled = {name for name, is_deterministic in result.sites if not is_deterministic}
+    if sampled == {*latent} and "log_density" in result.stats:
+        target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
+        check_density(where, result, target)
+
+
+def check_density(where: str, result: MCMCResult, target: Target) -> None:
     """Compares the log density at the last draws, if these have all sites that are latent.
 
     One chain whose density is the same is enough: at the edge of a support, a value does not give
     its position back.
+
+    Raises:
+        ValueError: if it is another one in all chains.
     """
     latent = _latent(target.position_shapes, result.draws)
     if latent is None or "log_density" not in result.stats:
         return
     wanted = np.asarray(result.stats["log_density"])[:_MAX_CHECKED, -1]
+    if not np.isfinite(wanted).any():
+        return
     values = jax.tree.map(lambda x: np.asarray(x)[:_MAX_CHECKED, -1], latent)
     values = parse_init(values, target, len(wanted)).values
     with numbers_of_any_kind():
         found = np.asarray(compile_once(_log_densities, target, values)(target, values))
-    error = np.sqrt(np.finfo(wanted.dtype).eps) * (1 + np.abs(wanted))
-    if not np.any(np.abs(found - wanted) <= error):
+    eps = max(np.finfo(x.dtype).eps for x in (wanted, found))
+    with np.errstate(invalid="ignore"):
+        is_same = np.abs(found - wanted) <= np.sqrt(eps) * (1 + np.abs(wanted))
+    if not is_same.any():
         raise ValueError(
-            "the model, its arguments or its data are not those of the run: at the last draw of a "
-            f"chain the log density is {found[0]:.6g}, and the run had {wanted[0]:.6g}"
+            f"{where}: the model, its arguments or its data are not those of the run: at the last "
+            f"draw of a chain the log density is {found[0]:.6g}, and the run had {wanted[0]:.6g}. "
+            "Give what was sampled"
         )
 
 

@@ -1,7 +1,7 @@
 """Fits without some observations: one compiled program for all of them, as the gaps are data."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -23,7 +23,7 @@ from inference.results.mcmc_result import MCMCResult
 from inference.results.result import Result
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
-from ppl.transforms.likelihood import Likelihood, select
+from ppl.transforms.likelihood import UNMARGINALIZED, Likelihood, select
 from ppl.transforms.marginalize import is_marginalized
 
 _LARGE_RHAT = 1.05  # of the log predictive density in a fit without some observations
@@ -33,9 +33,14 @@ _FEW = 10  # draws that carry a predictive density
 _MARGINALIZED = (
     "the model is marginalized: this leaves observations out one by one only where they are "
     "independent given the draws, as in a mixture. The terms of a chain are of each observation "
-    "given those before, and sites that are scored together have one term and zeros. Then take "
-    'cross_validate(folds="future"), or the model that is not marginalized with the draws of '
-    "ppl.recover."
+    "given those before, and sites that are scored together have one joint term, at the last of "
+    'them. Then take cross_validate(folds="future"), or the model as it was before '
+    "ppl.marginalize, with draws of ppl.recover."
+)
+_JOINT = (
+    "The model is marginalized, and all observations that depend on the same elements of what was "
+    "taken out have one joint term. For a term for each group, write the groups under jax.vmap, "
+    f"not by an index; for a term for each observation, {UNMARGINALIZED}"
 )
 
 
@@ -76,8 +81,26 @@ def observe(
             )
     first = jax.tree.map(lambda x: np.asarray(x)[0, 0], draws)
     missing, data = compile_once(_look, likelihood, first)(likelihood, first)
-    units = Units.of(likelihood.shapes, missing, site, unit)
+    _check_scored(likelihood, [site] if isinstance(site, str) else site or [])
+    remedy = {"remedy": _JOINT} if is_marginalized(model) else {}
+    units = Units.of(likelihood.shapes, missing, site, unit, **remedy)
     return Observed(likelihood, units, units.digest(data))
+
+
+def _check_scored(likelihood: Likelihood, sites: Sequence[str]) -> None:
+    """Check that sites are not scored at others, as of a marginalized model, and not latent."""
+    for name in sites:
+        if name in likelihood.latent:
+            raise ValueError(
+                f"site: {name!r} is a latent site of the model. Condition on it; if ppl.impute "
+                "observes it in part, use ppl.ignore in its place, so that its known entries are "
+                "observations"
+            )
+        if name in likelihood.joint.elsewhere:
+            raise ValueError(
+                f"site: in this marginalized model {name!r} is scored together with a later site; "
+                f"choose among {', '.join(dict(likelihood.shapes))}"
+            )
 
 
 def _look(likelihood: Likelihood, draw: Any) -> tuple[Any, Any]:

@@ -11,6 +11,7 @@ from inference.common.pointwise import log_likelihoods
 from inference.comparison.elpd import ElpdEstimate, make_estimate
 from inference.comparison.psis_loo import psis_loo
 from inference.drivers.check_inputs import check_inputs
+from inference.drivers.held_chains import check_model
 from inference.drivers.held_out import (
     Refits,
     check_result,
@@ -76,7 +77,7 @@ def loo(
     Raises:
         TypeError: if `result` is no result with draws, or an argument has the wrong type.
         ValueError: if the model observes nothing, a name is unknown, or the draws are of another
-            model.
+            model or, as far as their log density tells, of other data.
 
     Example:
         >>> import jax.numpy as jnp, ppl, distributions as dist, inference
@@ -108,6 +109,7 @@ def loo(
     }
     with settings(None):
         observed = observe(model, args, kwargs, result.draws, site, unit)
+        check_model("loo", result, observed.likelihood.latent, model, args, kwargs)
         log_likelihood = observed.units.gather(log_likelihoods(observed.likelihood, result.draws))
         found = psis_loo(log_likelihood, log_weights_of(result))
         terms, pareto_k = found.elpd, found.pareto_k

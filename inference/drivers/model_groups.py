@@ -1,7 +1,7 @@
 """Groups of ArviZ's container that need the model: densities, predictions, data, names of axes."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -11,17 +11,21 @@ import numpy as np
 import ppl
 from inference.common.leaf_names import named_leaves
 from inference.common.pointwise import log_probs
-from inference.drivers.discrete_target import Path, nest_by_path
+from inference.drivers.discrete_target import Path
+from inference.drivers.held_chains import check_model
+from inference.results.result import Result
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
 from ppl.common.arguments import Arguments
 from ppl.common.distribution_protocol import DistributionWrapper
 from ppl.common.missing_data import Ignored, Imputed
 from ppl.core.model_pytree import as_pytree, innermost
+from ppl.harvest._names import nest_by_path
 from ppl.harvest._site_names import join_scopes
 from ppl.harvest._values import convert_foreign_arrays
 from ppl.primitives.sample import check_key
 from ppl.transforms.likelihood import Likelihood
+from ppl.transforms.trace import flatten_sites
 from ppl.transforms.unobserve import unobserve
 
 Groups = dict[str, dict[str, Any]]
@@ -55,7 +59,7 @@ class _Site(NamedTuple):
 
 
 def model_groups(
-    draws: Mapping[str, Any],
+    result: Result,
     model: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
@@ -64,7 +68,7 @@ def model_groups(
     """Groups of a conditioned model: log probabilities and data, and with a key predictions.
 
     Args:
-        draws: Draws by site, ``(chain, draw, *shape)``.
+        result: The result, with draws by site, ``(chain, draw, *shape)``.
         model: The model that the draws come from, with its data.
         args: Its arguments.
         kwargs: Its keyword arguments.
@@ -72,12 +76,13 @@ def model_groups(
 
     Raises:
         TypeError: if the key is none.
-        ValueError: if the draws are of another model.
+        ValueError: if the draws are of another model, or of other data.
     """
     if key is not None:
         check_key("to_arviz", key)
-    sites = _run(model, args, kwargs)
+    draws, sites = result.draws, _run(model, args, kwargs)
     latent = _latent_draws(draws, sites)
+    check_model("to_arviz", result, {*map(join_scopes, latent)}, model, args, kwargs)
     is_data = {path for path, site in sites.items() if _has_data(site)}
     log_probabilities, masks = _log_probs(draws, sites, model, args, kwargs)
     groups: Groups = {
@@ -112,13 +117,6 @@ def _run(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[P
 
     values = _call(run, model, args, kwargs)  # in a jit, as data may be NaN where they are missing
     return {path: _Site(kind, *values[path]) for path, kind in kinds.items()}
-
-
-def flatten_sites(sites: Any, scope: Path = ()) -> Iterator[tuple[Path, ppl.SiteTrace]]:
-    """Sites of a trace by path."""
-    for name, site in sites.items():
-        path = (*scope, name)
-        yield from ((path, site),) if isinstance(site, ppl.SiteTrace) else flatten_sites(site, path)
 
 
 def missing_entries(d: Any) -> Any:
@@ -211,7 +209,8 @@ def _log_probs(
     """Log probabilities of the draws by group and site, and which of their entries there are.
 
     A site observed in part is in both groups: its missing entries are latent values, and the
-    others are data.
+    others are data. Sites of a marginalized model that are scored at another site are in neither,
+    nor are data that are scored together with a latent site.
     """
     with settings(None):
         likelihood = Likelihood.of(model, args, kwargs, needs="nothing")
@@ -219,7 +218,10 @@ def _log_probs(
     groups: Groups = {"log_prior": {}, "log_likelihood": {}}
     masks: dict[str, dict[str, np.ndarray]] = {"log_prior": {}, "log_likelihood": {}}
     by_name = {join_scopes(path): site for path, site in sites.items()}
+    left_out = {*likelihood.joint.elsewhere, *dict(likelihood.joint.mixed)}
     for name, x in arrays.items():
+        if name in left_out:
+            continue
         site = by_name.get(name)
         is_data = site is None or site.kind == "observed"
         if site is None or site.missing is None:

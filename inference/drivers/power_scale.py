@@ -10,6 +10,7 @@ from inference.common.leaf_names import named_leaves
 from inference.common.pointwise import log_priors
 from inference.comparison.power_scaling import PowerScaling, power_scaling
 from inference.drivers.check_inputs import check_inputs
+from inference.drivers.held_chains import check_model
 from inference.drivers.held_out import check_result, log_weights_of
 from inference.results.result import Result
 from inference.runtime.devices import copy_to_default_device
@@ -72,15 +73,19 @@ def power_scale(
     check_inputs(power_scale, jax.random.key(0), model, args, kwargs)
     with settings(None):
         likelihood = copy_to_default_device(Likelihood.of(model, args, kwargs, needs="likelihood"))
-        names = [prior] if isinstance(prior, str) else list(likelihood.latent)
-        if prior is not None and not isinstance(prior, str):
-            names = list(prior)
+        latent = [x for x in likelihood.latent if x not in likelihood.joint.elsewhere]
+        names = [prior] if isinstance(prior, str) else list(latent if prior is None else prior)
         for name in names:
             if name not in likelihood.latent:
                 raise ValueError(
-                    f"prior: the model has no latent site {name!r}; it has "
-                    f"{', '.join(likelihood.latent)}"
+                    f"prior: the model has no latent site {name!r}; it has {', '.join(latent)}"
                 )
+            if name not in latent:
+                raise ValueError(
+                    f"prior: in this marginalized model {name!r} is scored together with a later "
+                    f"site; choose among {', '.join(latent)}"
+                )
+        check_model("power_scale", result, likelihood.latent, model, args, kwargs)
         scores = log_priors(likelihood, result.draws)
     place = {name: i for i, name in enumerate(likelihood.latent)}
     leaves = sorted(named_leaves(result.draws), key=lambda leaf: place.get(leaf[0], len(place)))

@@ -18,6 +18,8 @@ from inference.hamiltonian.nuts import NUTS
 from inference.initialization.initial_positions import STRATEGIES
 from inference.monitoring.until import Until
 from inference.results.mcmc_result import MCMCResult
+from inference.results.result import Result
+from inference.results.svi_result import SVIResult
 from inference.runtime.progress import Shown
 
 
@@ -78,10 +80,16 @@ def resume(
         >>> more.draws["mu"].shape, bool((more.draws["mu"][:, :100] == result.draws["mu"]).all())
         ((4, 300), True)
     """
-    check_inputs(resume, jax.random.key(0), model, args, kwargs)
+    if isinstance(run, Result) and not isinstance(run, MCMCResult):
+        raise TypeError(
+            f"run must be the folder of a run of mcmc or its result, got {type(run).__name__}"
+            + "; a fit goes on by inference.svi(..., state=result.state)"
+            * isinstance(run, SVIResult)
+        )
     given: dict[str, Any] = {"kernel": kernel, "mesh": mesh, "until": until}
     given |= {"num_draws": num_draws, "cache_dir": cache_dir, "progress": progress}
     if isinstance(run, MCMCResult):
+        check_inputs(resume, jax.random.key(0), model, args, kwargs)
         recorder = recorder_of(run, kernel, model, args, kwargs)
         assert run.chains is not None
         return _go_on(run.chains["settings"], given, model, args, kwargs, recorder)
@@ -93,6 +101,7 @@ def resume(
                 f"checkpoint={folder.name} has a run of svi: call inference.svi again as before, "
                 "with checkpoint= and as many num_steps as the whole run is to have"
             )
+        check_inputs(resume, jax.random.key(0), model, args, kwargs)
         if manifest is None or not all(x in manifest for x in ("key", "num_draws", "init")):
             raise folder.emptiness()
         if not (folder.path / "state.npz").exists():

@@ -12,6 +12,7 @@ import numpy as np
 from jax.tree_util import DictKey, tree_flatten_with_path
 
 from inference.checkpoints.manifest import describe_array, describe_leaf, describe_tree, digest
+from inference.common.leaf_names import named_leaves
 from ppl.core.model_pytree import innermost
 
 
@@ -27,10 +28,18 @@ class RecordedInit:
 
 
 def describe_init(init: Any) -> str:
-    """Name of a strategy, or a hash of a start that was given."""
+    """Name of a strategy, or a hash of a start that was given.
+
+    Of results and states, files keep the leaves in order, but not all of their structure, nor
+    whether a number is an array.
+    """
     if isinstance(init, RecordedInit):
         return init.digest
-    return init if isinstance(init, str) else digest(repr(describe_tree(init)))[:16]
+    if isinstance(init, str):
+        return init
+    leaves = list(named_leaves(init)) if isinstance(init, Mapping) else jax.tree.leaves(init)
+    array = lambda x: np.asarray(x) if isinstance(x, float) else x  # noqa: E731
+    return digest(repr(jax.tree.map(lambda x: describe_leaf(array(x)), leaves)))[:16]
 
 
 def describe_key(key: jax.Array) -> dict[str, Any]:

@@ -118,7 +118,8 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
             ImportError: if ArviZ is not installed.
             TypeError: if the model is none.
             ValueError: if two sites get the same name, as ``"a.b"`` and ``"b"`` within ``"a"``; if
-                the draws are of another model; or if `coords` or `dims` do not fit the sites.
+                the draws are of another model, or chains of other data, as far as their log density
+                tells; or if `coords` or `dims` do not fit the sites.
         """
         return self._container(model, args, kwargs, key=key, coords=coords, dims=dims)
 
@@ -144,7 +145,7 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
                     "key=key)"
                 )
             return make_container(groups, {}, coords, dims)
-        found = _model_groups(self.draws, model, args, kwargs or {}, key)
+        found = _model_groups(self, model, args, kwargs or {}, key)
         masks = dict(found.masks)
         if known_only:
             masks |= dict.fromkeys(("observed_data", "posterior_predictive"), found.is_known)

@@ -41,6 +41,7 @@ def to_frame(summary: Summary) -> Any:
     frame.attrs["deterministic"] = [x.name for x in summary.sites if x.is_deterministic]
     frame.attrs["shapes"] = {x.name: x.shape for x in summary.sites}
     frame.attrs["constant"] = list(itertools.compress(summary.names, summary.is_constant))
+    frame.attrs["columns"] = list(columns)
     return frame
 
 
@@ -72,6 +73,9 @@ def from_frame(frame: Any) -> dict[str, Any]:
     for field, level in (("q5", 0.05), ("q50", 0.5), ("q95", 0.95)):
         found[field] = quantiles.get(level, unknown)
     shown = {*(f for f, heading in fields.items() if heading in headings), "q5", "q50", "q95"}
+    diagnostics = {*summary_table.DIAGNOSTICS.values()}
+    if not diagnostics & {*attrs.get("columns", ())} <= {*headings}:
+        attrs.pop("verdict", None)  # It tells of diagnostics that are not there.
     constants = attrs.get("constant", np.array(names)[found["sd"] == 0].tolist())
     return {
         **found,

@@ -15,7 +15,7 @@ from ppl.harvest import _jax
 
 Rule = Callable[[jex.JaxprEqn, Sequence[Value]], list[Uses]]
 
-_BY_ELEMENT = frozenset(
+BY_ELEMENT = frozenset(
     [
         *("abs", "acos", "acosh", "add", "add_any", "and", "asin", "asinh", "atan", "atan2"),
         *("atanh", "bessel_i0e", "bessel_i1e", "cbrt", "ceil", "clamp", "convert_element_type"),
@@ -52,7 +52,7 @@ def apply_rule(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
     name = eqn.primitive.name
     if _jax.passes_on(eqn):
         return [value.uses for value in operands[:num_outs]]
-    if name in _BY_ELEMENT:
+    if name in BY_ELEMENT:
         return [join(*(value.uses for value in operands))] * num_outs
     if name in _REDUCES:
         return [_drop(operands[0], eqn.params["axes"])]

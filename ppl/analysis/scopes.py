@@ -22,7 +22,7 @@ from ppl.analysis.element_dependence import (
     map_uses,
 )
 from ppl.analysis.terms import Terms
-from ppl.analysis.values import Value
+from ppl.analysis.values import Value, columns_of
 from ppl.common import distribution_protocol
 from ppl.common.lift import lift
 from ppl.harvest import _jax, _jaxprs
@@ -167,7 +167,7 @@ class ScopeReader:
         def evaluate() -> list[Any]:
             return _jax.bind(eqn, [x.read() for x in operands])  # pyright: ignore
 
-        columns = _columns(eqn, operands)
+        columns = columns_of(eqn, operands)
         return [
             Value(_shape(v), {}, term, lambda i=i: evaluate()[i], columns)
             for i, (v, term) in enumerate(zip(eqn.outvars, terms, strict=True))
@@ -331,13 +331,6 @@ class ScopeReader:
 
 def _shape(v: Any) -> tuple[int, ...]:
     return tuple(getattr(v.aval, "shape", ()))
-
-
-def _columns(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> tuple[int, ...] | None:
-    """The terms of the columns of an array that is put together of them, as an index is."""
-    is_joined = eqn.primitive.name == "concatenate" and all(x.shape[-1] == 1 for x in operands)
-    is_last = is_joined and eqn.params["dimension"] == len(operands[0].shape) - 1
-    return tuple(x.term for x in operands) if is_last else None
 
 
 def _trace_at_site(

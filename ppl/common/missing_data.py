@@ -269,6 +269,13 @@ def gaps_of(site: Site) -> Gaps | None:
     return next((found for (found,) in gaps), None)
 
 
+def missing_entries(d: Any) -> Any:
+    """Which entries of a site that `impute` observes in part are missing, by its distribution."""
+    while not isinstance(d, Imputed):
+        d = d.base
+    return d.missing
+
+
 def is_imputed(site: Site) -> bool:
     """Whether `impute` observes a site in part, so that its missing entries are latent."""
     return gaps_of(site) is not None

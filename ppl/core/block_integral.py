@@ -15,11 +15,12 @@ import numpy as np
 
 from ppl.analysis.degree import Degree
 from ppl.analysis.scopes import ScopeReader, Scopes
+from ppl.common.missing_data import is_imputed
 from ppl.core.block_layout import BlockLayout, find_layout
 from ppl.core.block_matrices import BlockVector
 from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
 from ppl.core.completed_square import CompletedSquare
-from ppl.core.quadratic_scores import Score, TracedScores, join_names
+from ppl.core.quadratic_scores import MergeKnown, Score, TracedScores, join_names
 from ppl.harvest import _jax
 from ppl.harvest._program import Harvester, Program
 from ppl.harvest._site_names import describe
@@ -148,7 +149,7 @@ class BlockIntegral:
         self, paths: Collection[Path], inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
     ) -> dict[Path, jax.Array]:
         """Scores of some sites; values that they do not depend on may be missing."""
-        action = Score(wanted=frozenset(paths))
+        action = Score(frozenset(paths), frozenset(self.sites), self.strategy)
         missing = {
             path: tuple(_missing(a) for a in found.collapse().avals)
             for path, found in self._found.items()
@@ -160,14 +161,15 @@ class BlockIntegral:
     def _layout(self, group: tuple[Path, ...]) -> BlockLayout:
         scopes, reader = self._structure
         mine = {path: scopes[path] for path, key in self.groups.items() if key == group}
-        shapes = {path: self._aval(path).shape for path in group}
+        shapes = {path: self.aval(path).shape for path in group}
         layout = find_layout(mine, group, shapes)
         size = max(layout.size_of_block, layout.size_of_border)
         if size > self.most:
             raise ValueError(self._explain_size(group, size, reader.causes))
         return layout
 
-    def _aval(self, path: Path) -> Any:
+    def aval(self, path: Path) -> Any:
+        """The abstract value of a site."""
         return self._found[path].collapse().avals[0]
 
     def log_prob(
@@ -183,6 +185,17 @@ class BlockIntegral:
         density = self._log_density(group, inputs, plants)
         return self._complete_square(group, density).log_integral()
 
+    def complete_square(
+        self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
+    ) -> CompletedSquare:
+        """The log density as a quadratic form in the sites, which are one group."""
+        return self._complete_square(self.sites, self._log_density(self.sites, inputs, plants))
+
+    @property
+    def layout(self) -> BlockLayout:
+        """The layout of the sites, which are one group."""
+        return self._layout(self.sites)
+
     def draw(
         self, key: jax.Array, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
     ) -> tuple[dict[Path, Any], jax.Array]:
@@ -196,7 +209,17 @@ class BlockIntegral:
             drawn |= self._values(self._layout(group), x)
             if not self.is_exact:
                 log_weight += jnp.sum(density(x)) - jnp.sum(square.log_integral()) - log_prob
+        drawn |= self._merge_known(drawn, inputs, plants)
         return {path: drawn[path] for path in self.sites}, log_weight
+
+    def _merge_known(
+        self, drawn: Mapping[Path, Any], inputs: Sequence[Any], plants: Mapping[Path, Any]
+    ) -> dict[Path, Any]:
+        """Drawn sites that are observed in part, with their known entries."""
+        wanted = frozenset(p for p in self.sites if any(map(is_imputed, self._found[p].sites)))
+        plants = {**plants, **{path: (x,) for path, x in drawn.items()}}
+        run = Harvester(self._program(inputs), MergeKnown(wanted))
+        return run.run(plants, live_outs=False)[1] if wanted else {}
 
     def _complete_square(self, group: tuple[Path, ...], log_density: LogDensity) -> CompletedSquare:
         """The log density of a group of sites, given all others, as a square about a point."""
@@ -218,11 +241,11 @@ class BlockIntegral:
         return log_density
 
     def _dtype(self, group: tuple[Path, ...]) -> Any:
-        return jnp.result_type(*(self._aval(path).dtype for path in group))
+        return jnp.result_type(*(self.aval(path).dtype for path in group))
 
     def _values(self, layout: BlockLayout, x: BlockVector) -> dict[Path, jax.Array]:
         return {
-            path: value.astype(self._aval(path).dtype) for path, value in layout.values(x).items()
+            path: value.astype(self.aval(path).dtype) for path, value in layout.values(x).items()
         }
 
     def _explain_size(self, group: Sequence[Path], size: int, causes: Mapping[Path, str]) -> str:
@@ -238,6 +261,17 @@ class BlockIntegral:
 def is_single(dtype: Any) -> bool:
     """Whether a dtype has single precision, or less."""
     return bool(jnp.finfo(dtype).eps > _SINGLE)
+
+
+def value_and_slope(log_density: LogDensity, x: BlockVector) -> tuple[jax.Array, BlockVector]:
+    """A log density, apart for elements of plates if it is, and its gradient."""
+
+    def total(x: BlockVector) -> tuple[jax.Array, jax.Array]:
+        apart = log_density(x)
+        return jnp.sum(apart), apart
+
+    (_, height), slope = jax.value_and_grad(total, has_aux=True)(x)
+    return height, slope
 
 
 def sheared(log_density: LogDensity, shear: jax.Array) -> LogDensity:

@@ -136,10 +136,10 @@ class BlockLayout:
         n, t, d = self.num_plates, self.num_blocks, self.size_of_block
         colors = min(t, 3)  # Blocks of one color are no neighbors.
         zeros = self.zeros(dtype)
-        steps = np.arange(t)
+        steps = np.arange(t)[:, None]
 
         def inner_column(color: Any, i: Any) -> BlockVector:
-            one_hot = (steps % colors == color)[:, None] & (jnp.arange(d) == i)[None]
+            one_hot = (steps % colors == color) & (jnp.arange(d) == i)
             return multiply(
                 dataclasses.replace(zeros, inner=jnp.broadcast_to(one_hot, (n, t, d)).astype(dtype))
             )
@@ -149,11 +149,8 @@ class BlockLayout:
         if d:
             columns = jax.vmap(jax.vmap(inner_column, (None, 0)), (0, None))
             found = columns(jnp.arange(colors), jnp.arange(d)).inner  # (colors, d, n, t, d)
-            found = jnp.transpose(found, (0, 2, 3, 4, 1))
-            diagonal = found[0]
-            if t > 1:
-                diagonal = jnp.moveaxis(found[steps % colors, :, steps], 0, 1)
-                below = jnp.moveaxis(found[steps[:-1] % colors, :, steps[1:]], 0, 1)
+            diagonal = _pick_rows(found, 0)
+            below = _pick_rows(found, 1) if t > 1 else below
         return BlockMatrix(diagonal, below, *self.border_of_hessian(multiply, dtype))
 
     def border_of_hessian(
@@ -176,6 +173,15 @@ class BlockLayout:
         count = np.arange(self.num_blocks * self.size_of_block)
         is_padding = count >= self.num_steps * self.size_of_step
         return is_padding.reshape(self.num_blocks, self.size_of_block)
+
+
+def _pick_rows(columns: jax.Array, shift: int) -> jax.Array:
+    """Of columns by color, (colors, d, n, t, d), blocks that are some rows below their diagonal."""
+    colors, _, _, t, _ = columns.shape
+    found = columns[:, :, :, shift:]
+    color = (np.arange(t - shift) % colors)[:, None]
+    found = functools.reduce(jnp.add, (jnp.where(color == i, x, 0) for i, x in enumerate(found)))
+    return jnp.transpose(found, (1, 2, 3, 0))
 
 
 def find_layout(

@@ -8,6 +8,7 @@ only the border is left.
 """
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -57,10 +58,12 @@ class BlockMatrix:
 
     def multiply(self, x: BlockVector) -> BlockVector:
         """The product with a vector."""
-        inner = _einsum("ntij,ntj->nti", self.diagonal, x.inner)
+        inner = _apply(self.diagonal, x.inner)
         if self.below.shape[1]:
-            inner = inner.at[:, 1:].add(_einsum("ntij,ntj->nti", self.below, x.inner[:, :-1]))
-            inner = inner.at[:, :-1].add(_einsum("ntij,nti->ntj", self.below, x.inner[:, 1:]))
+            above = _apply(_transpose(self.below), x.inner[:, 1:])
+            below = _apply(self.below, x.inner[:, :-1])
+            pad = lambda x, *ends: jnp.pad(x, ((0, 0), ends, (0, 0)))  # noqa: E731
+            inner = inner + pad(below, 1, 0) + pad(above, 0, 1)
         if not self.border.size:
             return BlockVector(inner, x.border)
         inner = inner + _einsum("ntim,m->nti", self.sides, x.border)
@@ -81,10 +84,14 @@ class BlockMatrix:
 
     def factor(self) -> "BlockFactor":
         """The Cholesky factor: not a number where the matrix is not positive definite."""
-        diagonal, below = _factor_blocks(self.diagonal, self.below)
-        sides = _solve_blocks(diagonal, below, self.sides)
-        corner = self.border - _einsum("ntdi,ntdj->ij", sides, sides)
-        return BlockFactor(diagonal, below, sides, _cholesky(corner))
+        zeros = [jnp.zeros(x.shape[:-1], x.dtype) for x in (self.diagonal, self.border)]
+        return self.factor_and_solve(BlockVector(*zeros))[0]
+
+    def factor_and_solve(self, x: BlockVector) -> tuple["BlockFactor", BlockVector]:
+        """The Cholesky factor `L`, and the solution of `L y = x`, by one pass over the steps."""
+        columns = jnp.concatenate([self.sides, x.inner[..., None]], -1)
+        diagonal, below, solved = _factor_blocks(self.diagonal, self.below, columns)
+        return _factor_border(self.border, diagonal, below, solved, x.border)
 
 
 @register_dataclass
@@ -98,7 +105,7 @@ class BlockFactor:
     border: jax.Array
 
     def shear(self) -> jax.Array:
-        """How the mean of the inner entries of a normal vector depends on those of its border."""
+        """Derivatives of the mean of inner entries given the border, for a normal vector."""
         return -_solve_blocks_transposed(self.diagonal, self.below, self.sides)
 
     def pivots(self) -> tuple[jax.Array, jax.Array]:
@@ -108,12 +115,11 @@ class BlockFactor:
 
     def inverse(self) -> BlockMatrix:
         """The blocks of the inverse of the matrix, by Takahashi's equations."""
-        size, num_border = self.diagonal.shape[-1], self.border.shape[-1]
+        num_border = self.border.shape[-1]
         border = _solve(self.border, jnp.eye(num_border, dtype=self.border.dtype))
         border = _multiply(_transpose(border), border)
         corner = jnp.broadcast_to(border, (len(self.diagonal), *border.shape))
-        eye = jnp.broadcast_to(jnp.eye(size, dtype=border.dtype), self.diagonal.shape)
-        inverse = _solve(self.diagonal, eye)
+        inverse = _invert(self.diagonal)
         own = _multiply(_transpose(inverse), inverse)
         across = _multiply(_transpose(self.sides), inverse)
         down = _multiply(self.below, inverse[:, :-1])
@@ -135,13 +141,25 @@ class BlockFactor:
         sides = jnp.concatenate([sides, side[:, None]], 1)
         return BlockMatrix(diagonal, below, _transpose(sides), border)
 
+    def replace_border_and_solve(
+        self, matrix: BlockMatrix, x: BlockVector
+    ) -> tuple["BlockFactor", BlockVector]:
+        """The factor of a matrix that differs in its border alone, and a solution of `L y = x`."""
+        columns = jnp.concatenate([matrix.sides, x.inner[..., None]], -1)
+        solved = _solve_blocks(self.diagonal, self.below, columns)
+        return _factor_border(matrix.border, self.diagonal, self.below, solved, x.border)
+
     def solve(self, x: BlockVector) -> BlockVector:
         """The solution of `L y = x`."""
         inner = _solve_blocks(self.diagonal, self.below, x.inner[..., None])[..., 0]
-        if not self.border.size:
-            return BlockVector(inner, x.border)
-        rest = x.border - _einsum("ntdi,ntd->i", self.sides, inner)
-        return BlockVector(inner, _solve(self.border, rest[:, None])[:, 0])
+        return BlockVector(inner, self.solve_border(inner, x.border))
+
+    def solve_border(self, inner: jax.Array, border: jax.Array) -> jax.Array:
+        """The border of the solution of `L y = x`, from its inner entries and the border of `x`."""
+        if not border.size:
+            return border
+        rest = border - _einsum("ntdi,ntd->i", self.sides, inner)
+        return _solve(self.border, rest[:, None])[:, 0]
 
     def solve_transposed(self, x: BlockVector) -> BlockVector:
         """The solution of `L^T y = x`."""
@@ -159,9 +177,10 @@ def _einsum(how: str, *operands: Any) -> jax.Array:
 
 def _multiply(a: jax.Array, b: jax.Array) -> jax.Array:
     """The product of matrices."""
-    if max(*a.shape[-2:], b.shape[-2]) > _MAX_UNROLLED:
+    if not 0 < a.shape[-1] <= _MAX_UNROLLED:
         return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
-    return jnp.sum(a[..., :, :, None] * b[..., None, :, :], -2)
+    parts = [a[..., :, k, None] * b[..., k, None, :] for k in range(a.shape[-1])]
+    return functools.reduce(jnp.add, parts)
 
 
 def _transpose(x: jax.Array) -> jax.Array:
@@ -207,57 +226,92 @@ def _front(x: jax.Array) -> jax.Array:
     return jnp.moveaxis(x, 1, 0)
 
 
-def _factor_blocks(diagonal: jax.Array, below: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The factor of block tridiagonal matrices: its diagonal blocks, and those below them."""
-    if diagonal.shape[1] == 1:
-        return _cholesky(diagonal), below
+def _invert(factor: jax.Array) -> jax.Array:
+    """The inverse of lower triangular matrices."""
+    eye = jnp.eye(factor.shape[-1], dtype=factor.dtype)
+    return _solve(factor, jnp.broadcast_to(eye, factor.shape))
 
-    def step(before: jax.Array, blocks: Any) -> tuple[jax.Array, Any]:
-        here, beside = blocks
-        # beside = side before^T, so that side^T = before^-1 beside^T.
-        side = _solve(before, _transpose(beside))
-        factor = _cholesky(here - _multiply(_transpose(side), side))
-        return factor, (factor, _transpose(side))
 
+def _apply(a: jax.Array, x: jax.Array) -> jax.Array:
+    """The product of matrices and vectors."""
+    return _multiply(a, x[..., None])[..., 0]
+
+
+def _factor_blocks(
+    diagonal: jax.Array, below: jax.Array, columns: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The factor `L` of block tridiagonal matrices, and the solutions of `L y = columns`.
+
+    Returns the diagonal blocks of the factor, those below them, and the solutions.
+    """
     first = _cholesky(diagonal[:, 0])
-    _, (rest, sides) = lax.scan(step, first, (_front(diagonal[:, 1:]), _front(below)))
-    return jnp.concatenate([first[:, None], _front(rest)], 1), _front(sides)
+    start = first, _solve(first, columns[:, 0])
+    if diagonal.shape[1] == 1:
+        return first[:, None], below, start[1][:, None]
+
+    def step(before: Any, blocks: Any) -> tuple[Any, Any]:
+        (factor, solved), (here, beside, column) = before, blocks
+        # beside = side factor^T, so that side^T = factor^-1 beside^T.
+        side = _solve(factor, _transpose(beside))
+        factor = _cholesky(here - _multiply(_transpose(side), side))
+        solved = _solve(factor, column - _multiply(_transpose(side), solved))
+        return (factor, solved), (factor, _transpose(side), solved)
+
+    blocks = tuple(map(_front, (diagonal[:, 1:], below, columns[:, 1:])))
+    _, (factors, sides, solved) = lax.scan(step, start, blocks)
+    join = lambda x, rest: jnp.concatenate([x[:, None], _front(rest)], 1)  # noqa: E731
+    return join(start[0], factors), _front(sides), join(start[1], solved)
+
+
+def _factor_border(
+    border: jax.Array, diagonal: jax.Array, below: jax.Array, solved: jax.Array, x: jax.Array
+) -> tuple[BlockFactor, BlockVector]:
+    """The factor `L`, and the solution of `L y = x`, given the inner entries of both."""
+    sides, inner = solved[..., :-1], solved[..., -1]
+    corner = border - _einsum("ntdi,ntdj->ij", sides, sides)
+    factor = BlockFactor(diagonal, below, sides, _cholesky(corner))
+    return factor, BlockVector(inner, factor.solve_border(inner, x))
 
 
 def _solve_blocks(diagonal: jax.Array, below: jax.Array, x: jax.Array) -> jax.Array:
-    """The solution of `L y = x` for x of shape (n, t, d, k)."""
+    """The solution of `L y = x` for x of shape (n, t, d, k).
+
+    All is multiplied by the inverse of each diagonal block, so that a step is one product.
+    """
     if diagonal.shape[1] == 1 or x.shape[-1] == 0:
         return _solve(diagonal, x)
-
-    def step(before: jax.Array, blocks: Any) -> tuple[jax.Array, jax.Array]:
-        factor, beside, here = blocks
-        here = _solve(factor, here - _multiply(beside, before))
-        return here, here
-
-    first = _solve(diagonal[:, 0], x[:, 0])
-    _, rest = lax.scan(step, first, tuple(map(_front, (diagonal[:, 1:], below, x[:, 1:]))))
-    return jnp.concatenate([first[:, None], _front(rest)], 1)
+    inverse = _invert(diagonal)
+    return _recur(-_multiply(inverse[:, 1:], below), _multiply(inverse, x), reverse=False)
 
 
 def _solve_blocks_transposed(diagonal: jax.Array, below: jax.Array, x: jax.Array) -> jax.Array:
     """The solution of `L^T y = x` for x of shape (n, t, d, k)."""
-    if diagonal.shape[1] == 1:
+    if diagonal.shape[1] == 1 or x.shape[-1] == 0:
         return _solve(diagonal, x, transposed=True)
+    inverse = _invert(diagonal)
+    down = _transpose(_multiply(below, inverse[:, :-1]))
+    return _recur(-down, _multiply(_transpose(inverse), x), reverse=True)
 
-    def step(after: jax.Array, blocks: Any) -> tuple[jax.Array, jax.Array]:
-        factor, beside, here = blocks
-        here = _solve(factor, here - _multiply(_transpose(beside), after), transposed=True)
+
+def _recur(matrices: jax.Array, x: jax.Array, *, reverse: bool) -> jax.Array:
+    """Each y = A y_before + x along the second axis, of shape (n, t, d, k); the first y is x."""
+
+    def step(before: jax.Array, inputs: Any) -> tuple[jax.Array, jax.Array]:
+        matrix, here = inputs
+        here = _multiply(matrix, before) + here
         return here, here
 
-    last = _solve(diagonal[:, -1], x[:, -1], transposed=True)
-    blocks = tuple(map(_front, (diagonal[:, :-1], below, x[:, :-1])))
-    _, rest = lax.scan(step, last, blocks, reverse=True)
-    return jnp.concatenate([_front(rest), last[:, None]], 1)
+    first, rest = (x[:, -1], x[:, :-1]) if reverse else (x[:, 0], x[:, 1:])
+    unroll = 4 if x.shape[-2] == 1 else 1  # A loop costs more than a step of few numbers.
+    inputs = _front(matrices), _front(rest)
+    _, found = lax.scan(step, first, inputs, reverse=reverse, unroll=unroll)
+    parts = [_front(found), first[:, None]] if reverse else [first[:, None], _front(found)]
+    return jnp.concatenate(parts, 1)
 
 
 @jax.custom_jvp
 def solve(matrix: BlockMatrix, factor: BlockFactor, x: BlockVector) -> BlockVector:
-    """The solution `y` of `P y = x`, by the factor of `P`."""
+    """The solution `y` of `P y = x`, by the factor of `P`, which has no derivative of its own."""
     return factor.solve_transposed(factor.solve(x))
 
 
@@ -267,6 +321,20 @@ def _solve_jvp(primals: Any, tangents: Any) -> Any:
     found = solve(*primals)
     rest = jax.tree.map(jnp.subtract, tangents[2], tangents[0].multiply(found))
     return found, solve(matrix, factor, rest)
+
+
+@jax.custom_jvp
+def half_square(matrix: BlockMatrix, factor: BlockFactor, x: BlockVector) -> jax.Array:
+    """Half of `x^T P^-1 x`; one for each of `n` matrices without a border."""
+    half = factor.solve(x)
+    return inner_product(half, half) / 2
+
+
+@half_square.defjvp
+def _half_square_jvp(primals: Any, tangents: Any) -> Any:
+    found = solve(*primals)
+    rest = jax.tree.map(lambda t, y: t - y / 2, tangents[2], tangents[0].multiply(found))
+    return half_square(*primals), inner_product(found, rest)
 
 
 @jax.custom_jvp
@@ -282,5 +350,21 @@ def half_log_det(matrix: BlockMatrix, factor: BlockFactor) -> jax.Array:
 
 @half_log_det.defjvp
 def _half_log_det_jvp(primals: Any, tangents: Any) -> Any:
-    inverse = primals[1].inverse()
-    return half_log_det(*primals), inverse.inner_product(tangents[0]) / 2
+    return half_log_det(*primals), _inverse(*primals).inner_product(tangents[0]) / 2
+
+
+@jax.custom_jvp
+def _inverse(matrix: BlockMatrix, factor: BlockFactor) -> BlockMatrix:
+    """The blocks of the inverse. Derivatives, of second order to those who ask, factor again."""
+    return factor.inverse()
+
+
+@_inverse.defjvp
+def _inverse_jvp(primals: Any, tangents: Any) -> Any:
+    return jax.jvp(lambda matrix: matrix.factor().inverse(), primals[:1], tangents[:1])
+
+
+def inner_product(x: BlockVector, y: BlockVector) -> jax.Array:
+    """The inner product of vectors; one for each of `n` parts without a border."""
+    found = jnp.sum(x.inner * y.inner, (1, 2))
+    return jnp.sum(found) + jnp.sum(x.border * y.border) if x.border.size else found

@@ -9,7 +9,14 @@ import jax
 import jax.numpy as jnp
 
 from ppl.core.block_layout import BlockLayout
-from ppl.core.block_matrices import BlockFactor, BlockMatrix, BlockVector, half_log_det, solve
+from ppl.core.block_matrices import (
+    BlockFactor,
+    BlockMatrix,
+    BlockVector,
+    half_log_det,
+    half_square,
+    solve,
+)
 
 _LOG_TWO_PI = math.log(2 * math.pi)
 
@@ -49,9 +56,8 @@ class CompletedSquare:
 
     @functools.cached_property
     def gain(self) -> jax.Array:
-        """How much higher the maximum is than the point."""
-        gain = self._total(jnp.sum(self.slope.inner * self.step.inner, (1, 2))) / 2
-        return gain + jnp.sum(self.slope.border * self.step.border) / 2
+        """By how much the maximum is higher than the point."""
+        return self._total(half_square(self.matrix, self.factor, self.slope))
 
     @property
     def is_improper(self) -> jax.Array:

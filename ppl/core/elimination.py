@@ -94,6 +94,10 @@ class Eliminator:
             else:
                 left = self._sum_chain(chained[0], left)
 
+    def multiply(self, factors: Sequence[Factor]) -> Factor:
+        """The product of factors of one variable, over the plates of this variable."""
+        return multiply([self._reduce(self._scatter(f)) for f in factors])
+
     def _is_in_chain(self, v: Variable, factors: Sequence[Factor]) -> bool:
         lags = {x.lag for f in factors for x in f.locals if x.variable == v}
         return lags != {0}
@@ -160,9 +164,7 @@ class Eliminator:
         table = empty.at[tuple(index)].add(table)
         labels = tuple(_without(y, gathers) for y in rest)
         targets = tuple(g.target for g in gathers)
-        plates = [y for y in (*targets, *labels) if not isinstance(y, Local)]
-        wanted = (*plates, *(y for y in labels if isinstance(y, Local)))
-        return Factor(wanted, Factor((*targets, *labels), table).over(wanted))
+        return self._ordered(Factor((*targets, *labels), table))
 
     def _sum_out(self, v: Variable, factors: Sequence[Factor]) -> list[Factor]:
         """Factors in which one variable has been summed out."""
@@ -176,7 +178,7 @@ class Eliminator:
         ):
             self._refuse(product)
         rest = tuple(x for x in product.labels if x != label)
-        table = self._log_sum(product.over((*rest, label)))
+        table = self._log_sum(product.over((label, *rest)), axis=0)
         return [f for f in factors if f not in mine] + [Factor(rest, table)]
 
     def _check_plates(
@@ -197,11 +199,12 @@ class Eliminator:
         self._num_keys += 1
         return None if self._key is None else jax.random.fold_in(self._key, self._num_keys)
 
-    def _log_sum(self, x: Any, key: Any = None) -> Any:
-        """The log of the sum over the last axis, weighed or sampled."""
+    def _log_sum(self, x: Any, key: Any = None, axis: int = -1) -> Any:
+        """The log of the sum over an axis, weighed or sampled."""
         if self._key is None:
-            return log_sum_exp(x)
-        return sampled_log_sum_exp(x, self._next_key() if key is None else key)
+            return log_sum_exp(x, axis)
+        key = self._next_key() if key is None else key
+        return sampled_log_sum_exp(jnp.moveaxis(x, axis, -1), key)
 
     def _sum_chain(self, v: Variable, factors: list[Factor]) -> list[Factor]:
         """Factors in which all variables of a chain have been summed out, step by step."""
@@ -258,7 +261,7 @@ class Eliminator:
         return [f for f in factors if id(f) not in used] + [self._ordered(result)]
 
     def _ordered(self, factor: Factor) -> Factor:
-        labels = (*factor.plates, *factor.locals)
+        labels = (*factor.locals, *factor.plates)
         return Factor(labels, factor.over(labels))
 
     def _initial(

@@ -5,6 +5,7 @@ variable, whose states run along the axis.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -53,7 +54,7 @@ class Local:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Factor:
-    """A table of log weights; its axes are labelled by plates, then by locals."""
+    """A table of log weights; its axes are labelled by locals, then by plates."""
 
     labels: tuple[Any, ...]
     table: Any
@@ -81,21 +82,37 @@ class EliminationError(ValueError):
 
 def multiply(factors: Sequence[Factor]) -> Factor:
     """The product of factors, over the union of their labels."""
-    labels = dict.fromkeys(p for f in factors for p in f.plates)
-    labels |= dict.fromkeys(x for f in factors for x in f.locals)
+    labels = dict.fromkeys(x for f in factors for x in f.locals)
+    labels |= dict.fromkeys(p for f in factors for p in f.plates)
     total = factors[0].over(tuple(labels))
     for factor in factors[1:]:
         total = total + factor.over(tuple(labels))
     return Factor(tuple(labels), total)
 
 
-def log_sum_exp(x: Any) -> Any:
-    """The log of the sum of exponentials over the last axis; gradients are 0 at -inf."""
-    top = lax.stop_gradient(jnp.max(x, -1))
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def log_sum_exp(x: Any, axis: int = -1) -> Any:
+    """The log of the sum of exponentials over an axis; gradients are 0 at -inf."""
+    return _scaled_sum(x, axis)[0]
+
+
+def _scaled_sum(x: Any, axis: int) -> tuple[Any, Any, Any]:
+    """The log of the sum, and its terms and the sum over their largest; the sum 1 in place of 0."""
+    top = lax.stop_gradient(jnp.max(x, axis))
     top = jnp.where(jnp.isfinite(top), top, 0.0)
-    total = jnp.sum(jnp.exp(x - top[..., None]), -1)
+    terms = jnp.exp(x - jnp.expand_dims(top, axis))
+    total = jnp.sum(terms, axis)
     is_zero = total == 0
-    return jnp.where(is_zero, -jnp.inf, jnp.log(jnp.where(is_zero, 1.0, total)) + top)
+    total = jnp.where(is_zero, 1.0, total)
+    return jnp.where(is_zero, -jnp.inf, jnp.log(total) + top), terms, total
+
+
+@log_sum_exp.defjvp
+def _log_sum_exp_jvp(axis: int, primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+    """The tangent of a mean by weights that the forward pass keeps: cheaper than that of a log."""
+    value, terms, total = _scaled_sum(primals[0], axis)
+    weights = terms / jnp.expand_dims(total, axis)
+    return value, jnp.sum(weights * tangents[0], axis)
 
 
 def sampled_log_sum_exp(x: Any, key: jax.Array) -> Any:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import ClassVar
 
 import jax
@@ -9,8 +10,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from ppl.analysis.degree import Degree
-from ppl.core.block_integral import BlockIntegral, LogDensity, is_single, sheared
-from ppl.core.block_matrices import solve
+from ppl.core.block_integral import BlockIntegral, LogDensity, is_single, sheared, value_and_slope
+from ppl.core.block_matrices import BlockVector
 from ppl.core.completed_square import CompletedSquare, border_of, precision_of
 from ppl.core.quadratic_scores import join_names
 from ppl.harvest import _jax
@@ -44,25 +45,25 @@ class GaussianIntegral(BlockIntegral):
         element is measured from its mean given the border. This changes no volume.
         """
         layout, dtype = self._layout(group), self._dtype(group)
-        gradient = jax.grad(lambda x, of=log_density: jnp.sum(of(x)))
-        slope, multiply = jax.linearize(gradient, layout.zeros(dtype))
+        fixed, zeros = lax.stop_gradient, layout.zeros(dtype)
+        slope, multiply = jax.linearize(_gradient_of(log_density), zeros)
         is_finite = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(slope)]
         matrix = precision_of(layout, multiply, dtype)
-        factor = matrix.factor()
+        factor, half = fixed(matrix).factor_and_solve(fixed(slope))
         shear = None
-        if is_single(dtype) and slope.inner.size and slope.border.size:
-            shear = lax.stop_gradient(factor.shear())
+        if is_single(dtype) and zeros.inner.size and zeros.border.size:
+            shear = factor.shear()
             log_density = sheared(log_density, shear)
-            gradient = jax.grad(lambda x: jnp.sum(log_density(x)))
-            slope, multiply = jax.linearize(gradient, layout.zeros(dtype))
+            slope, multiply = jax.linearize(_gradient_of(log_density), zeros)
             matrix = border_of(layout, multiply, dtype, matrix)
-            factor = matrix.factor()
-        fixed = lax.stop_gradient((matrix, factor))
-        mode = lax.stop_gradient(solve(*fixed, slope))
+            factor, half = factor.replace_border_and_solve(fixed(matrix), fixed(slope))
+        mode = factor.solve_transposed(half)
         if is_single(dtype):  # One step of iterative refinement.
-            rest = solve(*fixed, gradient(mode))
-            mode = lax.stop_gradient(jax.tree.map(jnp.add, mode, rest))
-        height, slope = log_density(mode), gradient(mode)
+            step = factor.solve_transposed(
+                factor.solve(fixed(value_and_slope(log_density, mode)[1]))
+            )
+            mode = jax.tree.map(jnp.add, mode, step)
+        height, slope = value_and_slope(log_density, mode)
         square = CompletedSquare(mode, height, slope, matrix, factor, layout, shear)
         is_wrong = jnp.any(square.is_improper) & jnp.all(jnp.stack(is_finite))
         if not _jax.is_traced(is_wrong) and is_wrong:
@@ -72,3 +73,7 @@ class GaussianIntegral(BlockIntegral):
                 "of them apart."
             )
         return square
+
+
+def _gradient_of(log_density: LogDensity) -> Callable[[BlockVector], BlockVector]:
+    return jax.grad(lambda x: jnp.sum(log_density(x)))

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ppl.core.block_integral import BlockIntegral, LogDensity, sheared
+from ppl.core.block_integral import BlockIntegral, LogDensity, sheared, value_and_slope
 from ppl.core.completed_square import CompletedSquare, precision_of
 from ppl.core.newton import find_mode
 from ppl.core.quadratic_scores import join_names
@@ -52,17 +52,18 @@ class LaplaceIntegral(BlockIntegral):
         start = layout.zeros(dtype)
         shear = None
         if start.inner.size and start.border.size:
-            multiply = jax.linearize(jax.grad(lambda x: jnp.sum(log_density(x))), start)[1]
-            shear = lax.stop_gradient(precision_of(layout, multiply, dtype).factor().shear())
+            plain = log_density
+            multiply = jax.linearize(lambda x: value_and_slope(plain, x)[1], start)[1]
+            shear = lax.stop_gradient(precision_of(layout, multiply, dtype)).factor().shear()
             shear = jnp.where(jnp.isfinite(shear), shear, 0)
-            log_density = sheared(log_density, shear)
+            log_density = sheared(plain, shear)
         mode = find_mode(layout, log_density, start, self.tolerance, self.max_steps)
-        gradient = jax.grad(lambda x: jnp.sum(log_density(x)))
+        gradient = lambda x: value_and_slope(log_density, x)[1]  # noqa: E731
         slope, multiply = jax.linearize(gradient, mode)
         slope = lax.stop_gradient(slope)  # 0, but for what Newton's method has left
-        matrix = precision_of(layout, multiply, dtype)
-        height = log_density(mode)
-        square = CompletedSquare(mode, height, slope, matrix, matrix.factor(), layout, shear)
+        matrix, height = precision_of(layout, multiply, dtype), log_density(mode)
+        factor = lax.stop_gradient(matrix).factor()
+        square = CompletedSquare(mode, height, slope, matrix, factor, layout, shear)
         is_lost = square.is_improper | (square.gain > max(self.tolerance, _LARGEST_GAIN))
         square = dataclasses.replace(square, height=jnp.where(is_lost, -jnp.inf, height))
         is_wrong = jnp.any(is_lost) & jnp.all(jnp.isfinite(height))

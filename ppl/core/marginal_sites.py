@@ -1,15 +1,15 @@
 """Sites of a marginalized model: their distributions, and the actions that rewrite them."""
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 
 from ppl.common import distribution_protocol
 from ppl.core.block_integral import BlockIntegral
-from ppl.core.model_run import SiteAction, apply_at_site
+from ppl.core.model_run import SiteAction, apply_at_site, log_prob
 from ppl.core.summation import Summation
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
@@ -18,7 +18,7 @@ from ppl.harvest._program import Harvester, Program
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path
 from ppl.harvest.pytrees import register_dataclass
-from ppl.primitives.site_kinds import RANDOM, Hidden
+from ppl.primitives.site_kinds import FACTOR, RANDOM, Hidden
 
 
 @register_dataclass
@@ -37,6 +37,7 @@ class Marginal(distribution_protocol.DistributionWrapper):
         summation: The sum.
         path: The path of the site.
         is_host: Whether the sum is scored here.
+        has_factor: Whether a factor is among what is scored together.
     """
 
     base: Any
@@ -45,13 +46,14 @@ class Marginal(distribution_protocol.DistributionWrapper):
     summation: Summation | BlockIntegral = dataclasses.field(metadata={"static": True})
     path: Path = dataclasses.field(metadata={"static": True})
     is_host: bool = dataclasses.field(metadata={"static": True})
+    has_factor: bool = dataclasses.field(metadata={"static": True})
 
     def log_prob(self, value: Any) -> jax.Array:
         """The log of the sum over all states, one number for each group that is independent."""
         plants = {**self.plants, self.path: tuple(jax.tree.leaves(value))}
         if not self.is_host:
             return jnp.zeros(())
-        return self.summation.log_prob(self.summation.groups[self.path], self.inputs, plants)
+        return log_prob_at(self.summation, self.path, self.inputs, plants)
 
     def constrain(self, position: Any) -> tuple[Any, jax.Array]:
         """The value at a position, and the log density of the position."""
@@ -59,6 +61,38 @@ class Marginal(distribution_protocol.DistributionWrapper):
         log_prob = distribution_protocol.sum_all(distribution_protocol.log_prob(self.base, value))
         log_det = jnp.where(jnp.isfinite(log_prob), log_density - log_prob, 0.0)
         return value, log_det + distribution_protocol.sum_all(self.log_prob(value))
+
+
+def group_of(summation: Summation | BlockIntegral, path: Path) -> Any:
+    """A key that is equal for sites that are scored together, as they depend on the same ones."""
+    return summation.groups[path] or path
+
+
+def log_prob_at(
+    summation: Summation | BlockIntegral,
+    path: Path,
+    inputs: Sequence[Any],
+    plants: Mapping[Path, Sequence[Any]],
+) -> jax.Array:
+    """The log probability of all that is scored together with a site, or of the site alone."""
+    if summation.groups[path]:
+        return summation.log_prob(summation.groups[path], inputs, plants)
+    run = Harvester(Program(summation.jaxpr, list(inputs), [], list), ScoreOne(path))
+    unread = {
+        p: tuple(jnp.zeros(a.shape, a.dtype) for a in f.collapse().avals)
+        for p, f in run.sites.items()
+        if p in summation.sites
+    }
+    return run.run({**unread, **plants}, live_outs=False)[1][path]
+
+
+def marginals_of(site: Site) -> list[Marginal]:
+    """The sums that a site is scored in, without arrays: mostly none."""
+    d, found = jax.tree.unflatten(site.extra_tree, range(site.num_extras)), []
+    while isinstance(d, distribution_protocol.DistributionWrapper):
+        found += [d] if isinstance(d, Marginal) else []
+        d = d.base
+    return found
 
 
 @register_dataclass
@@ -116,6 +150,24 @@ class Resow(SiteAction):
             return operands.values, None
         values = sow_again(site, operands)
         return values, list(values) if site.tag == RANDOM else None
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoreOne(SiteAction):
+    """Action that plants values, and records the log probability of one site."""
+
+    path: Path
+    tags: ClassVar = (RANDOM, FACTOR)
+    at_once: ClassVar[bool] = True
+
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        """The value, if nothing is planted, and the distribution of the site that is scored."""
+        return not planted, False, site.path == self.path
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """The planted value, and its log probability at the site that is scored."""
+        values = operands.values if plant is None else plant
+        return values, log_prob(site, operands, values) if site.path == self.path else None
 
 
 @dataclasses.dataclass(frozen=True)

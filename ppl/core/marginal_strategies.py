@@ -2,6 +2,9 @@
 
 import dataclasses
 from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
 
 from ppl.core.block_integral import BlockIntegral, find_equal_inputs
 from ppl.core.gaussian_integral import GaussianIntegral
@@ -17,10 +20,15 @@ class Enumerate:
     """Strategy of `marginalize`: the states of a discrete site are summed over.
 
     Attributes:
-        most: The largest number of states that one table may have; a larger sum is an error.
+        most: The largest number of states that one table may have, 65,536 by default; a larger sum
+            is an error.
     """
 
     most: int = 2**16
+
+    def __post_init__(self) -> None:
+        """Check the limit."""
+        _check_limit("Enumerate", self.most)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,10 +37,14 @@ class Gaussian:
 
     Attributes:
         most: The largest number of elements that are coupled as a whole, whose precision matrix is
-            dense; more are an error.
+            dense, 4,096 by default; more are an error.
     """
 
     most: int = 2**12
+
+    def __post_init__(self) -> None:
+        """Check the limit."""
+        _check_limit("Gaussian", self.most)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,15 +56,32 @@ class Laplace:
             where the mode is at most so many nats higher.
         max_steps: The largest number of its steps.
         most: The largest number of elements that are coupled as a whole, whose precision matrix is
-            dense; more are an error.
+            dense, 4,096 by default; more are an error.
     """
 
     tolerance: float = 1e-8
     max_steps: int = 100
     most: int = 2**12
 
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        _check_limit("Laplace", self.most)
+        _check_limit("Laplace", self.max_steps, "max_steps")
+        is_number = isinstance(self.tolerance, float | int | np.floating)
+        if not (is_number and 0 < self.tolerance <= 1):
+            raise ValueError(
+                "Laplace: tolerance must be a number of nats above 0 and at most 1, got "
+                f"{self.tolerance!r}."
+            )
+
 
 Strategy = Enumerate | Gaussian | Laplace
+
+
+def _check_limit(where: str, limit: Any, name: str = "most") -> None:
+    is_count = isinstance(limit, int | np.integer) and not isinstance(limit, bool)
+    if not (is_count and limit >= 1):
+        raise ValueError(f"{where}: {name} must be an integer of at least 1, got {limit!r}.")
 
 
 def take_out(

@@ -340,6 +340,15 @@ class ModelRun(Harvester):
             ValueError: If the records depend on the key of the model except through its draws, or
                 if draws share their randomness.
         """
+        self.check_density(plants)
+        return self.run(plants, live_outs=False)[1]
+
+    def check_density(self, plants: Mapping[Path, Any]) -> None:
+        """Check that the records of an action that scores sites are functions of their values.
+
+        Raises:
+            ValueError: In the cases of `records`.
+        """
         self.check_kinds()
         if self.reads(0, plants):
             raise ValueError(
@@ -348,7 +357,6 @@ class ModelRun(Harvester):
                 "its sites. Draw all randomness with ppl.sample, or pass it as an argument."
             )
         self.check()
-        return self.run(plants, live_outs=False)[1]
 
     def check(self) -> None:
         """Check that the model has a density: kinds of sites, keys and ignored data.

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ppl.core.block_layout import BlockLayout
-from ppl.core.block_matrices import BlockMatrix, BlockVector, solve
+from ppl.core.block_matrices import BlockMatrix, BlockVector, inner_product
 from ppl.core.completed_square import precision_of
 
 _FIRST_DAMPING = 1e-2  # relative to the diagonal of the precision
@@ -64,7 +64,8 @@ def find_mode(
 
     def solve_linear(multiply: Callable[[BlockVector], BlockVector], x: BlockVector) -> Any:
         matrix = precision_of(layout, multiply, x.inner.dtype)
-        return jax.tree.map(jnp.negative, solve(matrix, matrix.factor(), x))
+        factor = matrix.factor()  # apart from `x`, in which JAX transposes the solution
+        return jax.tree.map(jnp.negative, factor.solve_transposed(factor.solve(x)))
 
     return lax.custom_root(gradient, start, lambda _, x: search(x), solve_linear)
 
@@ -92,12 +93,13 @@ def _search(
     def try_step(state: _State) -> _State:
         slope, multiply = jax.linearize(gradient, state.x)
         matrix = _damp(precision_of(layout, multiply, dtype), state.damping)
-        step = solve(matrix, matrix.factor(), slope)
+        factor, half = matrix.factor_and_solve(slope)
+        step = factor.solve_transposed(half)
         x = jax.tree.map(jnp.add, state.x, step)
         height = heights(x)
         is_better = height >= state.height - _SLACK * error_of(state.height)
-        inner = jnp.sum(slope.inner * step.inner, (1, 2))
-        gain = inner if len(height) > 1 else jnp.sum(inner) + slope.border @ step.border
+        gain = inner_product(slope, step) / 2
+        gain = gain if len(height) > 1 else jnp.sum(gain)
         is_newton = is_better & (state.damping == 0)
         less, more = state.damping / _GROWTH, state.damping * _GROWTH
         less = jnp.where(less < _LEAST_DAMPING, 0.0, less)
@@ -108,7 +110,7 @@ def _search(
             ),
             jnp.where(is_better, height, state.height),
             jnp.where(is_better, less, jnp.maximum(more, _FIRST_DAMPING)),
-            jnp.where(is_newton, gain / 2, jnp.where(jnp.isfinite(state.height), jnp.inf, 0.0)),
+            jnp.where(is_newton, gain, jnp.where(jnp.isfinite(state.height), jnp.inf, 0.0)),
             state.count + 1,
         )
 

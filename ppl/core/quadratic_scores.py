@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 
 from ppl.analysis.degree import CONSTANT, Degree, find_degrees
 from ppl.common import distribution_protocol
-from ppl.common.missing_data import is_imputed
+from ppl.common.missing_data import is_imputed, missing_entries
 from ppl.core.model_run import SiteAction, apply_at_site
 from ppl.core.score_tables import score_parts
 from ppl.harvest._interpreter import Operands
@@ -28,29 +29,70 @@ class Score(SiteAction):
 
     Attributes:
         wanted: The sites whose scores are recorded.
-        checked: Sites that must be arrays of real numbers without bounds.
-        strategy: What checks them, in errors.
+        integrated: Sites to integrate over, arrays of real numbers without bounds.
+        strategy: What integrates over them, in errors.
     """
 
     wanted: frozenset[Path] = frozenset()
-    checked: frozenset[Path] = frozenset()
+    integrated: frozenset[Path] = frozenset()
     strategy: str = ""
     tags: ClassVar = (RANDOM, FACTOR)
     at_once: ClassVar[bool] = True
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
-        """The value, if nothing is planted, and the distribution for a score."""
+        """The value, if nothing is planted, and the distribution for a score and for known data."""
+        has_data = site.path in self.integrated and is_imputed(site)
+        return not planted, False, site.path in self.wanted or has_data
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """The planted value, with the known entries of an integrated site, and its score."""
+        values = operands.values if plant is None else plant
+        rest = None
+        if site.path in self.integrated:
+            check = functools.partial(_check_real, site, values, self.strategy)
+            apply_at_site(site, operands, values, lambda _, d: check(d))
+            if is_imputed(site):
+                values, rest = _merge_known(site, operands, values)
+        if site.path not in self.wanted:
+            return values, None
+        values, score = score_parts(site, operands, values)
+        if rest is not None:
+            score += jnp.sum(rest, range(score.ndim, rest.ndim))
+        return values, score
+
+
+@dataclasses.dataclass(frozen=True)
+class MergeKnown(SiteAction):
+    """Action that plants values, and records those of some sites with their known entries."""
+
+    wanted: frozenset[Path]
+    tags: ClassVar = (RANDOM,)
+
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        """The value, if nothing is planted, and the distribution, which holds the data."""
         return not planted, False, site.path in self.wanted
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        """The planted value, and its score."""
+        """The planted value, and what is recorded."""
         values = operands.values if plant is None else plant
-        if site.path in self.checked:
-            check = functools.partial(_check_real, site, values, self.strategy)
-            apply_at_site(site, operands, values, lambda _, d: check(d))
         if site.path not in self.wanted:
             return values, None
-        return score_parts(site, operands, values)
+        values, _ = _merge_known(site, operands, values)
+        return values, values[0]
+
+
+def _merge_known(
+    site: Site, operands: Operands, values: Sequence[Any]
+) -> tuple[list[jax.Array], jax.Array]:
+    """A value with the known entries of its site, and a log density of what these replace.
+
+    What is replaced is standard normal, so that an integral over all entries is that over the
+    missing ones.
+    """
+    of = lambda x, d: (d.merge_known(x), jnp.broadcast_to(missing_entries(d), x.shape))  # noqa: E731
+    merged, missing = apply_at_site(site, operands, values, of)
+    log_prob = -(jnp.square(values[0]) + math.log(2 * math.pi)) / 2
+    return [merged], jnp.where(missing, 0, log_prob)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +115,7 @@ class TracedScores:
         jaxpr: Any,
         plants: Mapping[Path, Sequence[Any]],
         scored: Sequence[Path],
-        checked: Collection[Path] = (),
+        integrated: Collection[Path] = (),
         strategy: str = "",
     ) -> "TracedScores":
         """The scores of a program.
@@ -82,11 +124,11 @@ class TracedScores:
             jaxpr: The program, without constants.
             plants: The abstract values of all random sites.
             scored: The sites whose scores matter.
-            checked: Sites that must be arrays of real numbers without bounds.
-            strategy: What checks them, in errors.
+            integrated: Sites to integrate over, arrays of real numbers without bounds.
+            strategy: What integrates over them, in errors.
 
         Raises:
-            ValueError: If a checked site is not real.
+            ValueError: If one of these is not real.
         """
         inputs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in jaxpr.invars]
         shapes = {
@@ -97,7 +139,7 @@ class TracedScores:
 
         def scores(inputs: Any, plants: Any) -> list[jax.Array]:
             program = Program(jaxpr, list(inputs), [], lambda leaves: leaves)
-            action = Score(frozenset(scored), frozenset(checked), strategy)
+            action = Score(frozenset(scored), frozenset(integrated), strategy)
             found = Harvester(program, action).run(plants, live_outs=False)[1]
             return [jnp.sum(found[path]) for path in scored]
 
@@ -141,11 +183,6 @@ def _check_real(site: Site, values: Sequence[Any], strategy: str, d: Any) -> tup
                 if is_discrete
                 else "Draw its parts as sites of their own."
             )
-        )
-    if is_imputed(site):
-        raise ValueError(
-            f"{where} is observed in part, by ppl.impute. Condition on it with ppl.ignore, which "
-            "integrates over missing outcomes by itself, or leave it among the sites to sample."
         )
     support = getattr(d, "support", None)
     is_real = distribution_protocol.is_real(d) if support is None else support.is_unrestricted

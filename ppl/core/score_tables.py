@@ -6,6 +6,7 @@ evaluations gives the scores of all elements, whatever their number.
 """
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from ppl.analysis.scopes import Scope
 from ppl.common import distribution_protocol
 from ppl.common.missing_data import is_imputed
 from ppl.core.model_run import SiteAction, apply_at_site
+from ppl.core.repeated_elements import evaluate_once
 from ppl.core.site_cache import cached_at_site
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._program import Harvester, Program
@@ -150,16 +152,20 @@ class Evaluator:
     def evaluate(self, tables: Mapping[Path, Table]) -> dict[Path, Any]:
         """For each score, its table, with axes for the coordinates in front of those of its scope.
 
-        The table of a summed site has a last axis for its own states.
+        The table of a summed site has an axis for its own states between the two.
         """
         groups: dict[Any, list[Path]] = {}
         for path, table in tables.items():
             groups.setdefault(table.group, []).append(path)
         found: dict[Path, Any] = {}
         for paths in groups.values():
-            records = self._run(tables[paths[0]], frozenset(paths))
-            found |= {p: self._arrange(p, records[p], tables[p]) for p in paths}
+            found |= evaluate_once(functools.partial(self._tables, tables, paths))
         return found
+
+    def _tables(self, tables: Mapping[Path, Table], paths: Sequence[Path]) -> dict[Path, Any]:
+        """The tables of scores that one batch of evaluations serves."""
+        records = self._run(tables[paths[0]], frozenset(paths))
+        return {p: self._arrange(p, records[p], tables[p]) for p in paths}
 
     def _run(self, table: Table, wanted: frozenset[Path]) -> dict[Path, Any]:
         """Scores for all configurations, with an axis for each coordinate in front."""
@@ -248,12 +254,12 @@ class Evaluator:
         scope, num = self._scopes[path], len(table.coordinates)
         own = [record.ndim - 1] if path in self._states else []
         back = [num + scope.layout.index(i) for i in range(len(scope.shape))]
-        record = jnp.transpose(record, [*range(num), *back, *own])
+        record = jnp.transpose(record, [*range(num), *own, *back])
         for chain, axis in table.time.items():
-            record = self._sort_by_lag(chain, record, table, num, num + axis)
+            record = self._sort_by_lag(chain, record, table, num + len(own) + axis)
         return record
 
-    def _sort_by_lag(self, chain: Path, record: Any, table: Table, num: int, axis: int) -> Any:
+    def _sort_by_lag(self, chain: Path, record: Any, table: Table, axis: int) -> Any:
         mine = [i for i, c in enumerate(table.coordinates) if c.path == chain]
         period = len({table.coordinates[i].lag for i in mine})
         if period == 1:

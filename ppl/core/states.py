@@ -1,7 +1,7 @@
 """Finite sets of states of discrete sites, read off their supports."""
 
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -14,6 +14,8 @@ from ppl.harvest._site_names import describe
 from ppl.harvest._sow import Site, sow_p
 from ppl.harvest._survey import Path, struct_of
 
+Found = TypeVar("Found")
+
 _TFP_BINARY = ("Bernoulli", "ProbitBernoulli")
 _TFP_CATEGORICAL = ("Categorical",)
 
@@ -25,36 +27,50 @@ def find_states(jaxpr: Any, paths: Collection[Path]) -> dict[Path, np.ndarray]:
         ValueError: If there are infinitely many, or their number is not known.
     """
     found = {}
-    for eqn in _jaxprs.raw(jaxpr)[0].eqns:
-        if eqn.primitive is sow_p and eqn.params["site"].path in paths:
-            site = eqn.params["site"]
-            found[site.path] = _read_states(site, site.split(eqn.invars)[2])
-        for inner in _jax.subjaxprs(eqn) if _jax.has_sow(eqn) else ():
-            for path, states in find_states(inner, paths).items():
-                found[path] = np.union1d(found.get(path, states), states)
+    for site, states in look_at_distributions(jaxpr, paths, _read_states):
+        found[site.path] = np.union1d(found.get(site.path, states), states)
     return found
 
 
-def _read_states(site: Site, extras: Sequence[Any]) -> np.ndarray:
-    """The states of a site, from the atoms of the leaves of its distribution."""
-    known = [isinstance(v, jex.Literal) for v in extras]
-    found: list[Any] = []
+def look_at_distributions(
+    jaxpr: Any, paths: Collection[Path], look: Callable[[Site, Any], Found]
+) -> Iterator[tuple[Site, Found]]:
+    """Some sites, with a function of the site and its distribution, of which nothing is evaluated.
 
-    def look(*leaves: Any) -> tuple[()]:
-        found.append(_of_distribution(jax.tree.unflatten(site.extra_tree, leaves)))
+    Parameters are abstract, but for those that the program knows.
+    """
+    for eqn in _jaxprs.raw(jaxpr)[0].eqns:
+        if eqn.primitive is sow_p and eqn.params["site"].path in paths:
+            site = eqn.params["site"]
+            yield site, _look(site, site.split(eqn.invars)[2], look)
+        for inner in _jax.subjaxprs(eqn) if _jax.has_sow(eqn) else ():
+            yield from look_at_distributions(inner, paths, look)
+
+
+def _look(site: Site, extras: Sequence[Any], look: Callable[[Site, Any], Found]) -> Found:
+    """A function of the distribution of a site, from the atoms of its leaves."""
+    known = [isinstance(v, jex.Literal) for v in extras]
+    found: list[Found] = []
+
+    def note(*leaves: Any) -> tuple[()]:
+        found.append(look(site, jax.tree.unflatten(site.extra_tree, leaves)))
         return ()
 
     def with_known(rest: Sequence[Any]) -> Any:
         unknown = iter(rest)
         leaves = [v.val if k else next(unknown) for v, k in zip(extras, known, strict=True)]
-        return lift(look, site.axes)(*leaves)
+        return lift(note, site.axes)(*leaves)
 
     jax.eval_shape(
         with_known, [struct_of(v.aval) for v, k in zip(extras, known, strict=True) if not k]
     )
-    states = found[-1]
+    return found[-1]
+
+
+def _read_states(site: Site, d: Any) -> np.ndarray:
+    states = _of_distribution(d)
     if isinstance(states, str):
-        name = distribution_protocol.name_of(jax.tree.unflatten(site.extra_tree, extras))
+        name = distribution_protocol.name_of(d)
         raise ValueError(
             f"marginalize: site {describe(site.path)} has the family {name}, {states}. Give a site "
             "with finitely many states, such as Categorical or Bernoulli, whose number of states "

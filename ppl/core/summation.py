@@ -15,9 +15,9 @@ from ppl.analysis.scopes import ScopeReader
 from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
 from ppl.core.elimination import Chains, Eliminator
 from ppl.core.factors import EliminationError, Factor, Gather, Local, Variable
-from ppl.core.score_tables import Coordinate, Evaluator, Table
+from ppl.core.score_tables import Coordinate, Evaluator, ScoreStates, Table
 from ppl.core.sum_structure import Problem
-from ppl.harvest._program import Program
+from ppl.harvest._program import Harvester, Program
 from ppl.harvest._site_names import describe
 from ppl.harvest._survey import Path
 
@@ -65,6 +65,11 @@ class Summation:
         """A state that all elements of a site may have."""
         return self.states[path][0]
 
+    def aval(self, path: Path) -> Any:
+        """The abstract value of a summed site."""
+        program = self._program([None] * len(self.jaxpr.invars))
+        return Harvester(program, ScoreStates()).sites[path].collapse().avals[0]
+
     @functools.cached_property
     def _abstract(self) -> Problem:
         """The structure of the sum; indices are not known."""
@@ -93,6 +98,31 @@ class Summation:
         """The log of the sum over the sites of one group, apart for independent elements."""
         return _total(self._eliminate(group, inputs, plants, {}, None))
 
+    def weigh(
+        self, path: Path, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
+    ) -> jax.Array:
+        """The log weights of the states of a site whose elements are apart, along the last axis."""
+        problem, factors = self._find_factors(self.groups[path], inputs, plants, {})
+        table = _eliminator(problem, factors, self.most, None).multiply(factors)
+        scope = problem.scopes[path]
+        plates = [problem.plate(path, axis) for axis in range(len(scope.shape))]
+        weights = table.over([*plates, Local(Variable(path))])
+        return jnp.transpose(weights, [*scope.layout, len(plates)])
+
+    def is_apart(self, path: Path) -> bool:
+        """Whether the elements of a site are independent given all sites that are not summed."""
+        problem = self._abstract
+        plates = [problem.plate(path, axis) for axis in range(len(problem.scopes[path].shape))]
+        uses = [
+            use
+            for scope in problem.scopes.values()
+            for source, each in scope.uses.items()
+            if source.path == path
+            for use in each
+        ]
+        is_chain = any(isinstance(use, Aligned) and use.lags != {0} for use in uses)
+        return not is_chain and not problem.enumerated and len(set(plates)) == len(plates)
+
     def draw(
         self,
         key: jax.Array,
@@ -103,7 +133,7 @@ class Summation:
         problem = self._abstract
         dtype = jnp.result_type(float)
         probes = {
-            path: jnp.zeros((*problem.scopes[path].shape, len(states)), dtype)
+            path: jnp.zeros((len(states), *problem.scopes[path].shape), dtype)
             for path, states in self.states.items()
         }
 
@@ -116,7 +146,7 @@ class Summation:
 
         one_hot = jax.grad(total)(probes)
         evaluator = Evaluator(self._program(inputs), self.states, problem.scopes, {})
-        drawn = {path: evaluator.value(path, jnp.argmax(x, -1)) for path, x in one_hot.items()}
+        drawn = {path: evaluator.value(path, jnp.argmax(x, 0)) for path, x in one_hot.items()}
         return drawn, jnp.zeros(())
 
     def _problem(self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]) -> Problem:
@@ -135,6 +165,17 @@ class Summation:
         probes: Mapping[Path, Any],
         key: Any,
     ) -> list[Factor]:
+        problem, factors = self._find_factors(group, inputs, plants, probes)
+        return _eliminator(problem, factors, self.most, key).run(factors)
+
+    def _find_factors(
+        self,
+        group: Any,
+        inputs: Sequence[Any],
+        plants: Mapping[Path, Sequence[Any]],
+        probes: Mapping[Path, Any],
+    ) -> tuple[Problem, list[Factor]]:
+        """The structure of the sum, and the tables of the scores of one group."""
         problem = self._problem(inputs, plants)
         paths = [path for path in self.scored if problem.group(path) == group]
         for path in paths:
@@ -152,7 +193,7 @@ class Summation:
             for path in paths
             for factor in _factors(problem, path, tables[path], scores[path])
         ]
-        return _eliminator(problem, factors, self.most, key).run(factors)
+        return problem, factors
 
     def _explain(self, problem: Problem, path: Path, count: int) -> str:
         sites = {source.path for source in problem.scopes[path].uses}
@@ -210,7 +251,7 @@ def _eliminator(problem: Problem, factors: Sequence[Factor], most: int, key: Any
 
 def _factors(problem: Problem, path: Path, table: Table, score: Any) -> list[Factor]:
     """The factors of a score: one for each element along its enumerated axes."""
-    num, scope = len(table.coordinates), problem.scopes[path]
+    num, scope = len(table.coordinates) + (path in problem.states), problem.scopes[path]
     axes = range(len(scope.shape))
     plates = [problem.plate_of_score(path, axis) for axis in axes]
     split = [axis for axis in axes if plates[axis] in problem.enumerated]
@@ -219,9 +260,9 @@ def _factors(problem: Problem, path: Path, table: Table, score: Any) -> list[Fac
         at = dict(zip(split, index, strict=True))
         part = score[(*[slice(None)] * num, *(at.get(axis, slice(None)) for axis in axes))]
         labels = [_local(problem, path, c, at) for c in table.coordinates]
-        labels += [plates[axis] for axis in axes if axis not in at]
         if path in problem.states:
             labels.append(Local(Variable(path, index)))
+        labels += [plates[axis] for axis in axes if axis not in at]
         found.append(_merge_labels(labels, part))
     return found
 
@@ -255,6 +296,6 @@ def _merge_labels(labels: Sequence[Any], table: Any) -> Factor:
             j = labels.index(label, i + 1)
             table = jnp.diagonal(table, axis1=i, axis2=j)
             labels = [x for k, x in enumerate(labels) if k not in (i, j)] + [label]
-    wanted = [x for x in labels if not isinstance(x, Local)]
-    wanted += [x for x in labels if isinstance(x, Local)]
+    wanted = [x for x in labels if isinstance(x, Local)]
+    wanted += [x for x in labels if not isinstance(x, Local)]
     return Factor(tuple(wanted), Factor(tuple(labels), table).over(wanted))

@@ -69,9 +69,11 @@ class MarginalPlan(Mapping[str, Strategy]):
 def auto_marginal(model: Model) -> Callable[..., MarginalPlan]:
     """A rule for `marginalize`: whatever can be taken out exactly, at a small cost.
 
-    Discrete sites are summed out where no table has more than 4,096 states. Of the real ones, as
-    many as are jointly normal given all others are integrated out, the largest first, as long as no
-    more than 512 elements are coupled as a whole.
+    Discrete sites are summed out where no table has more than 4,096 states, as by `Enumerate(4096)`
+    each. Of the real ones, as many as are jointly normal given all others are integrated out, the
+    largest first, as long as no more than 512 elements are coupled as a whole, as by
+    `Gaussian(512)`. Both are less than `marginalize` does when asked. Where not all of these can be
+    taken out together, they are tried in turn, discrete ones first.
 
     Args:
         model: A function of a random key.
@@ -133,17 +135,30 @@ class _Planning:
         normal: dict[str, Strategy] = {
             join_scopes(p): Gaussian(_MAX_COUPLED) for p in self._find_normal()
         }
+        chosen = {**normal, **discrete}
+        if self._problem_of(chosen) is not None:
+            chosen = self._choose_in_turn(discrete, normal)
+        return MarginalPlan(chosen, self._reasons, tuple(map(join_scopes, self._latent)))
+
+    def _choose_in_turn(
+        self, discrete: Mapping[str, Strategy], normal: Mapping[str, Strategy]
+    ) -> dict[str, Strategy]:
+        """As many sites as can be taken out together, each tried beside those before.
+
+        Discrete sites cannot be sampled by gradients, so they come before normal ones.
+        """
         chosen: dict[str, Strategy] = {}
-        # Discrete sites cannot be sampled by gradients, so they come before normal ones.
-        for strategies in ({**normal, **discrete}, discrete, normal):
-            problem = self._problem_of(strategies)
-            if problem is None:
-                chosen = strategies
-                break
-            for name in strategies:
-                self._reasons.setdefault(name, problem)
-        reasons = {name: why for name, why in self._reasons.items() if name not in chosen}
-        return MarginalPlan(chosen, reasons, tuple(map(join_scopes, self._latent)))
+        for strategies, given in ((discrete, ""), (normal, "together with others, ")):
+            if self._problem_of({**chosen, **strategies}) is None:
+                chosen |= strategies
+                continue
+            for name, strategy in strategies.items():
+                problem = self._problem_of({**chosen, name: strategy})
+                if problem is None:
+                    chosen[name] = strategy
+                else:
+                    self._reasons[name] = problem if not chosen else given + problem
+        return chosen
 
     def _leave(self, path: Path, reason: str) -> None:
         self._reasons[join_scopes(path)] = reason
@@ -151,15 +166,18 @@ class _Planning:
     def _find_discrete(self) -> list[Path]:
         found = []
         for path in self._latent:
-            avals = self._found[path].collapse().avals
-            if all(jnp.issubdtype(a.dtype, jnp.inexact) for a in avals):
+            if self._is_real(path):
                 continue
             try:
                 find_states(self._program.jaxpr, [path])
                 found.append(path)
-            except ValueError:
-                self._leave(path, "its states are not finitely many")
+            except ValueError as error:
+                self._leave(path, _shorten(str(error)))
         return found
+
+    def _is_real(self, path: Path) -> bool:
+        avals = self._found[path].collapse().avals
+        return all(jnp.issubdtype(a.dtype, jnp.inexact) for a in avals)
 
     def _find_normal(self) -> list[Path]:
         """Real sites that are jointly normal given all others, the largest first."""
@@ -169,6 +187,9 @@ class _Planning:
         try:
             scores = TracedScores.of(self._program.jaxpr, plants, scored)
         except NotImplementedError:
+            for path in self._latent:
+                if self._is_real(path):
+                    self._leave(path, "the program of the density cannot be followed")
             return []
         size = {p: sum(a.size for a in self._found[p].collapse().avals) for p in self._latent}
         found: list[Path] = []
@@ -179,8 +200,7 @@ class _Planning:
 
     def _is_normal(self, path: Path, others: list[Path], scores: TracedScores) -> bool:
         """Whether a site may be integrated out together with others."""
-        avals = self._found[path].collapse().avals
-        if not all(jnp.issubdtype(a.dtype, jnp.inexact) for a in avals):
+        if not self._is_real(path):
             return False
         sites = (*others, path)
         integral = GaussianIntegral(
@@ -222,6 +242,13 @@ _SHORT = {
     "not quadratic": "it is not normal given the rest",
     "coupled as a whole": f"more than {_MAX_COUPLED} elements are coupled",
     "depends on many elements": f"more than {_MAX_STATES} states are coupled",
+    "summed together over": f"more than {_MAX_STATES} states are coupled",
+    "meets many elements": "each element is coupled with many of other sites",
+    "has no unconstrained space": "the support of another site depends on it",
+    "infinitely many states": "its states are not finitely many",
+    "before it runs": "its states are not known before it runs",
+    "draws are vectors": "its draws are vectors",
+    "no array of real numbers": "it is no single array of real numbers",
 }
 
 

@@ -13,6 +13,7 @@ from ppl.common import distribution_protocol
 from ppl.common.arguments import Arguments
 from ppl.common.missing_data import Ignored, Imputed, is_imputed
 from ppl.core.captured_constants import trace_and_fingerprint
+from ppl.core.marginal_sites import group_of, marginals_of
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.core.replaced_distribution import replace_distribution
@@ -22,7 +23,7 @@ from ppl.harvest._names import nest_by_path, paths_in
 from ppl.harvest._program import Program
 from ppl.harvest._site_names import join_scopes
 from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path
+from ppl.harvest._survey import Path, Sites
 from ppl.harvest.pytrees import register_dataclass
 from ppl.primitives.site_kinds import FACTOR, LATENT, OBSERVED, kind_of
 from ppl.transforms.density import LogProbs
@@ -89,6 +90,58 @@ def _observed(run: ModelRun) -> list[Path]:
     return [path for path, found in run.sites.items() if kind_of(found.site) == OBSERVED]
 
 
+UNMARGINALIZED = (
+    "take the model as it was before ppl.marginalize, for a result with draws of what was taken "
+    "out: dataclasses.replace(result, draws={**result.draws, **ppl.recover(marginalized, "
+    "result.draws)(key, *args)})."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class JointScores:
+    """Sites of a marginalized model that are scored together.
+
+    Attributes:
+        elsewhere: Names of sites that are scored at another site, and have the log probability 0.
+        mixed: Names of observed sites that are scored together with a latent site or a factor, each
+            with words for that.
+    """
+
+    elsewhere: tuple[str, ...] = ()
+    mixed: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, sites: Sites) -> "JointScores":
+        """The sites of a model that are scored together."""
+        together: dict[Any, list[Path]] = {}
+        elsewhere, mixed = [], {}
+        for path, found in sites.items():
+            for marginal in marginals_of(found.site):
+                group = group_of(marginal.summation, marginal.path)
+                together.setdefault((path[:-1], marginal.summation, group), []).append(path)
+                elsewhere += [] if marginal.is_host else [join_scopes(path)]
+                if marginal.has_factor and kind_of(found.site) == OBSERVED:
+                    mixed[join_scopes(path)] = "a factor"
+        for paths in together.values():
+            by_kind = {kind_of(sites[path].site): join_scopes(path) for path in paths}
+            if LATENT in by_kind and OBSERVED in by_kind:
+                mixed[by_kind[OBSERVED]] = f"the latent site {by_kind[LATENT]!r}"
+        return cls(tuple(elsewhere), tuple(mixed.items()))
+
+    def check_apart(self, where: str) -> None:
+        """Check that the log probabilities of observed sites are those of data alone.
+
+        Raises:
+            ValueError: If they are joint ones of data and latent sites or factors.
+        """
+        for name, other in self.mixed:
+            raise ValueError(
+                f"{where} is marginalized, and its site {name!r} is scored together with {other}, "
+                "as both depend on what was taken out, so that the data have no log probability of "
+                f"their own; {UNMARGINALIZED}"
+            )
+
+
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Likelihood:
@@ -101,8 +154,10 @@ class Likelihood:
         data: The data among the arguments of the model.
         arguments: The static arguments of the model.
         shapes: Name of each observed site, scopes joined by dots, with the shape of its log
-            probabilities: `vmap` axes, loops and the distribution's batch.
+            probabilities: `vmap` axes, loops and the distribution's batch. Those that are scored at
+            another site are left out.
         latent: Names of the latent sites.
+        joint: Which sites are scored together, in a marginalized model.
         captured: Fingerprint of the numbers in the model's program; new numbers recompile.
     """
 
@@ -111,6 +166,7 @@ class Likelihood:
     arguments: Arguments = dataclasses.field(metadata={"static": True})
     shapes: tuple[tuple[str, tuple[int, ...]], ...] = dataclasses.field(metadata={"static": True})
     latent: tuple[str, ...] = dataclasses.field(metadata={"static": True})
+    joint: JointScores = dataclasses.field(metadata={"static": True})
     captured: tuple[Hashable, ...] = dataclasses.field(metadata={"static": True})
 
     @classmethod
@@ -141,20 +197,24 @@ class Likelihood:
             }
             planted = {path: tuple(jax.tree.leaves(value)) for path, value in latent.items()}
             records = jax.eval_shape(run.records, planted)
+            joint = JointScores.of(run.sites)
             shapes = tuple((join_scopes(path), records[path].shape) for path in _observed(run))
+            shapes = tuple(pair for pair in shapes if pair[0] not in joint.elsewhere)
             sites = [found.site for found in run.sites.values()]
             has_more = any(kind_of(site) == FACTOR or is_imputed(site) for site in sites)
+            if needs != "nothing":
+                joint.check_apart(run.name)
             has = {"observed": shapes, "likelihood": shapes or has_more, "nothing": True}
             if not has[needs]:
                 raise ValueError(
                     f"{run.name} has no observed site, so there is no likelihood. Give the model "
                     "conditioned on the data: ppl.condition(model, {site: data}). A site with "
-                    "missing entries by ppl.impute is a latent one: use ppl.ignore instead."
+                    "missing entries by ppl.impute is a latent one: use ppl.ignore in its place."
                 )
-            return shapes, tuple(map(join_scopes, latent))
+            return shapes, tuple(map(join_scopes, latent)), joint
 
-        (shapes, latent), numbers = trace_and_fingerprint(look, model, arguments, data)
-        return cls(model, data, arguments, shapes, latent, numbers)
+        (shapes, latent, joint), numbers = trace_and_fingerprint(look, model, arguments, data)
+        return cls(model, data, arguments, shapes, latent, joint, numbers)
 
     def log_probs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Log probabilities of all random sites and factors at values of the latent sites."""

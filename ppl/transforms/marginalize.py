@@ -1,4 +1,4 @@
-"""marginalize: discrete sites summed out of a model."""
+"""marginalize: sites taken out of a model, by sums and integrals."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -9,7 +9,16 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from ppl.analysis.dependence import Dependence
-from ppl.core.marginal_sites import Look, Marginal, Recovery, Resow, SummedProgram
+from ppl.common.missing_data import is_imputed
+from ppl.core.marginal_sites import (
+    Look,
+    Marginal,
+    Recovery,
+    Resow,
+    SummedProgram,
+    group_of,
+    log_prob_at,
+)
 from ppl.core.marginal_strategies import (
     Enumerate,
     Gaussian,
@@ -37,15 +46,21 @@ from ppl.primitives.site_kinds import (
 
 Rule = Callable[[Model], Callable[..., Mapping[str, Strategy]]]
 
+_EXPECTED = (
+    'expected a list of names of sites, as ["z"], a dict from names to ppl.Enumerate(), '
+    "ppl.Gaussian() or ppl.Laplace(), or the rule ppl.auto_marginal"
+)
+
 
 def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | Rule) -> Model:
-    """Take latent sites out of a model, exactly: discrete ones are summed, normal ones integrated.
+    """Take latent sites out of a model: discrete ones are summed, real ones integrated.
 
     The result is a model of the other sites, with the density
 
         p(others) = sum over all states of the summed sites of p(summed, others)
 
-    or an integral in place of the sum, for sites that are jointly normal given all others.
+    or an integral in place of the sum, for real sites: exactly by `Gaussian` for sites that are
+    jointly normal given all others, and by `Laplace`'s approximation for others.
 
     It can be conditioned, scaled, sampled by `inference.mcmc` and so on, before or after. The
     values of summed sites given the others are drawn by `recover`.
@@ -69,8 +84,8 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
     Args:
         model: A function of a random key.
         sites: Names of discrete latent sites, "scope.name" for one in a scope; or a dict from names
-            to `Enumerate(most=...)` or `Gaussian(most=...)`; or a rule that gives such a dict,
-            `auto_marginal`.
+            to `Enumerate(most=...)`, `Gaussian(most=...)` or `Laplace(...)`; or a rule that gives
+            such a dict, `auto_marginal`. Given sites that are summed, others are integrated.
 
     Returns:
         A model without these sites.
@@ -94,19 +109,24 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
     References:
         Obermeyer et al., "Tensor variable elimination for plated factor graphs", ICML (2019).
         Rabiner, "A tutorial on hidden Markov models", Proceedings of the IEEE 77 (1989).
+        Rue, Martino and Chopin, "Approximate Bayesian inference for latent Gaussian models by using
+        integrated nested Laplace approximations", JRSS B 71 (2009).
+        Margossian et al., "Hamiltonian Monte Carlo using an adjoint-differentiated Laplace
+        approximation", arXiv 2004.12550 (2020).
     """
     if callable(sites) and not isinstance(sites, type):
         return Partial(_MarginalizedByRule(sites), as_pytree(model))
     if isinstance(sites, str) or not isinstance(sites, Collection):
         written = f"; write [{sites!r}]" if isinstance(sites, str) else ""
-        raise TypeError(f"marginalize: expected names of sites, got {sites!r}{written}.")
+        raise TypeError(f"marginalize: {_EXPECTED}, got {sites!r}{written}.")
     strategies = dict(sites) if isinstance(sites, Mapping) else dict.fromkeys(sites, Enumerate())
     for name, strategy in strategies.items():
-        if not isinstance(name, str) or not isinstance(strategy, Strategy):
-            raise TypeError(
-                "marginalize: expected names of sites, or a dict from them to ppl.Enumerate(), "
-                f"ppl.Gaussian() or ppl.Laplace(), got {name!r}: {strategy!r}."
-            )
+        if not isinstance(name, str):
+            raise TypeError(f"marginalize: {_EXPECTED}, got the name {name!r}.")
+        if not isinstance(strategy, Strategy):
+            called = isinstance(strategy, type) and issubclass(strategy, Strategy)
+            written = f"; write ppl.{strategy.__name__}()" if called else ""
+            raise TypeError(f"marginalize: {_EXPECTED}, got {name!r}: {strategy!r}{written}.")
     model = as_pytree(model)
     for kind in (Gaussian, Laplace, Enumerate):  # Given discrete sites, others are jointly normal.
         mine = tuple((n, s) for n, s in strategies.items() if isinstance(s, kind))
@@ -209,9 +229,9 @@ class _Rewriting:
         hosts = self._find_hosts()
         for path in self._moved:
             self._sow_moved(path, key, path in hosts.values())
-        for group, host in hosts.items():
-            if host in self._factors:
-                log_prob = self._summation.log_prob(group, self._inputs, self._plants)
+        for host in hosts.values():
+            if host not in self._moved:
+                log_prob = log_prob_at(self._summation, host, self._inputs, self._plants)
                 self._sow(host, [log_prob], tag=FACTOR)
         self._sow_recovered(key)
         program, action = self._program, Look(wanted=self._derived)
@@ -221,10 +241,13 @@ class _Rewriting:
         return program.unflatten(outs)
 
     def _find_hosts(self) -> dict[Any, Path]:
-        """By group of scores, the site at which they are scored: the last random one, if it can."""
+        """By group of scores, the site at which they are scored: the last random one, if it can.
+
+        Else, it is the last factor, or a summed site that is observed in part.
+        """
         groups: dict[Any, list[Path]] = {}
         for path in (*self._moved, *self._factors):
-            groups.setdefault(self._summation.groups[path], []).append(path)
+            groups.setdefault(group_of(self._summation, path), []).append(path)
         hosts = {}
         for group, paths in groups.items():
             random = [p for p in paths if p in self._moved]
@@ -233,6 +256,9 @@ class _Rewriting:
                 hosts[group] = factors[-1]
             else:
                 hosts[group] = random[-1]
+        for path in self._summed:  # The known entries of one that is observed in part are data.
+            if any(map(is_imputed, self._found[path].sites)):
+                hosts.setdefault(group_of(self._summation, path), path)
         return hosts
 
     def _needs_later(self, path: Path, host: Path) -> bool:
@@ -268,7 +294,9 @@ class _Rewriting:
             plants = {**self._plants, **first, path: tuple(nothing)}
             base = Harvester(self._program, look).run(plants, live_outs=False)[1][path]
         plants = ByPath(self._plants)
-        d = Marginal(base, self._inputs, plants, self._summation, path, is_host)
+        groups = {p: group_of(self._summation, p) for p in (*self._factors, path)}
+        has_factor = any(groups[factor] == groups[path] for factor in self._factors)
+        d = Marginal(base, self._inputs, plants, self._summation, path, is_host, has_factor)
         leaves = self._sow(path, jax.tree.leaves(value), tag=RANDOM, note=site.note, d=d, key=key)
         self._plants[path] = tuple(leaves)
 

@@ -173,6 +173,8 @@ def check_draws(
     entries = run.entries(draws, where, kinds=kinds)
     sites = {p: f for p, f in run.sites.items() if kind_of(f.site) == LATENT and p in entries}
     batches = {p: _batch(where, p, entries[p], found) for p, found in sites.items()}
+    if where == "recover" and not run.latent():
+        return (), {}  # All latent sites are taken out: one draw of them.
     if not batches:
         raise ValueError(
             f"{where}: {run.name} has none of the draws as a latent site."

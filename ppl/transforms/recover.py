@@ -135,7 +135,8 @@ def recover(
     Args:
         model: A model made by `marginalize`, perhaps conditioned since.
         draws: Values of its latent sites by name, nested as the scopes are, with the same axes in
-            front, as in the result of a sampler: (chain, draw, ...).
+            front, as in the result of a sampler: (chain, draw, ...). Empty if no latent site is
+            left, for one draw without axes.
         chunk_size: How many draws are made at once; by default as many as make 2^22 numbers.
         log_weights: Whether to give the log importance weights of the draws as well, all 0 where
             nothing is approximate.

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -70,7 +70,7 @@ class Trace:
     def log_density(self) -> jax.Array:
         """The log density of all sites together."""
         found = [
-            site.log_prob for _, site in _flatten_sites(self.sites) if site.log_prob is not None
+            site.log_prob for _, site in flatten_sites(self.sites) if site.log_prob is not None
         ]
         return functools.reduce(operator.add, map(jnp.sum, found), jnp.zeros(()))
 
@@ -84,14 +84,15 @@ class Trace:
 
     def _rows(self) -> list[tuple[str, ...]]:
         head = ("site", "kind", "value", "distribution", "support", "log prob")
-        rows = [_row(path, site) for path, site in _flatten_sites(self.sites)]
+        rows = [_row(path, site) for path, site in flatten_sites(self.sites)]
         return [head, *rows, ("in all", "", "", "", "", _number(self.log_density))]
 
 
-def _flatten_sites(sites: dict[str, Any], scope: Path = ()) -> Iterator[tuple[Path, SiteTrace]]:
+def flatten_sites(sites: Mapping[str, Any], scope: Path = ()) -> Iterator[tuple[Path, SiteTrace]]:
+    """Sites of a trace by path, from dicts by name."""
     for name, site in sites.items():
         path = (*scope, name)
-        yield from ((path, site),) if isinstance(site, SiteTrace) else _flatten_sites(site, path)
+        yield from ((path, site),) if isinstance(site, SiteTrace) else flatten_sites(site, path)
 
 
 def _row(path: Path, site: SiteTrace) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import errno
 import itertools
+import json
 import os
 import shutil
 from contextlib import suppress
@@ -273,6 +274,30 @@ def test_folders_of_something_else_are_refused(tmp_path):
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
+@pytest.mark.parametrize(
+    ("holds", "advice"),
+    [
+        ("MCMCResult", r"inference.MCMCResult.load\(file\).resume\("),
+        ("SVIResult", r"svi\(..., state=inference.SVIResult.load\(file\).state\)"),
+        ("other", r"which may be new\.$"),
+    ],
+)
+def test_a_saved_result_in_place_of_a_folder_says_how_it_goes_on(tmp_path, holds, advice):
+    path, structure = tmp_path / "saved.npz", {"format": 1, "result": holds, "fields": {}}
+    np.savez(path, structure=np.array(json.dumps(structure)))
+    for call in (mcmc, inference.svi):
+        with pytest.raises(ValueError, match="give the path of a folder.*" + advice):
+            call(KEY, posterior(), design(), checkpoint=path)
+
+
+def test_resume_refuses_fits_in_words(tmp_path):
+    fit = inference.svi(KEY, posterior(), design(), checkpoint=tmp_path, num_steps=5)
+    with pytest.raises(ValueError, match="has a run of svi: call "):
+        inference.resume(tmp_path, posterior(), design(), num_steps=10)  # pyright: ignore
+    with pytest.raises(TypeError, match=r"got SVIResult; a fit goes on by inference.svi\("):
+        inference.resume(fit, posterior(), design())  # pyright: ignore
+
+
 def test_two_runs_do_not_share_a_folder(copied):
     folder = RunFolder(copied)
     with pytest.raises(ValueError, match=f"is in use by process {os.getpid()}"):
@@ -287,7 +312,7 @@ def full(*_):
 
 def test_a_folder_that_cannot_be_written_is_told_first(monkeypatch, tmp_path):
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match=r"checkpoint=.* cannot be written"):
+    with pytest.raises(OSError, match=r"checkpoint=.* cannot be written.*; give a folder in which"):
         mcmc(KEY, posterior(), design(), checkpoint=tmp_path / "new", **SETTINGS)
 
 

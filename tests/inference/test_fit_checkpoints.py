@@ -17,7 +17,7 @@ from inference.checkpoints import state_writer
 from inference.checkpoints.disk_recorder import DiskRecorder
 from inference.checkpoints.fit_folder import FitFolder
 from inference.checkpoints.run_folder import RunFolder
-from inference.drivers.run_description import describe_argument, describe_object
+from inference.drivers.run_description import describe_argument, describe_init, describe_object
 from tests.inference.regression import Y, design, posterior
 from tests.inference.test_checkpoints import KilledError, full, spoil
 from tests.inference.test_killed_runs import start
@@ -334,6 +334,20 @@ def test_code_is_the_same_at_another_address():
     assert describe_object(guide) != describe_object(other_guide)
     with pytest.raises(TypeError, match="dtype object cannot be compared with that of another"):
         describe_object(np.array([new_guide()]))
+
+
+@pytest.mark.parametrize("name", ["state", "init"])
+def test_a_fit_from_a_loaded_result_is_the_same(tmp_path, name):
+    begun = fit(num_steps=30)
+    begun.save(tmp_path / "begun.npz")
+    loaded = inference.SVIResult.load(tmp_path / "begun.npz")
+    given = {"checkpoint": tmp_path / "run", "num_steps": 30}
+    whole = fit(**given, **{name: begun.state if name == "state" else begun})
+    same(fit(**given, **{name: loaded.state if name == "state" else loaded}), whole)
+    other = fit(num_steps=31)
+    with pytest.raises(ValueError, match=f"{name}: the run has"):
+        fit(**given, **{name: other.state if name == "state" else other})
+    assert describe_init({"a": 1.0, "b": 2.0}) != describe_init({"b": 1.0, "c": 2.0})
 
 
 def test_a_fit_of_a_guide_function_goes_on_elsewhere(tmp_path):

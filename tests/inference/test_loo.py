@@ -52,20 +52,13 @@ def exact_loo(x=X, y=Y):
     return scipy.stats.norm.logpdf(residual, 0, NOISE / np.sqrt(1 - leverage))
 
 
-def test_of_a_marginalized_model_the_terms_are_told():
-    """The terms of a mixture are apart, but are told as well."""
-
-    def model(key):
-        mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
-        z = ppl.sample(key, dist.Bernoulli(probs=jnp.full(6, 0.3)), name="z")
-        ppl.sample(key, dist.Normal(mu + jnp.where(z == 1, 3.0, 0.0), 1.0), name="y")
-
-    posterior = ppl.condition(model, {"y": jnp.linspace(-1.0, 4.0, 6)})
-    summed = ppl.marginalize(posterior, ["z"])
-    draws = {"mu": np.random.default_rng(0).normal(size=(4, 50)).astype(np.float32)}
-    result = inference.MCMCResult(draws, {}, None)
-    problems = inference.loo(result, summed).problems
-    assert any("the model is marginalized" in x and 'folds="future"' in x for x in problems)
+def test_an_outcome_observed_in_part_says_what_to_do():
+    missing = np.arange(SIZE) == 3
+    imputed = ppl.condition(regression, {"y": ppl.impute(jnp.asarray(Y), missing)})
+    result = MCMCResult({"beta": exact_draws(40), "y": np.zeros((4, 10, SIZE))}, {}, None)
+    for given in ({}, {"site": "y"}):
+        with pytest.raises(ValueError, match=r"use ppl\.ignore in"):
+            inference.loo(result, imputed, jnp.asarray(X), **given)
 
 
 def test_hat_matrix_is_exact():

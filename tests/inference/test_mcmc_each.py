@@ -1,5 +1,7 @@
 """Whole runs as one function, and many data sets at once: the same draws, words for mistakes."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -54,6 +56,21 @@ def test_arviz_gets_data_sets_as_a_dimension(fits):
     assert named["posterior"]["theta"].dims == ("chain", "draw", "dataset", "item")
     with pytest.raises(TypeError, match="to_arviz: a model adds groups to the result of one data"):
         fits.to_arviz(posterior)
+
+
+def test_a_fit_is_compared_with_the_data_that_it_is_given(fits):
+    """Unless the model is another form of what was sampled, with other latent sites."""
+    pytest.importorskip("arviz")
+    assert "log_likelihood" in fits[1].to_arviz(posterior, DATA[1], SCALE)
+    other = DATA[2], SCALE
+    with pytest.raises(ValueError, match=r"to_arviz: .* data are not those of the run"):
+        fits[1].to_arviz(posterior, *other)
+    with pytest.raises(ValueError, match=r"loo: .* data are not those of the run"):
+        inference.loo(fits[1], posterior, *other)
+    with pytest.raises(ValueError, match=r"power_scale: .* data are not those of the run"):
+        inference.power_scale(fits[1], posterior, *other)
+    deterministic = dataclasses.replace(fits[1], sites=(("mu_base", False), ("mu", True)))
+    inference.loo(deterministic, posterior, *other)
 
 
 def check(draws, y):

@@ -225,6 +225,17 @@ def test_an_objective_of_the_user_is_left_out_of_a_file(register, tmp_path):
     jax.tree.map(np.testing.assert_array_equal, loaded.parameters, result.parameters)
 
 
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
+def test_keys_in_the_state_of_an_optimizer_are_kept(impl, tmp_path):
+    result = next(load(path) for path in FILES if path.stem.startswith("svi"))
+    keys = jax.random.split(jax.random.key(3, impl=impl))
+    state = result.state._replace(optimizer_state={"keys": keys})
+    dataclasses.replace(result, state=state).save(tmp_path / "noisy.npz")
+    found = SVIResult.load(tmp_path / "noisy.npz").state.optimizer_state["keys"]
+    assert found.dtype == keys.dtype
+    np.testing.assert_array_equal(jax.random.key_data(found), jax.random.key_data(keys))
+
+
 def test_what_is_no_path_is_refused():
     result = inference.MCMCResult({"x": np.zeros((1, 4))}, {}, None)
     for use in (result.save, inference.MCMCResult.load):

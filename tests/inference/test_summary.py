@@ -208,6 +208,16 @@ def test_a_frame_from_a_file_has_names_and_shapes():
     assert [site.shape for site in part.sites] == [None, ()]
 
 
+def test_without_a_column_a_frame_has_not_the_verdict_on_it():
+    whole = dataclasses.replace(summary(DRAWS, SITES), problems=(), verdict="R-hat is fine.")
+    frame = whole.to_pandas()
+    assert "R-hat is fine." in str(inference.Summary.from_pandas(frame.drop(columns="5%")))
+    part = inference.Summary.from_pandas(frame[["mean", "sd"]])
+    assert "R-hat is fine." not in str(part)
+    assert "Its problems are not known." in str(part)
+    assert "R-hat is fine." in str(inference.Summary.from_pandas(frame))
+
+
 def test_frames_that_are_no_summaries():
     with pytest.raises(TypeError, match="takes a data frame"):
         inference.Summary.from_pandas({"mean": [1.0]})

@@ -84,3 +84,24 @@ def test_what_is_too_large_is_left():
         "z": "more than 4096 states are coupled",
     }
     assert list(ppl.auto_marginal(ppl.condition(model, {"y": 0.5}))(10)) == ["x"]
+
+
+def test_a_site_that_is_too_large_leaves_the_others():
+    """Sites that can be taken out are, and each of the others has a reason of its own."""
+
+    def model(key):
+        w = ppl.sample(key, dist.Normal(0.0, 1.0), name="w")
+        v = ppl.sample(key, dist.Normal(0.0, 1.0), name="v")
+        z = ppl.sample(key, dist.Bernoulli(probs=0.5 * jnp.ones(20)), name="z")
+        u = ppl.sample(key, dist.Bernoulli(probs=0.5 * jnp.ones(20)), name="u")
+        n = ppl.sample(key, dist.Poisson(2.0), name="n")
+        ppl.sample(key, dist.Normal(v + n + jnp.sum(z), 1.0), name="x")
+        ppl.sample(key, dist.Normal(w + u, 1.0), name="y")
+
+    plan = ppl.auto_marginal(ppl.condition(model, {"x": 0.5, "y": np.zeros(20)}))()
+    assert set(plan) == {"u", "v"}
+    assert plan.reasons == {
+        "w": "together with others, more than 4096 states are coupled",
+        "z": "more than 4096 states are coupled",
+        "n": "its states are not finitely many",
+    }

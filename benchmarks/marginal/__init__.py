@@ -1,0 +1,1 @@
+"""Models of `benchmarks/marginalize.py`: with sites to take out, by hand, and in NumPyro."""

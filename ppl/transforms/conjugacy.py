@@ -1,0 +1,204 @@
+"""Conjugacy: whether the full conditional of a site lies in an exponential family.
+
+It is a question about the program, so that it is asked at draws of all other sites from the prior
+and of the data given these, and in double precision: the slope of each score must be that of a
+member of the family at further points, and the density positive on the whole support.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ppl.common import distribution_protocol
+from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
+from ppl.core.full_conditional import score_values
+from ppl.core.marginal_sites import Look
+from ppl.core.model_pytree import Model
+from ppl.core.model_run import trace_model
+from ppl.core.natural_parameters import alternate, measure_in_bulk, points_at
+from ppl.core.states import look_at_distributions
+from ppl.harvest import _jax
+from ppl.harvest._program import Harvester, Program
+from ppl.harvest._survey import Path, Sites
+from ppl.primitives.site_kinds import OBSERVED, kind_of
+from ppl.transforms.unobserve import unobserve
+
+_NUM_DRAWS = 8  # of all other sites
+# Points, in spreads from the center: two that are fitted, others at which slopes are compared, and
+# two at which the density must be positive.
+_OFFSETS = (-0.8, 0.8, -1.5, 0.3, 2.0, -25.0, 25.0)
+_NUM_NEAR = 5
+_QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+_TOLERANCES = {"float64": 1e-7, "float32": 1e-3}  # of slopes, relative to the largest
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """Whether the full conditional of a site lies in a family, for a model and its arguments.
+
+    Attributes:
+        model: The model.
+        args: Its arguments.
+        kwargs: Its keyword arguments.
+        path: The site.
+        scored: The site, and those whose scores depend on it.
+        family: The family.
+        sites: All sites.
+        plants: Values of all other random sites, for those that cannot be drawn.
+    """
+
+    model: Model
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    path: Path
+    scored: Sequence[Path]
+    family: Any
+    sites: Sites
+    plants: Mapping[Path, Sequence[Any]]
+
+    def is_conjugate(self) -> bool:
+        """The answer, which is kept. Values that are traced stand for any, as numbers."""
+        program = trace_model(self.model, None, self.args, self.kwargs)
+        inputs = [x for x in program.inputs if x is not None]
+        numbers = tuple(fingerprint_constants(program.jaxpr, inputs))
+        wiring = fingerprint_wiring(program.jaxpr)
+        kept = _find_answer((numbers, wiring, self.path, tuple(self.scored), self.family))
+        if not kept:
+            kept.append(self._answer())
+        return kept[0]
+
+    def _answer(self) -> bool:
+        leaves = jax.tree.leaves((self.model, self.args, self.kwargs))
+        has_masks = any(_jax.is_traced(x) and x.dtype == bool for x in leaves)
+        numbers = [_Numbers(bit) for bit in ((None, False, True) if has_masks else (None,))]
+        with jax.ensure_compile_time_eval():
+            try:
+                with jax.enable_x64(True):
+                    return all(self._ask(dataclasses.replace(n, dtype=np.float64)) for n in numbers)
+            except (TypeError, ValueError):  # The model wants single precision.
+                return all(map(self._ask, numbers))
+
+    def _ask(self, numbers: "_Numbers") -> bool:
+        model, args, kwargs = jax.tree.map(
+            numbers.replace, (self.model, self.args, dict(self.kwargs))
+        )
+        program = trace_model(model, None, args, kwargs)
+        jaxpr, inputs = program.jaxpr, [*map(numbers.replace, program.inputs)]
+
+        def ask(simulation: Program, planted: Any, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+            at = len(simulation.consts)
+            given = [*map(numbers.replace, simulation.inputs)]
+            operands = [key, *given[at + 1 :]]
+            simulation = dataclasses.replace(simulation, consts=given[:at], operands=operands)
+            look = Look(wanted=frozenset([self.path, *self.plants]))
+            values = Harvester(simulation, look).run(planted, live_outs=False)[1]
+            plants = {path: tuple(jax.tree.leaves(value)) for path, value in values.items()}
+            return self._compare(key, jaxpr, inputs, plants)
+
+        def ask_often(simulated: Model, fixed: Sequence[Path]) -> bool:
+            simulation = trace_model(simulated, None, args, kwargs)
+            planted = {path: tuple(map(numbers.replace, self.plants[path])) for path in fixed}
+            one = functools.partial(ask, simulation, planted)
+            keys = jax.random.split(jax.random.key(0), _NUM_DRAWS)
+            found = jax.jit(jax.vmap(one), compiler_options=_QUICK)(keys)
+            is_like, is_finite = map(np.asarray, found)
+            return bool(np.all(is_like | ~is_finite) and np.all(np.any(is_finite, 0)))
+
+        try:
+            return ask_often(unobserve(model), [])
+        except NotImplementedError:
+            fixed = self._find_undrawn(program)
+            has_data = any(kind_of(self.sites[path].site) == OBSERVED for path in fixed)
+            return ask_often(model if has_data else unobserve(model), fixed)
+
+    def _find_undrawn(self, program: Program) -> list[Path]:
+        """The sites whose distributions have no draws, as improper ones; they keep their values."""
+
+        def cannot_draw(_: Any, d: Any) -> bool:
+            try:
+                jax.eval_shape(lambda: distribution_protocol.draw(d, jax.random.key(0)))
+            except NotImplementedError:
+                return True
+            return False
+
+        found = look_at_distributions(program.jaxpr, list(self.plants), cannot_draw)
+        return [site.path for site, cannot in found if cannot]
+
+    def _compare(
+        self, key: Any, jaxpr: Any, inputs: Sequence[Any], plants: Mapping[Path, Any]
+    ) -> tuple[jax.Array, jax.Array]:
+        """For each element, whether slopes are those of the family, and whether all are finite."""
+        family, (like,) = self.family, plants[self.path]
+
+        shape, dtype = like.shape, like.dtype
+
+        def scores(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+            found = score_values(jaxpr, inputs, {**plants, self.path: (x,)}, self.scored)
+            heights = jnp.stack([found[path] for path in self.scored])
+            return heights, heights
+
+        offsets = jnp.asarray(_OFFSETS, dtype).reshape(-1, *[1] * len(shape))
+        spread = jax.random.uniform(key, (len(_OFFSETS), *shape), dtype, 0.7, 1.3)
+        offsets = offsets * spread * alternate(shape, 1)
+
+        def measure(place: Any) -> Any:
+            x = points_at(family, place, offsets)
+            gradients, heights = jax.vmap(jax.jacrev(scores, has_aux=True), out_axes=1)(x)
+            return x, jax.vmap(jax.vmap(family.slope), (None, 0))(x, gradients), heights
+
+        def fit(measured: Any) -> Any:
+            x, slopes, _ = measured
+            return family.fit(x[:2], jnp.sum(slopes, 0)[:2])
+
+        x, slopes, heights = measure_in_bulk(family, measure, fit, shape, dtype)
+        near = slice(None, _NUM_NEAR)
+        x, slopes = x[near], slopes[:, near]
+        fitted = jax.vmap(lambda slope: family.fit(x[:2], slope[:2]))(slopes)
+        predict = jax.vmap(jax.vmap(family.predict, (0, None)), (None, 0))
+        error = jnp.abs(slopes - predict(x, fitted))
+        size = jnp.max(jnp.abs(slopes), 1, keepdims=True)
+        tolerance = _TOLERANCES[str(slopes.dtype)]
+        bound = tolerance * (size + tolerance * jnp.max(size, 0, keepdims=True))
+        is_like = jnp.all(error <= bound, (0, 1)) & jnp.all(heights > -jnp.inf)
+        is_finite = jnp.all(jnp.isfinite(slopes), (0, 1)) & ~jnp.any(jnp.isnan(heights))
+        return is_like, is_finite
+
+
+@functools.lru_cache(maxsize=1024)
+def _find_answer(_: Hashable) -> list[bool]:
+    """The answer to a question by its fingerprint, if there is one already."""
+    return []
+
+
+@dataclasses.dataclass(frozen=True)
+class _Numbers:
+    """Numbers in place of values that are traced.
+
+    Attributes:
+        bit: The value of booleans, or None for random ones.
+        dtype: The dtype of floating numbers.
+    """
+
+    bit: bool | None = None
+    dtype: Any = np.float32
+
+    def replace(self, x: Any) -> Any:
+        """A floating array in the dtype, any other value as it is, numbers for a traced one."""
+        if not hasattr(x, "dtype") or jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+            return x
+        rng = np.random.default_rng(0)
+        if jnp.issubdtype(x.dtype, jnp.floating):
+            is_traced = _jax.is_traced(x)
+            return np.asarray(rng.uniform(0.2, 0.8, x.shape) if is_traced else x, self.dtype)
+        if not _jax.is_traced(x):
+            return x
+        if x.dtype == bool:
+            return (
+                rng.uniform(size=x.shape) < 0.5 if self.bit is None else np.full(x.shape, self.bit)
+            )
+        return rng.integers(1, 3, x.shape).astype(x.dtype)

@@ -1,0 +1,108 @@
+"""marginalize of sites that `impute` observes in part: their missing entries are taken out."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import distributions as dist
+import ppl
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+
+def log_normal(x, mean, covariance):
+    """The log density of a normal vector."""
+    white = np.linalg.solve(np.linalg.cholesky(covariance), x - mean)
+    log_det = np.linalg.slogdet(2 * np.pi * covariance)[1]
+    return -0.5 * (white @ white + log_det)
+
+
+def autoregression(key):
+    slope = ppl.sample(key, dist.Normal(0.0, 1.0), name="slope")
+
+    def step(last, key):
+        return ppl.sample(key, dist.Normal(slope * last, 0.7), name="y"), None
+
+    jax.lax.scan(step, 0.3, jax.random.split(key, 6))
+
+
+@pytest.mark.parametrize(
+    "strategy", [ppl.Gaussian(), ppl.Laplace()], ids=lambda s: type(s).__name__
+)
+def test_missing_data_of_a_chain_are_integrated_out(strategy):
+    """Of an autoregression, in which the next step reads each."""
+    data = np.array([0.4, np.nan, -0.2, np.nan, np.nan, 1.1])
+    known, slope = ~np.isnan(data), 0.6
+
+    def exact(slope):
+        steps = np.linalg.inv(np.eye(6) - slope * np.eye(6, k=-1))
+        mean, covariance = steps @ np.r_[0.3 * slope, np.zeros(5)], 0.49 * steps @ steps.T
+        prior = -0.5 * (slope**2 + np.log(2 * np.pi))
+        return log_normal(data[known], mean[known], covariance[known][:, known]) + prior
+
+    summed = ppl.marginalize(
+        ppl.condition(autoregression, {"y": ppl.impute(data)}), {"y": strategy}
+    )
+    density = lambda slope: ppl.log_density(summed)({"slope": slope})  # noqa: E731
+    found, derivative = jax.jit(jax.value_and_grad(density))(slope)
+    np.testing.assert_allclose(found, exact(slope), rtol=1e-12)
+    difference = (exact(slope + 1e-4) - exact(slope - 1e-4)) / 2e-4
+    np.testing.assert_allclose(derivative, difference, rtol=1e-6)
+
+
+def test_covariates_missing_in_part_are_integrated_out():
+    """Rows of jointly normal covariates of a regression; recover completes them."""
+    rng = np.random.default_rng(0)
+    x, y, spread = rng.normal(size=(4, 3)), rng.normal(size=4), 0.6 * np.eye(3) + 0.4
+    x[0, 0] = x[1, 1:] = x[3] = np.nan
+    slope = np.array([0.5, -1.0, 2.0])
+
+    def model(key):
+        slope = ppl.sample(key, dist.Normal(np.zeros(3), 1.0), name="slope")
+        prior = dist.MultivariateNormal(np.zeros((4, 3)), covariance=spread)
+        x = ppl.sample(key, prior, name="x")
+        ppl.sample(key, dist.Normal(x @ slope, 0.5), name="y")
+
+    posterior = ppl.condition(model, {"x": ppl.impute(x), "y": y})
+    summed = ppl.marginalize(posterior, {"x": ppl.Gaussian()})
+    rows, across = np.c_[x, y], spread @ slope
+    covariance = np.block([[spread, across[:, None]], [across, slope @ across + 0.25]])
+    known = ~np.isnan(rows)
+    parts = [
+        log_normal(row[k], 0.0, covariance[k][:, k]) for row, k in zip(rows, known, strict=True)
+    ]
+    exact = sum(parts) - 0.5 * slope @ slope - 1.5 * np.log(2 * np.pi)
+    np.testing.assert_allclose(jax.jit(ppl.log_density(summed))({"slope": slope}), exact)
+
+    num = 20_000
+    drawn = ppl.recover(summed, {"slope": jnp.broadcast_to(slope, (num, 3))})(jax.random.key(0))
+    drawn = np.asarray(drawn["x"])
+    for i, k in enumerate(known):
+        gaps = ~k
+        weights = np.linalg.solve(covariance[k][:, k], covariance[k][:, gaps])
+        mean = rows[i, k] @ weights
+        inner = covariance[gaps][:, gaps] - covariance[gaps][:, k] @ weights
+        np.testing.assert_array_equal(
+            drawn[:, i, k[:3]], np.broadcast_to(x[i, k[:3]], (num, sum(k[:3])))
+        )
+        rest = drawn[:, i, gaps[:3]] - mean
+        assert np.all(np.abs(rest.mean(0)) < 4.5 * np.sqrt(np.diag(inner) / num))
+        error = 4.5 * np.sqrt(2 / num) * np.sqrt(np.outer(np.diag(inner), np.diag(inner)))
+        assert np.all(np.abs(rest.T @ rest / num - inner) < error)
+
+
+def test_known_entries_of_a_summed_site_are_scored():
+    """Of a site observed in part, on which nothing depends."""
+
+    def model(key):
+        chance = ppl.sample(key, dist.Beta(2.0, 2.0), name="chance")
+        z = ppl.sample(key, dist.Bernoulli(probs=chance), name="z")
+        probs = jnp.where(z == 1, 0.9, 0.2) * jnp.ones(3)
+        ppl.sample(key, dist.Bernoulli(probs=probs), name="y")
+
+    gaps = ppl.impute(jnp.array([1, 0, 1]), np.array([False, True, False]))
+    summed = ppl.marginalize(ppl.condition(model, {"y": gaps}), ["z", "y"])
+    exact = np.log(0.3 * 0.9**2 + 0.7 * 0.2**2) + np.log(6 * 0.3 * 0.7)
+    found = jax.jit(ppl.log_density(summed))({"chance": 0.3})
+    np.testing.assert_allclose(found, exact, rtol=1e-12)

@@ -1,0 +1,111 @@
+"""Programs evaluated with repeated elements computed once: equal results, of fewer elements."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from ppl.core.repeated_elements import evaluate_once
+
+pytestmark = pytest.mark.usefixtures("x64")
+ROWS = np.arange(12.0).reshape(3, 4) / 7 + 0.1
+DATA = np.sin(np.arange(6.0))
+AT = np.array([2, 0, 1, 3, 3, 0])
+
+
+def spread(x):
+    return jnp.broadcast_to(x, (6,))
+
+
+def first_and_rest(k):
+    """One element and five others, as the states before each step of a chain."""
+    return jnp.concatenate([jnp.zeros(1, k.dtype), spread(k)[:-1]])
+
+
+CASES = {
+    "elements": lambda x, k: jnp.exp(spread(x) * 2.0) + DATA,
+    "select": lambda x, k: jnp.where(spread(k) > 0, spread(x), DATA),
+    "gather": lambda x, k: jnp.log(x * ROWS)[spread(k)],
+    "gather of two axes": lambda x, k: jnp.log(x * ROWS)[spread(k), AT],
+    "gather along a batch": lambda x, k: jnp.take_along_axis(
+        jnp.log((x * ROWS)[spread(k)]), AT[:, None], 1
+    ),
+    "gather of a batch of equal rows": lambda x, k: jax.vmap(lambda i: (x * ROWS)[k][i])(
+        jnp.asarray(AT)
+    ),
+    "gather of runs": lambda x, k: jax.vmap(lambda row: jnp.exp(row[k]))(
+        (x * ROWS)[first_and_rest(k)]
+    ),
+    "gather of whole rows": lambda x, k: jnp.exp((x * ROWS)[first_and_rest(k)][:, k]),
+    "runs": lambda x, k: jnp.exp(x * ROWS)[first_and_rest(k)],
+    "runs, reversed": lambda x, k: jnp.exp(x * ROWS)[first_and_rest(k)[::-1]],
+    "runs with others": lambda x, k: jnp.exp(x * first_and_rest(k)) * DATA,
+    "runs with one": lambda x, k: jnp.exp(x * first_and_rest(k)) * spread(x),
+    "two kinds of runs": lambda x, k: (
+        first_and_rest(k) * jnp.concatenate([spread(x)[2:], DATA[:2]])
+    ),
+    "runs that differ": lambda x, k: (
+        first_and_rest(k) * jnp.concatenate([spread(x)[:2], jnp.ones(4)])
+    ),
+    "many parts": lambda x, k: jnp.concatenate([spread(x * i)[:1] for i in range(6)]),
+    "slice of runs": lambda x, k: (x * first_and_rest(k))[:3],
+    "last of runs": lambda x, k: (x * first_and_rest(k))[2:] + 0.0,
+    "one of runs": lambda x, k: (x * first_and_rest(k))[1:2] * DATA[:, None],
+    "strides": lambda x, k: (x * first_and_rest(k))[::2],
+    "nothing": lambda x, k: spread(x)[3:3],
+    "sums": lambda x, k: (x * first_and_rest(k)).sum() + jnp.broadcast_to(x, (2, 3)).sum(0),
+    "maxima": lambda x, k: (x * first_and_rest(k)).max() + spread(x).min(),
+    "other reductions": lambda x, k: spread(x).prod() + jnp.cumsum(spread(x)),
+    "transpose": lambda x, k: jnp.broadcast_to(x, (2, 6)).T + DATA[:, None],
+    "axes of one": lambda x, k: jnp.expand_dims(spread(x), (0, 2))[0] * DATA[:, None],
+    "reshape": lambda x, k: spread(x).reshape(2, 3) + spread(x * 3).reshape(1, 6, 1).sum(2).sum(),
+    "function with a derivative": lambda x, k: jax.nn.softplus(jnp.log(x * ROWS)[spread(k)]),
+    "loop": lambda x, k: lax.scan(lambda c, y: (c + y, c * y), x, spread(x * k))[1],
+    "jit": lambda x, k: jax.jit(lambda y: jnp.exp(y) * DATA)(spread(x)),
+    "no elements": lambda x, k: jnp.concatenate([jnp.broadcast_to(x, (0,)), spread(x)]) * DATA,
+    "factor of no elements": lambda x, k: jnp.linalg.cholesky(jnp.broadcast_to(x, (0, 0))).sum(),
+    "constant": lambda x, k: jnp.zeros(6),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_and_derivatives_are_equal(name):
+    def both(f, x):
+        states = jnp.arange(3)
+        total = lambda x: jax.vmap(f, (None, 0))(x, states).sum()  # noqa: E731
+        once = lambda x: evaluate_once(jax.vmap(f, (None, 0)), x, states)  # noqa: E731
+        plain = jax.vmap(f, (None, 0))(x, states), jax.grad(total)(x)
+        return plain, (once(x), jax.grad(lambda x: once(x).sum())(x))
+
+    expected, found = jax.jit(both, static_argnums=0)(CASES[name], jnp.asarray(0.7))
+    for a, b in zip(expected, found, strict=True):
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol=1e-13)
+
+
+def largest(jaxpr, name):
+    """The number of elements of the largest result of a primitive."""
+    sizes = [
+        np.prod(v.aval.shape) for e in jaxpr.eqns if e.primitive.name == name for v in e.outvars
+    ]
+    return max(sizes, default=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "primitive", "size"),
+    [
+        ("gather", "gather", 12),
+        ("runs", "gather", 24),
+        ("gather of whole rows", "exp", 6),
+        ("gather of runs", "exp", 6),
+        ("gather of a batch of equal rows", "gather", 18),
+        ("elements", "exp", 1),
+        ("runs with others", "exp", 6),
+        ("sums", "mul", 6),
+    ],
+)
+def test_repeated_elements_are_computed_once(name, primitive, size):
+    f = lambda x: evaluate_once(jax.vmap(CASES[name], (None, 0)), x, jnp.arange(3))  # noqa: E731
+    jaxpr = jax.make_jaxpr(f)(0.7)
+    assert largest(jaxpr.jaxpr, primitive) == size
