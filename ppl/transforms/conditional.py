@@ -160,7 +160,8 @@ class _Search:
             states = find_states(jaxpr, [self._path])
         except ValueError:
             return None
-        summation = Summation(jaxpr, states, Enumerate().most, self._scored)
+        equal = find_equal_inputs(self._inputs)
+        summation = Summation(jaxpr, states, Enumerate().most, self._scored, equal)
         try:
             return finite_conditional(summation, self._inputs, self._plants)
         except EliminationError:
