@@ -375,10 +375,9 @@ def _any_position(layout: Layout) -> jax.ShapeDtypeStruct:
 
 
 def _failure(problem: Problem, state: SVIState) -> str:
-    culprits = "; ".join(_culprits(problem, state))
     return (
         f"svi stopped at step {int(state.step)}, where the ELBO or its gradient is not finite: "
-        f"{culprits}. {_REMEDIES}"
+        f"{'; '.join(_culprits(problem, state))}. {_REMEDIES}"
     )
 
 
