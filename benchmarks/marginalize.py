@@ -2,7 +2,7 @@
 
 Five parts; peers take turns in one process, and figures are medians over rounds.
 
-    density   us for the log density, and for it with its gradient, among many evaluations in one
+    density   us of CPU time for the log density, and for it with its gradient, among many in one
               compiled loop; of ours, of the sum or integral by hand, and of NumPyro's enumeration
     compile   CPU seconds to trace and to compile density and gradient of a model made anew, beside
               NumPyro's enumeration (`contrib.control_flow.scan` for a chain)
@@ -84,23 +84,28 @@ def loop(density: Callable[..., Any], has_gradient: bool, repeats: int) -> Calla
     return jax.jit(run)
 
 
-def seconds(call: Callable[[], Any]) -> float:
-    start = time.perf_counter()
+def seconds(call: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
+    start = clock()
     jax.block_until_ready(call())
-    return time.perf_counter() - start
+    return clock() - start
+
+
+def cpu_seconds(call: Callable[[], Any]) -> float:
+    """CPU time, which other work on the machine disturbs less."""
+    return seconds(call, time.process_time)
 
 
 def run_times(problem: Problem, fs: Sequence[Callable[..., Any]], grad: bool, rounds: int) -> Any:
-    """Seconds of an evaluation by round and density."""
+    """CPU seconds of an evaluation by round and density."""
     data = inputs(problem)
     trial = loop(fs[-1], grad, 10)
-    seconds(lambda: trial(*data))
-    repeats = 1 + round(10 * SECONDS_PER_CALL / seconds(lambda: trial(*data)))
+    cpu_seconds(lambda: trial(*data))
+    repeats = 1 + round(10 * SECONDS_PER_CALL / cpu_seconds(lambda: trial(*data)))
     loops = [loop(f, grad, repeats) for f in fs]
     calls = [functools.partial(f, *data) for f in loops]
     for call in calls:
         seconds(call)
-    return np.array([[seconds(call) / repeats for call in calls] for _ in range(rounds)])
+    return np.array([[cpu_seconds(call) / repeats for call in calls] for _ in range(rounds)])
 
 
 def of_columns(times: np.ndarray, names: Sequence[str], scale: float, digits: int) -> Row:
@@ -237,7 +242,7 @@ def schools_rows(options: argparse.Namespace) -> Iterator[Row]:
 TABLES = {
     "density": (
         density_rows,
-        ["", "size", "us", "ours", "by hand", "NumPyro", "/ by hand", "/ NumPyro", "diff."],
+        ["", "size", "CPU us", "ours", "by hand", "NumPyro", "/ by hand", "/ NumPyro", "diff."],
     ),
     "compile": (
         compile_rows,
@@ -274,7 +279,8 @@ def main() -> None:
     versions = f"JAX {jax.__version__} on {jax.devices()[0].device_kind}, float32"
     if HAS_NUMPYRO:
         versions += f", NumPyro {importlib.metadata.version('numpyro')}"
-    texts = [f"{versions}; {options.rounds} rounds, {options.repeats} runs of NUTS"]
+    command = " ".join(["python benchmarks/marginalize.py", *sys.argv[1:]])
+    texts = [f"`{command}`: {versions}; {options.rounds} rounds, {options.repeats} runs of NUTS"]
     print(texts[0], flush=True)
     for part in options.parts:
         make, head = TABLES[part]
