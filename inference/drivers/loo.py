@@ -114,7 +114,7 @@ def loo(
         found = psis_loo(log_likelihood, log_weights_of(result))
         terms, pareto_k = found.elpd, found.pareto_k
         is_exact = np.zeros(len(terms), bool)
-        problems = words_on_marginalized(model)
+        problems = words_on_marginalized(observed.likelihood)
         about = (
             f"leave-one-out, {len(terms)} observations: PSIS from {describe_draws(result.draws)}"
         )

@@ -125,14 +125,6 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
     return model
 
 
-def is_marginalized(model: Any) -> bool:
-    """Whether sites have been summed or integrated out of a model, which may be changed since."""
-    if not isinstance(model, Partial):
-        return False
-    is_own = isinstance(model.func, _Marginalized | _MarginalizedByRule)
-    return is_own or any(map(is_marginalized, model.args))
-
-
 @dataclasses.dataclass(frozen=True)
 class _MarginalizedByRule:
     """A model marginalized by a rule, which looks at the model with its arguments."""
