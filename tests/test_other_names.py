@@ -77,6 +77,25 @@ def test_an_attribute_of_a_result_by_its_name_elsewhere():
         result.nothing_like_it  # noqa: B018
 
 
+@pytest.mark.parametrize(
+    ("package", "name", "hint"),
+    [
+        ("ppl", "Laplace", "it is distributions.Laplace"),
+        ("ppl", "Guassian", "did you mean 'Gaussian'?"),
+        ("ppl", "Sample", "did you mean 'sample'?"),
+        ("inference", "trace", "it is ppl.trace"),
+        ("inference", "LOO", "did you mean 'loo'?"),
+        ("inference", "Laplace", "did you mean 'laplace'?"),
+        ("distributions", "condition", "it is ppl.condition"),
+        ("distributions", "Gaussian", "it is called 'Normal' here"),
+        ("distributions", "Bernouli", "did you mean 'Bernoulli'?"),
+    ],
+)
+def test_a_name_of_another_package_or_kind(package, name, hint):
+    with pytest.raises(AttributeError, match=re.escape(f"has no attribute {name!r}; {hint}")):
+        getattr(PACKAGES[package], name)
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_completion_shows_public_names_alone(package):
     assert dir(PACKAGES[package]) == sorted(PACKAGES[package].__all__)

@@ -4,6 +4,7 @@
 """
 
 import difflib
+import sys
 from collections.abc import Iterable, Mapping
 
 OTHER_NAMES = {
@@ -202,8 +203,11 @@ OTHER_NAMES = {
 }
 
 
-def explain(name: str, public: Iterable[str], table: Mapping[str, str] = OTHER_NAMES) -> str:
-    """The hint in the error of a missing attribute: its name here, or one that is near.
+_TABLE = OTHER_NAMES | {"Gaussian": "Normal"}  # `ppl.Gaussian` is no distribution.
+
+
+def explain(name: str, public: Iterable[str], table: Mapping[str, str] = _TABLE) -> str:
+    """The hint in the error of a missing attribute: its name here or elsewhere, or one near.
 
     Example:
         >>> explain("Wald", [])
@@ -213,5 +217,12 @@ def explain(name: str, public: Iterable[str], table: Mapping[str, str] = OTHER_N
         found = table[name]
         is_name = found.isidentifier()
         return f"; it is called {found!r} here" if is_name else f" ({found})"
-    close = difflib.get_close_matches(name, list(public), 1)
+    names = list(public)
+    same = [x for x in names if x.casefold() == name.casefold()]
+    for package in () if same else ("ppl", "distributions", "inference"):
+        if name in dir(sys.modules.get(package)):
+            return f"; it is {package}.{name}"
+    # A class for a class, a function for a function.
+    alike = [x for x in names if x[:1].isupper() == name[:1].isupper()]
+    close = same or difflib.get_close_matches(name, alike, 1)
     return f"; did you mean {close[0]!r}?" if close else ""

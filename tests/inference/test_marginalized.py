@@ -85,7 +85,7 @@ def test_zeros_of_sites_scored_at_another_are_no_observations():
 
 
 @pytest.mark.parametrize("out", [{"x": ppl.Gaussian()}, {"z": ppl.Enumerate()}])
-def test_data_that_depend_by_others_alone_have_terms_of_their_own(out):
+def test_data_that_depend_by_others_alone_have_their_own_terms(out):
     """Nothing is told of them, as each is left out by itself."""
 
     def model(key):
