@@ -270,7 +270,7 @@ def gaps_of(site: Site) -> Gaps | None:
 
 
 def missing_entries(d: Any) -> Any:
-    """Which entries of a site that `impute` observes in part are missing, by its distribution."""
+    """Mask of the missing entries of a site that `impute` observes in part, by its distribution."""
     while not isinstance(d, Imputed):
         d = d.base
     return d.missing

@@ -205,7 +205,7 @@ class BlockLayout:
 
 
 def _pick_rows(columns: jax.Array, shift: int) -> jax.Array:
-    """Of columns by color, (colors, d, n, t, d), blocks that are some rows below their diagonal."""
+    """Blocks some rows below the diagonal, of columns by color of shape (colors, d, n, t, d)."""
     colors, _, _, t, _ = columns.shape
     found = columns[:, :, :, shift:]
     color = (np.arange(t - shift) % colors)[:, None]
