@@ -294,6 +294,6 @@ MUTANTS = (
         new="",
         breaks="a full conditional that is cut off is taken to be whole",
         tests=("tests/language/test_conditional.py",),
-        keyword="none and upper",
+        keyword="none and capped",
     ),
 )

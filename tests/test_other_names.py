@@ -86,6 +86,12 @@ ARGUMENTS = {
     "mcmc has no argument 'num_samples', nor has model 'model': did you mean 'num_draws'?": (
         lambda: inference.mcmc(KEY, model, 2, 0.0, num_samples=100)
     ),
+    "mcmc has no argument 'num_sample', nor has model 'model': did you mean 'num_draws'?": (
+        lambda: inference.mcmc(KEY, model, 2, 0.0, num_sample=100)
+    ),
+    "mcmc has no argument 'max_depth', nor has model 'model': give it to kernel=NUTS(...)": (
+        lambda: inference.mcmc(KEY, model, 2, 0.0, max_depth=5)
+    ),
     "mcmc has no argument 'dense_mass', nor has model 'model': write mass_matrix=": (
         lambda: inference.mcmc(KEY, model, 2, 0.0, dense_mass=True)
     ),

@@ -2,6 +2,7 @@
 
 import dataclasses
 import operator
+import reprlib
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -11,6 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 
 _MAX_COUNT = (1 << 30) - 1  # the sum of two counts fits an int32
+
+
+def short_repr(value: Any) -> str:
+    """The `repr` of a value that is given in the wrong place, not of all of a large one."""
+    return _BRIEF.repr(value)
+
+
+_BRIEF = reprlib.Repr()
+_BRIEF.maxother = _BRIEF.maxstring = 100
 
 
 def check_count(name: str, value: Any, *, least: int, most: int = _MAX_COUNT) -> int:
@@ -23,7 +33,7 @@ def check_count(name: str, value: Any, *, least: int, most: int = _MAX_COUNT) ->
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be an integer, got {value!r}") from None
+        raise TypeError(f"{name} must be an integer, got {short_repr(value)}") from None
     if number < least or isinstance(value, bool):
         raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
     if number > most:
@@ -60,7 +70,7 @@ def check_scalar(
     """
     given = as_real(value)
     if given is None:
-        raise TypeError(f"{name} must be {what}, got {value!r}")
+        raise TypeError(f"{name} must be {what}, got {short_repr(value)}")
     if given.shape:
         raise ValueError(f"{name} must be a scalar, got shape {given.shape}")
     given = given.astype(dtype)
@@ -86,7 +96,7 @@ def check_fraction(name: str, value: Any, also: str = "") -> float:
     is_number = given is not None and not given.ndim
     if not is_number or not 0 < np.asarray(value) < 1:
         error = ValueError if is_number else TypeError
-        raise error(f"{name} must lie between 0 and 1{also}, got {value!r}")
+        raise error(f"{name} must lie between 0 and 1{also}, got {short_repr(value)}")
     return float(value)
 
 

@@ -34,7 +34,10 @@ _REMEDIES = {
         ("chain_method", "cores", "parallel_chains"),
         "num_chains",
     ),
-    "give it to kernel=NUTS(...)": (("max_tree_depth", "max_treedepth", "step_size"), "kernel"),
+    "give it to kernel=NUTS(...)": (
+        ("max_depth", "max_tree_depth", "max_treedepth", "step_size", "inverse_mass_matrix"),
+        "kernel",
+    ),
     "give it to optimizer=, as optax.adam(1e-3)": (("learning_rate", "lr"), "optimizer"),
     "call result.to_arviz()": (("return_inferencedata", "idata_kwargs"), ""),
     "svi has one; here, progress= takes a function, too": (("callback",), "num_warmup"),
@@ -53,7 +56,9 @@ def _hint(name: str, own: Sequence[str], known: Sequence[str]) -> str:
             return remedy
     meant = next((ours for ours, others in _ARGUMENTS.items() if name in others), "")
     if meant not in own:
-        meant = next(iter(get_close_matches(name, known, 1)), "")
+        names = {other: ours for ours in own for other in _ARGUMENTS.get(ours, ())}
+        names |= {ours: ours for ours in known}
+        meant = names.get(next(iter(get_close_matches(name, names, 1)), ""), "")
     return f"did you mean {meant!r}?" if meant else ""
 
 

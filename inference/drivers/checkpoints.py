@@ -10,6 +10,7 @@ from inference.chains.recorder import is_kept
 from inference.checkpoints.disk_recorder import DiskRecorder
 from inference.checkpoints.manifest import compare_manifests, describe_platform, with_new_end
 from inference.checkpoints.run_folder import RunFolder
+from inference.common.argument_checks import short_repr
 from inference.common.leaf_names import named_leaves
 from inference.common.target import named_sites
 from inference.drivers.run_description import (
@@ -33,7 +34,8 @@ def check_kept(keep: Any, sites: Sequence[tuple[str, bool]]) -> tuple[str, ...] 
         return None
     names = [keep] if isinstance(keep, str) else keep
     if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
-        raise TypeError(f'keep must be names of sites, such as ["mu", "tau"], got {keep!r}')
+        found = short_repr(keep)
+        raise TypeError(f'keep must be names of sites, such as ["mu", "tau"], got {found}')
     if not names:
         raise ValueError("keep: expected names of sites, got none; leave it out to keep all")
     for name in names:

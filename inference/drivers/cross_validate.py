@@ -140,7 +140,7 @@ def cross_validate(
     digests = observed.digests
     if parts[0].is_joint:
         digests = np.array([zlib.crc32(digests[fold.scored].tobytes()) for fold in parts])
-    problems = (*(() if is_future else words_on_marginalized(model)), *refits.words())
+    problems = (*(() if is_future else words_on_marginalized(observed.likelihood)), *refits.words())
     return make_estimate(terms, names, about, p=p, problems=problems, digests=digests)
 
 

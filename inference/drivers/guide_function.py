@@ -15,13 +15,14 @@ from inference.common.leaf_names import named_leaves
 from inference.common.serialization import Leaves, restore_structure
 from inference.drivers.discrete_target import (
     DiscreteTarget,
-    Path,
     fingerprint,
     pick,
     sites_of,
 )
 from inference.runtime.devices import copy_to_default_device
 from ppl.harvest._names import nest_by_path
+from ppl.harvest._site_names import join_scopes
+from ppl.harvest._survey import Path
 from ppl.harvest.pytrees import register_dataclass
 
 
@@ -174,7 +175,7 @@ def _check_drawn_sites(
     for path, site in sites.items():
         if site.kind in ("observed", "factor"):
             raise ValueError(
-                f"site {'.'.join(path)!r} of guide {made!r} is {site.kind}: a guide is a "
+                f"site {join_scopes(path)!r} of guide {made!r} is {site.kind}: a guide is a "
                 "normalised density of its draws"
             )
     latent = {path: site for path, site in sites.items() if site.kind == "latent"}

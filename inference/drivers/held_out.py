@@ -24,7 +24,6 @@ from inference.results.result import Result
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
 from ppl.transforms.likelihood import UNMARGINALIZED, Likelihood, select
-from ppl.transforms.marginalize import is_marginalized
 
 _LARGE_RHAT = 1.05  # of the log predictive density in a fit without some observations
 _NUM_STEPS = 400  # iterations of warm-up where the first fit has no mass matrix
@@ -52,9 +51,9 @@ class Observed(NamedTuple):
     digests: np.ndarray
 
 
-def words_on_marginalized(model: Any) -> tuple[str, ...]:
+def words_on_marginalized(likelihood: Likelihood) -> tuple[str, ...]:
     """Problems of observations that are left out of a marginalized model, one at most."""
-    return (_MARGINALIZED,) if is_marginalized(model) else ()
+    return (_MARGINALIZED,) if likelihood.joint.summed else ()
 
 
 def observe(
@@ -82,7 +81,7 @@ def observe(
     first = jax.tree.map(lambda x: np.asarray(x)[0, 0], draws)
     missing, data = compile_once(_look, likelihood, first)(likelihood, first)
     _check_scored(likelihood, [site] if isinstance(site, str) else site or [])
-    remedy = {"remedy": _JOINT} if is_marginalized(model) else {}
+    remedy = {"remedy": _JOINT} if likelihood.joint.summed else {}
     units = Units.of(likelihood.shapes, missing, site, unit, **remedy)
     return Observed(likelihood, units, units.digest(data))
 

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from inference.common.argument_checks import check_count
+from inference.common.argument_checks import check_count, short_repr
 from inference.common.serialization import Absent
 from inference.common.target import named_sites
 from inference.drivers.check_inputs import check_inputs
@@ -80,7 +80,7 @@ def importance(
     if guide is not None and not isinstance(guide, GuideResult):
         raise TypeError(
             "guide must be a result of svi, laplace or pathfinder, or None for the prior, got "
-            f"{guide!r}"
+            f"{short_repr(guide)}"
         )
     with settings(cache_dir), show_progress(progress, 1, "stage") as report:
         report(0, "compiling and drawing")

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from inference.common.argument_checks import check_count
+from inference.common.argument_checks import check_count, short_repr
 from inference.common.pointwise import log_likelihoods
 from inference.comparison.elpd import ElpdEstimate, make_estimate
 from inference.comparison.psis_loo import psis_loo
@@ -100,7 +100,7 @@ def loo(
     if refit is not None and (isinstance(refit, bool) or not isinstance(refit, float | int)):
         raise TypeError(
             "refit must be a number, the Pareto k above which to refit, as refit=0.7, got "
-            f"{refit!r}"
+            f"{short_repr(refit)}"
         )
     numbers = {
         "num_warmup": check_count("num_warmup", num_warmup, least=0),
@@ -114,7 +114,7 @@ def loo(
         found = psis_loo(log_likelihood, log_weights_of(result))
         terms, pareto_k = found.elpd, found.pareto_k
         is_exact = np.zeros(len(terms), bool)
-        problems = words_on_marginalized(model)
+        problems = words_on_marginalized(observed.likelihood)
         about = (
             f"leave-one-out, {len(terms)} observations: PSIS from {describe_draws(result.draws)}"
         )

@@ -15,7 +15,7 @@ from inference.chains.ensemble_sampling import num_superchains, sample_ensemble
 from inference.chains.recorder import KeptSites, Recorder
 from inference.chains.sampling import sample
 from inference.chains.step_sampling import sample_by_steps
-from inference.common.argument_checks import check_count, check_fraction
+from inference.common.argument_checks import check_count, check_fraction, short_repr
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
 from inference.drivers.check_inputs import check_inputs
@@ -343,7 +343,7 @@ def _driver_of(kernel: Kernel, init: Any, mass_matrix: str, rate: float) -> Call
 
 def _check_until(until: Any, target: Target, num_chains: int, keep: tuple[str, ...] | None) -> None:
     if not isinstance(until, Until):
-        raise TypeError(f"until must be inference.Until(...) or None, got {until!r}")
+        raise TypeError(f"until must be inference.Until(...) or None, got {short_repr(until)}")
     kept = KeptSites(target, keep)
     until.check_names(jax.eval_shape(kept.constrain, target.position_shapes), num_chains)
 

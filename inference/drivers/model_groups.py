@@ -11,7 +11,6 @@ import numpy as np
 import ppl
 from inference.common.leaf_names import named_leaves
 from inference.common.pointwise import log_probs
-from inference.drivers.discrete_target import Path
 from inference.drivers.held_chains import check_model
 from inference.results.result import Result
 from inference.runtime.devices import copy_to_default_device
@@ -22,6 +21,7 @@ from ppl.common.missing_data import Ignored, Imputed
 from ppl.core.model_pytree import as_pytree, innermost
 from ppl.harvest._names import nest_by_path
 from ppl.harvest._site_names import join_scopes
+from ppl.harvest._survey import Path
 from ppl.harvest._values import convert_foreign_arrays
 from ppl.primitives.sample import check_key
 from ppl.transforms.likelihood import Likelihood

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from inference.common.argument_checks import check_count, check_flags, check_scalar
+from inference.common.argument_checks import check_count, check_flags, check_scalar, short_repr
 from inference.guides.by_site import BySite
 
 _COUNTS = {"rank": 1, "num_layers": 1, "num_bins": 2}  # least value of each field
@@ -59,4 +59,4 @@ def _is_guide(guide: Any) -> bool:
 
 def _got(guide: Any) -> str:
     made = f"; did you mean {guide.__name__}()?" if isinstance(guide, type) else ""
-    return f"got {guide!r}{made}"
+    return f"got {short_repr(guide)}{made}"

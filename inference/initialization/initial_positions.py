@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
 
+from inference.common.argument_checks import short_repr
 from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
 from inference.common.lockstep import select_leaves
@@ -91,6 +92,7 @@ class NormalStart(NamedTuple):
     scale: np.ndarray | None = None
 
 
+_MAX_SHOWN = 10  # entries of an array that is shown whole
 STRATEGIES = ("uniform", "prior", "optimum")
 
 
@@ -120,7 +122,7 @@ def parse_init(
             remedy = "go on from its last draws by jax.tree.map(lambda x: x[:, -1], result.draws)"
         raise error(
             f"init must be one of {', '.join(map(repr, STRATEGIES))}, or a dict of values by site, "
-            f"got {init!r}; {remedy}"
+            f"got {short_repr(init)}; {remedy}"
         )
     latent = target.position_shapes
     sites = jax.eval_shape(target.constrain, latent)
@@ -151,7 +153,7 @@ def _spread_values(
             is_array = jax.tree_util.all_leaves([sites[name]])
             what = "a number or an array" if is_array else f"{jax.tree.structure(sites[name])}"
             what += " (of a list, numpy.array(list))" * isinstance(value, list)
-            raise ValueError(f"init: site {path!r} expects {what}, got {value!r}")
+            raise ValueError(f"init: site {path!r} expects {what}, got {short_repr(value)}")
         spread = functools.partial(_spread_value, path, num_chains, noun)
         out[name] = jax.tree.map(spread, value, sites[name])
     return out
@@ -162,17 +164,25 @@ def _spread_value(
 ) -> np.ndarray:
     value = np.asarray(value)
     if not any(jnp.issubdtype(value.dtype, kind) for kind in (np.integer, np.floating)):
-        raise TypeError(f"init: site {path!r} expects real numbers, got {value!r}")
+        raise TypeError(f"init: site {path!r} expects real numbers, got {short_repr(value)}")
     if value.shape not in (site.shape, (num_chains, *site.shape)):
         each = f", or {(num_chains, *site.shape)} with a value for each {noun}" * (num_chains > 1)
         raise ValueError(f"init: site {path!r} has the shape {site.shape}{each}, got {value.shape}")
     if not np.all(np.isfinite(value)):
-        raise ValueError(f"init: site {path!r} is given a value that is not finite: {value}")
+        found = _show_first(value, ~np.isfinite(value))
+        raise ValueError(f"init: site {path!r} is given a value that is not finite: {found}")
     with np.errstate(over="ignore"):
         cast = value.astype(site.dtype)
     if not np.all(np.isfinite(cast)):
-        raise ValueError(f"init: site {path!r} is given {value}, which {site.dtype} cannot hold")
+        found = _show_first(value, ~np.isfinite(cast))
+        raise ValueError(f"init: site {path!r} is given {found}, which {site.dtype} cannot hold")
     return np.broadcast_to(cast, (num_chains, *site.shape))
+
+
+def _show_first(value: np.ndarray, is_wrong: np.ndarray) -> str:
+    """The first entry of a value that is wrong, and its place in an array."""
+    at = np.argwhere(is_wrong)[0].tolist()
+    return f"{value[tuple(at)]}" + f" at {at} of {list(value.shape)}" * bool(at)
 
 
 def starting_points(
@@ -242,8 +252,9 @@ def _check_inside(values: Any, target: Target, position: Any) -> None:
             site = site[scope] if isinstance(site, Mapping) else site
         support = getattr(site.distribution, "support", None)  # A user's own may have none.
         described = "" if support is None else f" ({support.description})"
+        given = value if np.size(value) <= _MAX_SHOWN else f"an array {list(np.shape(value))}"
         raise ValueError(
-            f"init: site {name!r} is given {value}, expected a value inside of its support"
+            f"init: site {name!r} is given {given}, expected a value inside of its support"
             f"{described}, not at its edge"
         )
 

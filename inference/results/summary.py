@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from inference.common.argument_checks import short_repr
 from inference.common.leaf_names import element_names, named_leaves, part_names
 from inference.results import summary_frame, summary_table
 from inference.results.diagnostics import MIN_DRAWS, diagnose
@@ -224,7 +225,7 @@ def interval_levels(intervals: float | Sequence[float]) -> tuple[float, ...]:
     ):
         raise ValueError(
             "intervals must be a probability between 0 and 1, such as 0.9, or several, got "
-            f"{intervals!r}"
+            f"{short_repr(intervals)}"
         )
     ends = {0.5, *(round((1 + sign * float(p)) / 2, 12) for p in probs for sign in (-1, 1))}
     return tuple(sorted(ends))

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from inference.common.argument_checks import short_repr
 from inference.common.layout import Layout
 from inference.common.serialization import restore_structure
 from inference.common.state_leaves import kinds
@@ -343,7 +344,7 @@ def shapes_of_state(problem: Problem) -> SVIState:
 
 def _check_state(state: Any, expected: SVIState) -> None:
     if not isinstance(state, SVIState):
-        raise TypeError(f"state must be that of a result, result.state, got {state!r}")
+        raise TypeError(f"state must be that of a result, result.state, got {short_repr(state)}")
     for name, found, wanted in zip(SVIState._fields, state, expected, strict=True):
         if kinds(found) != kinds(wanted):
             raise ValueError(
@@ -374,10 +375,9 @@ def _any_position(layout: Layout) -> jax.ShapeDtypeStruct:
 
 
 def _failure(problem: Problem, state: SVIState) -> str:
-    culprits = "; ".join(_culprits(problem, state))
     return (
         f"svi stopped at step {int(state.step)}, where the ELBO or its gradient is not finite: "
-        f"{culprits}. {_REMEDIES}"
+        f"{'; '.join(_culprits(problem, state))}. {_REMEDIES}"
     )
 
 

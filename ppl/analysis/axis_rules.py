@@ -157,7 +157,7 @@ def _slice(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
         if (start, limit, step) != (0, x.shape[axis], 1):
             read = lambda start=start, limit=limit, step=step: jnp.arange(start, limit, step)  # noqa: E731
             index = Indexed((axis,), ("range", start, limit, step), read)
-            uses = index_along(uses, axis, index, [i if i != axis else None for i in same])
+            uses = index_along(uses, {axis: index}, [i if i != axis else None for i in same])
     return [uses]
 
 
@@ -171,7 +171,7 @@ def _dynamic_slice(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
             if not start.uses and start.read is not None:
                 read = lambda at=start.read, size=size: at() + jnp.arange(size)  # noqa: E731
                 index = Indexed((axis,), ("from", start.term, size), read)
-                uses = index_along(uses, axis, index, places)
+                uses = index_along(uses, {axis: index}, places)
             else:
                 uses = move_axes(uses, places)
     return [join(uses, at)]
@@ -192,15 +192,24 @@ def _gather(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
     pairs = zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
     for i, j in pairs:
         places[i] = batch[j]
-    uses = x.uses
-    by = numbers.start_index_map
-    is_simple = len(by) == 1 and by[0] in numbers.collapsed_slice_dims
-    if is_simple and index.read is not None and not index.uses:
-        bound, at = x.shape[by[0]] - 1, index.read
-        read = lambda: jnp.clip(at()[..., 0], 0, bound)  # noqa: E731
-        found = Indexed(tuple(batch), ("gather", index.term), read)
-        return [index_along(uses, by[0], found, places)]
-    return [join(move_axes(uses, places), uses_of_index)]
+    found: dict[int, Indexed] = {}
+    is_known = index.read is not None and not index.uses
+    if is_known:
+        for column, axis in enumerate(numbers.start_index_map):
+            if sizes[axis] == 1 and x.shape[axis] > 1:
+                found[axis] = _read_column(index, column, tuple(batch), x.shape[axis])
+    uses = index_along(x.uses, found, places)
+    return [uses if is_known else join(uses, uses_of_index)]
+
+
+def _read_column(index: Value, column: int, axes: tuple[int, ...], size: int) -> Indexed:
+    """The index along one axis, out of an array whose last axis is the axes that are indexed."""
+    at = index.read
+    read = lambda: jnp.clip(at()[..., column], 0, size - 1)  # noqa: E731  # pyright: ignore
+    term = index.term if index.shape[-1] == 1 else (index.term, column)
+    if index.columns is not None:
+        term = index.columns[column]
+    return Indexed(axes, ("gather", term), read)
 
 
 def _rev(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
@@ -220,7 +229,7 @@ def _split(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
     for size in eqn.params["sizes"]:
         read = lambda start=start, size=size: jnp.arange(start, start + size)  # noqa: E731
         index = Indexed((axis,), ("range", start, start + size, 1), read)
-        found.append(index_along(x.uses, axis, index, places))
+        found.append(index_along(x.uses, {axis: index}, places))
         start += size
     return found
 

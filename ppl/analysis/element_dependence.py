@@ -76,18 +76,7 @@ def map_uses(uses: Uses, fn: Callable[[Use], Use]) -> dict[Source, tuple[Use, ..
 
 def move_axes(uses: Uses, places: Sequence[int | None]) -> dict[Source, tuple[Use, ...]]:
     """Dependences of a value whose axis i has become axis `places[i]`; None if it is mixed."""
-
-    def move(use: Use) -> Use:
-        match use:
-            case Aligned(axis, lags):
-                place = places[axis]
-                return ALL if place is None else Aligned(place, lags)
-            case Indexed(axes):
-                moved = [places[axis] for axis in axes]
-                return ALL if None in moved else dataclasses.replace(use, axes=tuple(moved))  # pyright: ignore
-        return use
-
-    return map_uses(uses, move)
+    return index_along(uses, {}, places)
 
 
 def mix(uses: Uses) -> dict[Source, tuple[Use, ...]]:
@@ -96,18 +85,20 @@ def mix(uses: Uses) -> dict[Source, tuple[Use, ...]]:
 
 
 def index_along(
-    uses: Uses, axis: int, index: Indexed, places: Sequence[int | None]
+    uses: Uses, indices: Mapping[int, Indexed], places: Sequence[int | None]
 ) -> dict[Source, tuple[Use, ...]]:
-    """Dependences of a value made by an index array along one axis; others move to `places`."""
+    """Dependences of a value made by index arrays along some axes; others move to `places`."""
 
     def along(use: Use) -> Use:
-        return index if use == Aligned(axis) else use
+        match use:
+            case Aligned(axis, lags):
+                if axis in indices and lags == frozenset([0]):
+                    return indices[axis]
+                place = places[axis]
+                return ALL if place is None else Aligned(place, lags)
+            case Indexed(axes):
+                moved = [places[axis] for axis in axes]
+                return ALL if None in moved else dataclasses.replace(use, axes=tuple(moved))  # pyright: ignore
+        return use
 
-    others = {s: each for s, each in uses.items() if Aligned(axis) not in each}
-    out = move_axes(others, places)
-    for source, each in uses.items():
-        if source not in others:
-            kept = {source: tuple(use for use in each if use != Aligned(axis))}
-            moved = iter(move_axes(kept, places)[source])
-            out[source] = tuple(along(u) if u == Aligned(axis) else next(moved) for u in each)
-    return out
+    return map_uses(uses, along)

@@ -22,7 +22,7 @@ from ppl.analysis.element_dependence import (
     map_uses,
 )
 from ppl.analysis.terms import Terms
-from ppl.analysis.values import Value
+from ppl.analysis.values import Value, columns_of
 from ppl.common import distribution_protocol
 from ppl.common.lift import lift
 from ppl.harvest import _jax, _jaxprs
@@ -167,8 +167,9 @@ class ScopeReader:
         def evaluate() -> list[Any]:
             return _jax.bind(eqn, [x.read() for x in operands])  # pyright: ignore
 
+        columns = columns_of(eqn, operands)
         return [
-            Value(_shape(v), {}, term, lambda i=i: evaluate()[i])
+            Value(_shape(v), {}, term, lambda i=i: evaluate()[i], columns)
             for i, (v, term) in enumerate(zip(eqn.outvars, terms, strict=True))
         ]
 

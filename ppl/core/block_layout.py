@@ -1,9 +1,9 @@
 """Layout of the elements of several sites, by which of them scores couple.
 
 The precision matrix of jointly normal sites has an entry for each pair of elements that one score
-depends on. `find_layout`, of `coupled_elements`, tells from the scopes of all scores which axes of
-the sites are plates, whose elements no score couples, and which axis is the time of a chain. The
-sites that have all of these axes are inner; all others make the border.
+depends on. `coupled_elements.find_layout` tells from the scopes of all scores which axes of the
+sites are plates, whose elements no score couples, and which axis is the time of a chain. The sites
+that have all of these axes are inner; all others make the border.
 """
 
 import dataclasses
@@ -205,7 +205,7 @@ class BlockLayout:
 
 
 def _pick_rows(columns: jax.Array, shift: int) -> jax.Array:
-    """Blocks some rows below the diagonal, of columns by color of shape (colors, d, n, t, d)."""
+    """The blocks some rows below the diagonal, of columns by color (colors, d, n, t, d)."""
     colors, _, _, t, _ = columns.shape
     found = columns[:, :, :, shift:]
     color = (np.arange(t - shift) % colors)[:, None]

@@ -13,6 +13,7 @@ from jax import lax
 from ppl.core.factors import (
     EliminationError,
     Factor,
+    Gather,
     Local,
     Plate,
     Variable,
@@ -35,6 +36,12 @@ class Chains:
 
     plates: Collection[Plate] = ()
     starts: Mapping[Variable, Variable] = dataclasses.field(default_factory=dict)
+
+
+def _without(label: Any, gathers: tuple[Gather, ...]) -> Any:
+    """A label, whose variable is no longer read at indices if these are the ones."""
+    is_read = isinstance(label, Local) and label.gathers == gathers
+    return Local(label.variable, label.lag) if is_read else label
 
 
 class Eliminator:
@@ -134,17 +141,17 @@ class Eliminator:
         """The product over elements that read the same element of a variable at indices."""
         for x in factor.locals:
             here = {p for g in x.gathers for p in g.plates}
-            others = [self._plates_of(y) for y in factor.locals if y != x]
+            others = [self._plates_of(y) for y in factor.locals if y.gathers != x.gathers]
             if x.gathers and not any(here & plates for plates in others):
-                return self._scatter(self._scatter_one(factor, x))
+                return self._scatter(self._scatter_by(factor, x.gathers))
         return factor
 
-    def _scatter_one(self, factor: Factor, x: Local) -> Factor:
-        over = tuple(dict.fromkeys(p for g in x.gathers for p in g.plates))
+    def _scatter_by(self, factor: Factor, gathers: tuple[Gather, ...]) -> Factor:
+        over = tuple(dict.fromkeys(p for g in gathers for p in g.plates))
         rest = tuple(y for y in factor.labels if y not in over)
         table = factor.over((*over, *rest))
         index = []
-        for gather in x.gathers:
+        for gather in gathers:
             sizes = [
                 n if p in gather.plates else 1 for p, n in zip(over, table.shape, strict=False)
             ]
@@ -152,11 +159,11 @@ class Eliminator:
             order = sorted(range(len(gather.plates)), key=lambda i: over.index(gather.plates[i]))
             array = jnp.transpose(array, order).reshape(sizes)
             index.append(jnp.broadcast_to(array, table.shape[: len(over)]))
-        shape = tuple(g.size for g in x.gathers)
+        shape = tuple(g.size for g in gathers)
         empty = jnp.zeros((*shape, *table.shape[len(over) :]), table.dtype)
         table = empty.at[tuple(index)].add(table)
-        labels = tuple(Local(x.variable, x.lag) if y == x else y for y in rest)
-        targets = tuple(g.target for g in x.gathers)
+        labels = tuple(_without(y, gathers) for y in rest)
+        targets = tuple(g.target for g in gathers)
         return self._ordered(Factor((*targets, *labels), table))
 
     def _sum_out(self, v: Variable, factors: Sequence[Factor]) -> list[Factor]:

@@ -60,6 +60,13 @@ class Marginal(distribution_protocol.DistributionWrapper):
             return self.summation.log_prob_of_steps(group, self.inputs, plants, self.path)
         return log_prob_at(self.summation, self.path, self.inputs, plants)
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether the site depends on no summed one, given the values of all others."""
+        summation = self.summation
+        is_apart = isinstance(summation, Summation) and self.path in summation.untouched
+        return is_apart or not summation.groups[self.path]
+
     def constrain(self, position: Any) -> tuple[Any, jax.Array]:
         """The value at a position, and the log density of the position."""
         value, log_density = distribution_protocol.constrain(self.base, position)

@@ -92,10 +92,10 @@ def take_out(
 ) -> Summation | BlockIntegral:
     """The sum or the integral over some sites, all of which have strategies of one kind."""
     most = max((strategy.most for strategy in strategies), default=1)
+    equal = find_equal_inputs(program.inputs)
     laplace = [strategy for strategy in strategies if isinstance(strategy, Laplace)]
     if not laplace and not any(isinstance(strategy, Gaussian) for strategy in strategies):
-        return Summation(program.jaxpr, find_states(program.jaxpr, sites), most, scored)
-    equal = find_equal_inputs(program.inputs)
+        return Summation(program.jaxpr, find_states(program.jaxpr, sites), most, scored, equal)
     common = program.jaxpr, tuple(sites), most, scored, equal
     if laplace:
         tolerance = min(strategy.tolerance for strategy in laplace)

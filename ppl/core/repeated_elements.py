@@ -146,13 +146,20 @@ def _refine(x: Runs, axis: int, starts: Any) -> Runs:
 
 
 def _by_element(eqn: jex.JaxprEqn, operands: list[Runs]) -> list[Runs]:
+    shape = eqn.outvars[0].aval.shape  # pyright: ignore[reportAttributeAccessIssue]
     arrays = [i for i, x in enumerate(operands) if x.shape]
-    shape = operands[arrays[0]].shape
-    aligned = _align([operands[i] for i in arrays], range(len(shape)))
+    aligned = _align([_stretch(operands[i], shape) for i in arrays], range(len(shape)))
     stored = [x.stored for x in operands]
     for i, x in zip(arrays, aligned, strict=True):
         stored[i] = x.stored
     return [Runs(x, shape, aligned[0].starts) for x in _jax.bind(eqn, stored)]
+
+
+def _stretch(x: Runs, shape: Sequence[int]) -> Runs:
+    """An array whose axes of size 1 an operation repeats."""
+    pairs = zip(x.shape, shape, x.starts, strict=True)
+    starts = tuple((0,) if a != b else run for a, b, run in pairs)
+    return Runs(x.stored, tuple(shape), starts)
 
 
 def _broadcast(eqn: jex.JaxprEqn, x: Runs) -> Runs:

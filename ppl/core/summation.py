@@ -33,12 +33,14 @@ class Summation:
         states: The states of each summed site.
         most: The largest number of states in one table.
         scored: The paths of the sites whose scores depend on the summed sites, and of these.
+        inputs: For each input of the program, the first that is known to be equal.
     """
 
     jaxpr: Any
     states: Mapping[Path, np.ndarray]
     most: int
     scored: tuple[Path, ...]
+    inputs: tuple[int, ...]
 
     def __eq__(self, other: object) -> bool:
         """Whether the programs and the sums are the same."""
@@ -52,7 +54,7 @@ class Summation:
     def _fingerprint(self) -> Any:
         states = tuple((path, tuple(x.tolist())) for path, x in self.states.items())
         program = tuple(fingerprint_constants(self.jaxpr, ())), fingerprint_wiring(self.jaxpr)
-        return program, states, self.most, self.scored
+        return program, states, self.most, self.scored, self.inputs
 
     @property
     def sites(self) -> Collection[Path]:
@@ -149,7 +151,7 @@ class Summation:
 
     def _problem(self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]) -> Problem:
         reader = ScopeReader(self.states, self.scored, plants)
-        scopes = reader.read(self.jaxpr, inputs)
+        scopes = reader.read(self.jaxpr, inputs, self.inputs)
         return Problem(scopes, self.states, reader.causes, frozenset(reader.moving))
 
     def _program(self, inputs: Sequence[Any]) -> Program:

@@ -13,6 +13,7 @@ from jax.tree_util import keystr
 from ppl.harvest import _jax, _values
 from ppl.harvest._site_names import describe
 from ppl.harvest._survey import Found, Path, Sites, show
+from ppl.harvest._values import short_repr
 
 Leaves = tuple[jax.Array, ...]
 
@@ -35,7 +36,7 @@ def paths_in(plants: Mapping[Any, Any], sites: Collection[Path]) -> list[tuple[P
     """Entries of nested dicts by path; the value at the path of a site is one entry."""
     if not isinstance(plants, Mapping):
         raise TypeError(
-            f"expected a dict of values by name, got {type(plants).__name__}: {plants!r}."
+            f"expected a dict of values by name, got {type(plants).__name__}: {short_repr(plants)}."
         )
     prefixes = {path[:i] for path in sites for i in range(1, len(path))}
 
@@ -233,7 +234,7 @@ def _as_array(where: str, at: str, leaf: Any, aval: Any) -> jax.Array:
             _values.check_range(leaf, aval.dtype)
         return _values.as_array(leaf)
     except TypeError as error:
-        raise TypeError(f"{where}: expected {show([aval])}, got {leaf!r}{at}.") from error
+        raise TypeError(f"{where}: expected {show([aval])}, got {short_repr(leaf)}{at}.") from error
     except ValueError as error:
         raise ValueError(f"{where}: expected {show([aval])}{at}, got {error}") from error
 

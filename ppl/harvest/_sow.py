@@ -13,6 +13,7 @@ from jax.extend.core import primitives
 from ppl.harvest import _jax, _jaxprs, _values
 from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._tie import tie
+from ppl.harvest._values import short_repr
 
 Mode = Literal["strict", "append", "clobber", "cond_clobber"]
 MODES = ("strict", "append", "clobber", "cond_clobber")
@@ -146,7 +147,7 @@ def _as_array(leaf: Any, name: Hashable, where: str = "sow") -> jax.Array:
             remedy = "It is a function: give what it returns, as in x.mean() for x.mean."
         raise TypeError(
             f"{where} {name!r}: expected a pytree of arrays, got a leaf of type "
-            f"{type(leaf).__name__}: {leaf!r}. {remedy}"
+            f"{type(leaf).__name__}: {short_repr(leaf)}. {remedy}"
         ) from error
 
 
@@ -160,7 +161,8 @@ def check_hashable(what: str, given: Hashable) -> None:
     try:
         hash(given)
     except TypeError as error:
-        raise TypeError(f"{what} must be hashable, got {given!r}; use a string.") from error
+        found = short_repr(given)
+        raise TypeError(f"{what} must be hashable, got {found}; use a string.") from error
 
 
 def sow(

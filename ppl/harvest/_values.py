@@ -137,3 +137,12 @@ def as_varying(value: Any) -> Any:
     """
     axes = jax.sharding.get_abstract_mesh().manual_axes
     return jax.tree.map(lambda x: _vary(x, axes), value) if axes else value
+
+
+def short_repr(value: Any) -> str:
+    """The `repr` of a value that is no array of numbers or in the wrong place, not of all of it."""
+    return _BRIEF.repr(value)
+
+
+_BRIEF = reprlib.Repr()
+_BRIEF.maxother = _BRIEF.maxstring = 100

@@ -8,6 +8,7 @@ from ppl.common.other_names import explain_name_by_position, explaining_calls
 from ppl.harvest import _values
 from ppl.harvest._sow import bind_site
 from ppl.harvest._survey import show
+from ppl.harvest._values import short_repr
 from ppl.primitives.sample import check_name
 from ppl.primitives.site_kinds import FACTOR
 
@@ -45,7 +46,8 @@ def factor(log_weight: Any, *, name: str) -> None:
     try:
         array = _values.as_array(log_weight)
     except TypeError as error:
-        raise TypeError(f"factor {name!r}: expected an array, got {log_weight!r}.") from error
+        found = short_repr(log_weight)
+        raise TypeError(f"factor {name!r}: expected an array, got {found}.") from error
     if not jnp.issubdtype(array.dtype, jnp.floating):
         raise TypeError(
             f"factor {name!r}: expected a log weight of floats, got {show([array])}. Give the "

@@ -11,6 +11,7 @@ from ppl.common.other_names import explain_name_by_position, explaining_calls
 from ppl.harvest import _jax, _values
 from ppl.harvest._sow import bind_site
 from ppl.harvest._survey import show
+from ppl.harvest._values import short_repr
 from ppl.primitives.sample import check_name
 from ppl.primitives.site_kinds import PARAM
 
@@ -74,16 +75,27 @@ def _position(name: str, value: Any, support: Any) -> jax.Array:
     try:
         array = _values.as_array(value)
     except TypeError as error:
-        raise TypeError(f"param {name!r}: expected an array, got {value!r}.") from error
+        raise TypeError(f"param {name!r}: expected an array, got {short_repr(value)}.") from error
     _check_floats(name, [array])
     if not _jax.is_traced(value):
+        known = np.asarray(value, array.dtype)
         with jax.ensure_compile_time_eval():
-            is_inside = np.all(support.check(np.asarray(value, array.dtype)))
-        if not is_inside:
+            is_inside = np.asarray(support.check(known))
+        if not is_inside.all():
             raise ValueError(
-                f"param {name!r}: expected {support.description} to begin with, got {value}."
+                f"param {name!r}: expected {support.description} to begin with, got "
+                f"{_show_outside(known, is_inside)}."
             )
     return support.bijector.inverse(array)
+
+
+def _show_outside(value: np.ndarray, is_inside: np.ndarray) -> str:
+    """A scalar, or the shape of an array and its first entry outside of a support."""
+    if not value.ndim:
+        return str(value)
+    at = tuple(np.argwhere(~is_inside)[0].tolist())
+    entry = f" with {value[at]} at {list(at)}" * (is_inside.shape == value.shape)
+    return f"{value.dtype}{list(value.shape)}{entry}"
 
 
 def _check_floats(name: str, leaves: Sequence[jax.Array]) -> None:

@@ -65,6 +65,8 @@ class MarginalPlan(Mapping[str, Strategy]):
         lines = table([("site", "taken out", "why not"), *rows]).splitlines()
         return "\n".join(line.rstrip() for line in lines)
 
+    __repr__ = __str__
+
 
 def auto_marginal(model: Model) -> Callable[..., MarginalPlan]:
     """A rule for `marginalize`: whatever can be taken out exactly, at a small cost.

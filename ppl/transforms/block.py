@@ -15,6 +15,7 @@ from ppl.harvest._names import suggest_names
 from ppl.harvest._site_names import join_scopes
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path
+from ppl.harvest._values import short_repr
 from ppl.primitives.site_kinds import Hidden
 from ppl.transforms.intervene import as_deterministic
 
@@ -72,7 +73,7 @@ def block(model: Model, names: Collection[str]) -> Model:
     """
     is_collection = isinstance(names, Collection) and not isinstance(names, str)
     if not is_collection or not all(isinstance(name, str) for name in names):
-        raise TypeError(f"block: expected a collection of names of sites, got {names!r}.")
+        raise TypeError(f"block: expected a collection of names of sites, got {short_repr(names)}.")
     return Partial(functools.partial(_run_blocked, frozenset(names)), as_pytree(model))
 
 

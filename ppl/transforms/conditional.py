@@ -160,7 +160,8 @@ class _Search:
             states = find_states(jaxpr, [self._path])
         except ValueError:
             return None
-        summation = Summation(jaxpr, states, Enumerate().most, self._scored)
+        equal = find_equal_inputs(self._inputs)
+        summation = Summation(jaxpr, states, Enumerate().most, self._scored, equal)
         try:
             return finite_conditional(summation, self._inputs, self._plants)
         except EliminationError:
@@ -201,6 +202,7 @@ class _Search:
         if family is None:
             return None
         question = Question(
+            self._program,
             self._model,
             self._args,
             self._kwargs,
@@ -257,8 +259,8 @@ def conditional(model: Model, site: str) -> Conditional:
         ...     ppl.sample(key, dist.Poisson(rate * jnp.ones(3)), name="y")
         >>> posterior = ppl.condition(model, {"y": jnp.array([4, 2, 3])})
         >>> rate = ppl.conditional(posterior, "rate")({})
-        >>> print(type(rate).__name__, rate.concentration.round(3), rate.rate.round(3))
-        Gamma 11.0 4.0
+        >>> type(rate).__name__, round(float(rate.concentration), 3), round(float(rate.rate), 3)
+        ('Gamma', 11.0, 4.0)
     """
     if not isinstance(site, str):
         raise TypeError(f"conditional: expected the name of a site, got {site!r}.")

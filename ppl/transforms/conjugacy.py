@@ -7,7 +7,7 @@ member of the family at further points, and the density positive on the whole su
 
 import dataclasses
 import functools
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -30,9 +30,9 @@ from ppl.transforms.unobserve import unobserve
 
 _NUM_DRAWS = 8  # of all other sites
 # Points, in spreads from the center: two that are fitted, others at which slopes are compared, and
-# two at which the density must be positive.
-_OFFSETS = (-0.8, 0.8, -1.5, 0.3, 2.0, -25.0, 25.0)
-_NUM_NEAR = 5
+# those far out, at which the density must be positive.
+_NEAR = (-0.8, 0.8, -1.5, 0.3, 2.0)
+_FAR = {"float64": 20.0, "float32": 8.0}
 _QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 _TOLERANCES = {"float64": 1e-7, "float32": 1e-3}  # of slopes, relative to the largest
 
@@ -42,6 +42,7 @@ class Question:
     """Whether the full conditional of a site lies in a family, for a model and its arguments.
 
     Attributes:
+        program: The program of the model.
         model: The model.
         args: Its arguments.
         kwargs: Its keyword arguments.
@@ -52,6 +53,7 @@ class Question:
         plants: Values of all other random sites, for those that cannot be drawn.
     """
 
+    program: Program
     model: Model
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
@@ -63,10 +65,9 @@ class Question:
 
     def is_conjugate(self) -> bool:
         """The answer, which is kept. Values that are traced stand for any, as numbers."""
-        program = trace_model(self.model, None, self.args, self.kwargs)
-        inputs = [x for x in program.inputs if x is not None]
-        numbers = tuple(fingerprint_constants(program.jaxpr, inputs))
-        wiring = fingerprint_wiring(program.jaxpr)
+        inputs = [x for x in self.program.inputs if x is not None]
+        numbers = tuple(fingerprint_constants(self.program.jaxpr, inputs))
+        wiring = fingerprint_wiring(self.program.jaxpr)
         kept = _find_answer((numbers, wiring, self.path, tuple(self.scored), self.family))
         if not kept:
             kept.append(self._answer())
@@ -88,33 +89,39 @@ class Question:
             numbers.replace, (self.model, self.args, dict(self.kwargs))
         )
         program = trace_model(model, None, args, kwargs)
-        jaxpr, inputs = program.jaxpr, [*map(numbers.replace, program.inputs)]
+        inputs = [*map(numbers.fill, program.inputs)]
 
-        def ask(simulation: Program, planted: Any, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-            at = len(simulation.consts)
-            given = [*map(numbers.replace, simulation.inputs)]
-            operands = [key, *given[at + 1 :]]
-            simulation = dataclasses.replace(simulation, consts=given[:at], operands=operands)
-            look = Look(wanted=frozenset([self.path, *self.plants]))
-            values = Harvester(simulation, look).run(planted, live_outs=False)[1]
-            plants = {path: tuple(jax.tree.leaves(value)) for path, value in values.items()}
-            return self._compare(key, jaxpr, inputs, plants)
-
-        def ask_often(simulated: Model, fixed: Sequence[Path]) -> bool:
+        def compare(simulated: Model, fixed: Sequence[Path]) -> bool:
             simulation = trace_model(simulated, None, args, kwargs)
-            planted = {path: tuple(map(numbers.replace, self.plants[path])) for path in fixed}
-            one = functools.partial(ask, simulation, planted)
+            draw = self._drawing(simulation, fixed, numbers)
+            one = lambda key: self._compare(key, program.jaxpr, inputs, draw(key))  # noqa: E731
             keys = jax.random.split(jax.random.key(0), _NUM_DRAWS)
             found = jax.jit(jax.vmap(one), compiler_options=_QUICK)(keys)
             is_like, is_finite = map(np.asarray, found)
             return bool(np.all(is_like | ~is_finite) and np.all(np.any(is_finite, 0)))
 
         try:
-            return ask_often(unobserve(model), [])
+            return compare(unobserve(model), [])
         except NotImplementedError:
             fixed = self._find_undrawn(program)
             has_data = any(kind_of(self.sites[path].site) == OBSERVED for path in fixed)
-            return ask_often(model if has_data else unobserve(model), fixed)
+            return compare(model if has_data else unobserve(model), fixed)
+
+    def _drawing(
+        self, simulation: Program, fixed: Sequence[Path], numbers: "_Numbers"
+    ) -> Callable[[jax.Array], dict[Path, Any]]:
+        """A function of a key that draws all random sites but some."""
+        inputs, at = [*map(numbers.fill, simulation.inputs)], len(simulation.consts)
+        kept = {path: tuple(map(numbers.replace, self.plants[path])) for path in fixed}
+        look = Look(wanted=frozenset([self.path, *self.plants]))
+
+        def draw(key: jax.Array) -> dict[Path, Any]:
+            operands = [key, *inputs[at + 1 :]]
+            program = dataclasses.replace(simulation, consts=inputs[:at], operands=operands)
+            drawn = Harvester(program, look).run(kept, live_outs=False)[1]
+            return {path: tuple(jax.tree.leaves(value)) for path, value in drawn.items()}
+
+        return draw
 
     def _find_undrawn(self, program: Program) -> list[Path]:
         """The sites whose distributions have no draws, as improper ones; they keep their values."""
@@ -134,7 +141,6 @@ class Question:
     ) -> tuple[jax.Array, jax.Array]:
         """For each element, whether slopes are those of the family, and whether all are finite."""
         family, (like,) = self.family, plants[self.path]
-
         shape, dtype = like.shape, like.dtype
 
         def scores(x: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -142,9 +148,10 @@ class Question:
             heights = jnp.stack([found[path] for path in self.scored])
             return heights, heights
 
-        offsets = jnp.asarray(_OFFSETS, dtype).reshape(-1, *[1] * len(shape))
-        spread = jax.random.uniform(key, (len(_OFFSETS), *shape), dtype, 0.7, 1.3)
-        offsets = offsets * spread * alternate(shape, 1)
+        far = _FAR[str(dtype)]
+        offsets = jnp.asarray([*_NEAR, -far, far], dtype).reshape(-1, *[1] * len(shape))
+        stretch = jax.random.uniform(key, (len(offsets), *shape), dtype, 0.7, 1.3)
+        offsets = offsets * stretch * alternate(shape, 1)
 
         def measure(place: Any) -> Any:
             x = points_at(family, place, offsets)
@@ -156,8 +163,7 @@ class Question:
             return family.fit(x[:2], jnp.sum(slopes, 0)[:2])
 
         x, slopes, heights = measure_in_bulk(family, measure, fit, shape, dtype)
-        near = slice(None, _NUM_NEAR)
-        x, slopes = x[near], slopes[:, near]
+        x, slopes = x[: len(_NEAR)], slopes[:, : len(_NEAR)]
         fitted = jax.vmap(lambda slope: family.fit(x[:2], slope[:2]))(slopes)
         predict = jax.vmap(jax.vmap(family.predict, (0, None)), (None, 0))
         error = jnp.abs(slopes - predict(x, fitted))
@@ -188,17 +194,25 @@ class _Numbers:
     dtype: Any = np.float32
 
     def replace(self, x: Any) -> Any:
-        """A floating array in the dtype, any other value as it is, numbers for a traced one."""
-        if not hasattr(x, "dtype") or jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+        """A value in the dtype, if it is a floating array, and numbers if it is traced."""
+        x = self.fill(x)
+        is_floating = hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.floating)
+        if not is_floating:
             return x
-        rng = np.random.default_rng(0)
-        if jnp.issubdtype(x.dtype, jnp.floating):
-            is_traced = _jax.is_traced(x)
-            return np.asarray(rng.uniform(0.2, 0.8, x.shape) if is_traced else x, self.dtype)
+        return (jnp if isinstance(x, jax.Array) else np).asarray(x, self.dtype)
+
+    def fill(self, x: Any) -> Any:
+        """Numbers of the same shape and dtype for a value that is traced, any other as it is."""
         if not _jax.is_traced(x):
             return x
+        rng = np.random.default_rng(0)
+        if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+            key = jax.random.key(0)
+            return jax.random.split(key, x.shape) if x.shape else key
+        if x.dtype == bool and self.bit is not None:
+            return jnp.full(x.shape, self.bit)
         if x.dtype == bool:
-            return (
-                rng.uniform(size=x.shape) < 0.5 if self.bit is None else np.full(x.shape, self.bit)
-            )
-        return rng.integers(1, 3, x.shape).astype(x.dtype)
+            return jnp.asarray(rng.uniform(size=x.shape) < 0.5)
+        is_floating = jnp.issubdtype(x.dtype, jnp.floating)
+        found = rng.uniform(0.2, 0.8, x.shape) if is_floating else rng.integers(1, 3, x.shape)
+        return jnp.asarray(found, x.dtype)

@@ -56,6 +56,8 @@ class Coordinates:
         ]
         return table([("site", "family", "coordinates", "auto_reparam"), *rows])
 
+    __repr__ = __str__
+
 
 @dataclasses.dataclass(frozen=True)
 class Look(SiteAction):

@@ -15,6 +15,7 @@ from ppl.core.model_run import ModelRun, SiteAction, score, trace_model
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nest_by_path
 from ppl.harvest._sow import Site
+from ppl.harvest._values import short_repr
 from ppl.primitives.site_kinds import FACTOR, RANDOM
 
 
@@ -59,7 +60,7 @@ def _check_first(what: str, values: Any) -> None:
     if not isinstance(values, Mapping):
         raise TypeError(
             f"{what}: expected a dict of values by site, before the arguments of the model, got "
-            f"{type(values).__name__}: {values!r}. Call {what}(model)(values, *args)."
+            f"{type(values).__name__}: {short_repr(values)}. Call {what}(model)(values, *args)."
         )
 
 

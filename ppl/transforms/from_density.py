@@ -12,6 +12,7 @@ from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, Partial, Seque
 
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.harvest import _values, nest
+from ppl.harvest._values import short_repr
 from ppl.harvest.pytrees import register_dataclass
 from ppl.primitives.factor import factor
 from ppl.primitives.sample import check_key, sample
@@ -63,7 +64,7 @@ def from_density(log_density: Callable[..., Any], position: Any) -> Model:
     if not callable(log_density):
         raise TypeError(
             "from_density: log_density must be a function of a position, log_density(position, "
-            f"*args), got {log_density!r}."
+            f"*args), got {short_repr(log_density)}."
         )
     leaves, tree = jax.tree_util.tree_flatten_with_path(position)
     if not leaves:
@@ -219,7 +220,7 @@ def _scalar(value: Any) -> jax.Array:
         array = _values.as_array(value)
     except TypeError as error:
         raise TypeError(
-            f"from_density: log_density must return a scalar, got {value!r}."
+            f"from_density: log_density must return a scalar, got {short_repr(value)}."
         ) from error
     if not jnp.issubdtype(array.dtype, jnp.floating):
         raise TypeError(

@@ -105,6 +105,8 @@ class Graph:
         """A table with a line for each site: name, kind, family, value, plates and parents."""
         return table(self._rows())
 
+    __repr__ = __str__
+
     def _rows(self) -> list[tuple[str, ...]]:
         parents: dict[str, list[str]] = {name: [] for name in self.nodes}
         for a, b in self.direct:

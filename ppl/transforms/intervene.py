@@ -15,6 +15,7 @@ from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._site_names import describe
 from ppl.harvest._sow import Site
+from ppl.harvest._values import short_repr
 from ppl.primitives.site_kinds import DETERMINISTIC, LATENT
 
 
@@ -85,7 +86,7 @@ def intervene(model: Model, values: Mapping[str, Any]) -> Model:
         Pearl, *Causality*, 2nd ed. (2009), section 3.2.
     """
     if not isinstance(values, Mapping):
-        raise TypeError(f"intervene: expected a dict of values by site, got {values!r}.")
+        raise TypeError(f"intervene: expected a dict of values by site, got {short_repr(values)}.")
     remedy = "Give numbers, or leave the site out to have it drawn."
     values = _values.convert_foreign_arrays(dict(values))
     check_no_nan("intervene", "values", values, remedy)

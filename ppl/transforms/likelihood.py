@@ -105,28 +105,31 @@ class JointScores:
         elsewhere: Names of sites that are scored at another site, and have the log probability 0.
         mixed: Names of observed sites that are scored together with a latent site or a factor, each
             with words for that.
+        summed: Names of observed sites whose log probability is that of a sum or an integral.
     """
 
     elsewhere: tuple[str, ...] = ()
     mixed: tuple[tuple[str, str], ...] = ()
+    summed: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, sites: Sites) -> "JointScores":
         """The sites of a model that are scored together."""
         together: dict[Any, list[Path]] = {}
-        elsewhere, mixed = [], {}
+        elsewhere, mixed, summed = [], {}, []
         for path, found in sites.items():
             for marginal in marginals_of(found.site):
                 group = group_of(marginal.summation, marginal.path)
                 together.setdefault((path[:-1], marginal.summation, group), []).append(path)
                 elsewhere += [] if marginal.is_host else [join_scopes(path)]
-                if marginal.has_factor and kind_of(found.site) == OBSERVED:
-                    mixed[join_scopes(path)] = "a factor"
+                if kind_of(found.site) == OBSERVED:
+                    mixed |= {join_scopes(path): "a factor"} if marginal.has_factor else {}
+                    summed += [] if marginal.is_alone else [join_scopes(path)]
         for paths in together.values():
             by_kind = {kind_of(sites[path].site): join_scopes(path) for path in paths}
             if LATENT in by_kind and OBSERVED in by_kind:
                 mixed[by_kind[OBSERVED]] = f"the latent site {by_kind[LATENT]!r}"
-        return cls(tuple(elsewhere), tuple(mixed.items()))
+        return cls(tuple(elsewhere), tuple(mixed.items()), tuple(summed))
 
     def check_apart(self, where: str) -> None:
         """Check that the log probabilities of observed sites are those of data alone.
@@ -189,7 +192,7 @@ class Likelihood:
         arguments, data = Arguments.split(args, kwargs)
         model = as_pytree(model)
 
-        def look(program: Program) -> tuple[Any, Any]:
+        def look(program: Program) -> tuple[Any, ...]:
             run = ModelRun(model, program, LogProbs())
             latent = {
                 path: jax.tree.unflatten(found.site.tree, found.collapse().avals)

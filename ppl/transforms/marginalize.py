@@ -34,6 +34,7 @@ from ppl.harvest._program import Harvester, Program
 from ppl.harvest._site_names import describe, join_scopes
 from ppl.harvest._sow import Site, sow_p
 from ppl.harvest._survey import Path
+from ppl.harvest._values import short_repr
 from ppl.primitives.draw_primitive import Draw, draw_p
 from ppl.primitives.site_kinds import (
     DETERMINISTIC,
@@ -118,7 +119,7 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
         return Partial(_MarginalizedByRule(sites), as_pytree(model))
     if isinstance(sites, str) or not isinstance(sites, Collection):
         written = f"; write [{sites!r}]" if isinstance(sites, str) else ""
-        raise TypeError(f"marginalize: {_EXPECTED}, got {sites!r}{written}.")
+        raise TypeError(f"marginalize: {_EXPECTED}, got {short_repr(sites)}{written}.")
     strategies = dict(sites) if isinstance(sites, Mapping) else dict.fromkeys(sites, Enumerate())
     for name, strategy in strategies.items():
         if not isinstance(name, str):
@@ -126,20 +127,14 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
         if not isinstance(strategy, Strategy):
             called = isinstance(strategy, type) and issubclass(strategy, Strategy)
             written = f"; write ppl.{strategy.__name__}()" if called else ""
-            raise TypeError(f"marginalize: {_EXPECTED}, got {name!r}: {strategy!r}{written}.")
+            raise TypeError(
+                f"marginalize: {_EXPECTED}, got {name!r}: {short_repr(strategy)}{written}."
+            )
     model = as_pytree(model)
     for kind in (Gaussian, Laplace, Enumerate):  # Given discrete sites, others are jointly normal.
         mine = tuple((n, s) for n, s in strategies.items() if isinstance(s, kind))
         model = Partial(_Marginalized(mine), model) if mine else model
     return model
-
-
-def is_marginalized(model: Any) -> bool:
-    """Whether sites have been summed or integrated out of a model, which may be changed since."""
-    if not isinstance(model, Partial):
-        return False
-    is_own = isinstance(model.func, _Marginalized | _MarginalizedByRule)
-    return is_own or any(map(is_marginalized, model.args))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,6 +21,7 @@ from ppl.harvest._names import nest_by_path
 from ppl.harvest._site_names import describe
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Found, Path
+from ppl.harvest._values import short_repr
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import DETERMINISTIC, LATENT, OBSERVED, RANDOM, kind_of
 
@@ -223,7 +224,7 @@ def _check_not_cut(where: str, path: Path, leaves: Sequence[Any], found: Found) 
     for x, aval in zip(leaves, found.collapse().avals, strict=True):
         if isinstance(x, str | bytes):  # JAX takes it for the name of a dtype
             raise TypeError(
-                f"{where}: site {describe(path)}: its draws must be numbers, got {x!r}."
+                f"{where}: site {describe(path)}: its draws must be numbers, got {short_repr(x)}."
             )
         have = jnp.result_type(x)
         kinds = (np.complexfloating, np.inexact)
@@ -283,7 +284,7 @@ def predict(
     if isinstance(draws, bool) or not isinstance(draws, Mapping | int | np.integer):
         instead = " Give its draws: result.draws." if hasattr(draws, "draws") else ""
         raise TypeError(
-            f"predict: expected a dict of draws or their number, got {draws!r}.{instead}"
+            f"predict: expected a dict of draws or their number, got {short_repr(draws)}.{instead}"
         )
     draws = (
         _values.convert_foreign_arrays(dict(draws)) if isinstance(draws, Mapping) else int(draws)

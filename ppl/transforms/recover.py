@@ -21,6 +21,7 @@ from ppl.harvest._names import nest_by_path
 from ppl.harvest._plants import ByPath
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path
+from ppl.harvest._values import short_repr
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import RANDOM, Hidden
 from ppl.transforms.predict import Complete, PredictionPlan, check_draws
@@ -165,7 +166,7 @@ def recover(
     """
     if not isinstance(draws, Mapping):
         instead = " Give its draws: result.draws." if hasattr(draws, "draws") else ""
-        raise TypeError(f"recover: expected a dict of draws, got {draws!r}.{instead}")
+        raise TypeError(f"recover: expected a dict of draws, got {short_repr(draws)}.{instead}")
     is_count = isinstance(chunk_size, int | np.integer) and not isinstance(chunk_size, bool)
     if chunk_size is not None and not (is_count and chunk_size >= 1):
         raise ValueError(

@@ -20,6 +20,7 @@ from ppl.harvest._interpreter import Operands
 from ppl.harvest._site_names import describe, join_scopes
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path
+from ppl.harvest._values import short_repr
 from ppl.harvest.pytrees import register_dataclass
 from ppl.primitives.site_kinds import LATENT, kind_of
 from ppl.transforms.reparam_strategies import Pushforward
@@ -200,7 +201,7 @@ def reparam(
         if not _takes_two(strategies):
             raise TypeError(
                 "reparam: expected a dict of strategies by site or a rule (name, distribution) -> "
-                f"strategy, got {strategies!r}."
+                f"strategy, got {short_repr(strategies)}."
             )
         return Partial(_run_by_rule, as_pytree(model), as_pytree(strategies))
     as_pytrees = lambda s: s if isinstance(s, Mapping) else _parse_strategy("reparam", s)  # noqa: E731

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ppl.common import distribution_protocol
 from ppl.common.text_table import html_table, table
@@ -77,6 +78,13 @@ class Trace:
     def __str__(self) -> str:
         """The sites as a table: kind, shape, distribution, support, log probability."""
         return table(self._rows(), right=(5,))
+
+    def __repr__(self) -> str:
+        """The table; the sites and their kinds alone if values are no arrays, but their shapes."""
+        if all(isinstance(x, jax.Array | np.ndarray) for x in jax.tree.leaves(self.sites)):
+            return str(self)
+        kinds = (f"{join_scopes(path)} {site.kind}" for path, site in flatten_sites(self.sites))
+        return f"Trace({', '.join(kinds)})"
 
     def _repr_html_(self) -> str:
         """The table for notebooks."""

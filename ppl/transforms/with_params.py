@@ -10,6 +10,7 @@ from jax.tree_util import Partial
 
 from ppl.core.model_pytree import Model, as_pytree, name_of
 from ppl.harvest._harvest import plant, reap
+from ppl.harvest._values import short_repr
 from ppl.primitives.param import PARAM_VALUE
 from ppl.primitives.site_kinds import PARAM
 
@@ -42,7 +43,8 @@ def with_params(model: Model, values: Mapping[str, Any]) -> Callable[..., Any]:
         3.0
     """
     if not isinstance(values, Mapping):
-        raise TypeError(f"with_params: expected a dict of values by name, got {values!r}.")
+        found = short_repr(values)
+        raise TypeError(f"with_params: expected a dict of values by name, got {found}.")
     return Partial(_run, as_pytree(model), dict(values))
 
 

@@ -271,7 +271,12 @@ MISTAKES = {
     ),
     "text": ({"mu": "one"}, TypeError, "init: site 'mu' expects real numbers, got array('one'"),
     "empty": ({"mu": np.zeros(0)}, ValueError, "init: site 'mu' has the shape ()"),
-    "not finite": ({"mu": np.inf}, ValueError, "init: site 'mu' is given a value that is not"),
+    "not finite": ({"mu": np.inf}, ValueError, "a value that is not finite: inf"),
+    "not finite at": (
+        {"groups": {"x": np.array([[0.0, 0, 0], [0, np.nan, 0]])}},
+        ValueError,
+        "init: site 'groups.x' is given a value that is not finite: nan at [1, 1] of [2, 3]",
+    ),
 }
 
 

@@ -26,8 +26,9 @@ def test_of_a_marginalized_model_the_terms_are_told():
     summed = ppl.marginalize(posterior, ["z"])
     draws = {"mu": np.random.default_rng(0).normal(size=(4, 50)).astype(np.float32)}
     result = inference.MCMCResult(draws, {}, None)
-    problems = inference.loo(result, summed).problems
-    assert any("the model is marginalized" in x and 'folds="future"' in x for x in problems)
+    for form in (summed, lambda key: summed(key)):  # a function around it is the same model
+        problems = inference.loo(result, form).problems
+        assert any("the model is marginalized" in x and 'folds="future"' in x for x in problems)
 
 
 def scored_together(key):
@@ -81,6 +82,25 @@ def test_zeros_of_sites_scored_at_another_are_no_observations():
     with pytest.raises(ValueError, match="'a' is scored together with a later site; cho"):
         inference.loo(result, summed, site="a")
     assert list(result.to_arviz(summed).log_likelihood) == ["b"]
+
+
+@pytest.mark.parametrize("out", [{"x": ppl.Gaussian()}, {"z": ppl.Enumerate()}])
+def test_data_that_depend_by_others_alone_have_terms_of_their_own(out):
+    """Nothing is told of them, as each is left out by itself."""
+
+    def model(key):
+        x = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="x")
+        z = ppl.sample(key, dist.Bernoulli(probs=jnp.full(3, 0.3)), name="z")
+        w = ppl.sample(key, dist.Normal(x + z, 1.0), name="w")
+        ppl.sample(key, dist.Normal(w, 1.0), name="y")
+
+    given = {"y": np.ones(3), "x": np.ones(3), "z": np.ones(3, int)}
+    values = ppl.condition(model, {name: v for name, v in given.items() if name not in out})
+    rng = np.random.default_rng(0)
+    result = MCMCResult({"w": 1 + rng.normal(size=(2, 200, 3)).astype(np.float32)}, {}, None)
+    estimate = inference.loo(result, ppl.marginalize(values, out), site="y")
+    assert estimate.names == ("y[0]", "y[1]", "y[2]")
+    assert not any("marginalized" in x for x in estimate.problems)
 
 
 @pytest.mark.parametrize(

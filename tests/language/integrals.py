@@ -83,6 +83,39 @@ def levels_and_slopes(key):
     ppl.sample(key, dist.Normal(x[GROUP] + (slope + z[GROUP]) * at, 0.5), name="y")
 
 
+def looked_up_in_vmap(key):
+    scale = scale_of(key)
+    x = ppl.sample(key, dist.Normal(jnp.zeros(3), scale), name="x")
+    z = ppl.sample(key, dist.iid(dist.Normal(0.0, 0.5), (3, 2)), name="z")
+
+    def row(key, i):
+        loc = x[i] + z[i] @ jnp.array([0.3, -1.0]) + z[i, 1]
+        return ppl.sample(key, dist.Normal(loc, 0.5), name="y")
+
+    jax.vmap(row)(split(key, 5), GROUP.astype(np.int32))
+
+
+def columns(key):
+    scale = scale_of(key)
+    x = ppl.sample(key, dist.iid(dist.Normal(0.0, scale), (3, 2)), name="x")
+    z = ppl.sample(key, dist.iid(dist.Normal(0.0, 0.5), (2, 3)), name="z")
+    loc = x[GROUP, 0] - 0.5 * x[GROUP, 1] + z[0, GROUP] + z[1, GROUP]
+    ppl.sample(key, dist.Normal(loc, 0.5), name="y")
+
+
+def cells(key):
+    scale = scale_of(key)
+    x = ppl.sample(key, dist.iid(dist.Normal(0.0, scale), (3, 2)), name="x")
+    z = ppl.sample(key, dist.Normal(jnp.zeros(2), 0.5), name="z")
+    ppl.sample(key, dist.Normal(x[GROUP, GROUP % 2] + z[GROUP % 2], 0.5), name="y")
+
+
+def compared(key):
+    scale = scale_of(key)
+    x = ppl.sample(key, dist.iid(dist.Normal(0.0, scale), (3, 3)), name="x")
+    ppl.sample(key, dist.Normal(x[GROUP, 0] - x[2 - GROUP, 1], 0.5), name="y")
+
+
 def crossed(key):
     scale = scale_of(key)
     x = ppl.sample(key, dist.Normal(jnp.zeros(3), scale), name="x")
@@ -252,6 +285,10 @@ INTEGRALS = [
     Integral(schools, ("mu", "x"), blocks=(5, 1, 1, 1)),
     Integral(mapped),
     Integral(levels_and_slopes, ("x", "z", "mu", "slope"), blocks=(3, 1, 2, 2)),
+    Integral(looked_up_in_vmap, ("x", "z"), blocks=(3, 1, 3, 0)),
+    Integral(columns, ("x", "z"), blocks=(3, 1, 4, 0)),
+    Integral(cells, ("x", "z"), blocks=(6, 1, 1, 2)),
+    Integral(compared, blocks=(0, 1, 0, 9)),
     Integral(crossed, ("x", "z"), blocks=(3, 1, 1, 2)),
     Integral(local_level, ("start", "x"), blocks=(1, 5, 1, 1)),
     Integral(local_level_from_number, blocks=(1, 5, 1, 0)),

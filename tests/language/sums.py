@@ -222,6 +222,31 @@ def two_axes(key):
     ppl.sample(key, dist.Normal(mu * z[rows, columns], 1.0), name="y")
 
 
+GROUP = np.array([0, 1, 2, 1, 0])
+
+
+def rows_by_index(key):
+    mu = level(key)
+    z = ppl.sample(key, dist.iid(dist.Bernoulli(probs=0.3), (3, 2)), name="z")
+    ppl.sample(key, dist.Normal(z[GROUP] @ jnp.stack([mu, -mu * mu]), 1.0), name="y")
+
+
+def columns_by_index(key):
+    mu = level(key)
+    z = ppl.sample(key, dist.iid(dist.Bernoulli(probs=0.3), (3, 2)), name="z")
+    ppl.sample(key, dist.Normal(mu * z[GROUP, 0] - z[GROUP, 1], 1.0), name="y")
+
+
+def row_in_vmap(key):
+    mu = level(key)
+    z = ppl.sample(key, dist.iid(dist.Bernoulli(probs=0.3), (3, 2)), name="z")
+
+    def row(key, i):
+        return ppl.sample(key, dist.Normal(mu * z[i, 0] + z[i] @ jnp.ones(2), 1.0), name="y")
+
+    return jax.vmap(row)(split(key, 5), GROUP)
+
+
 def switched(key):
     mu = level(key)
 
@@ -279,6 +304,9 @@ SUMS = [
     Sum(scanned_rows),
     Sum(indexed_in_a_loop),
     Sum(two_axes),
+    Sum(rows_by_index),
+    Sum(columns_by_index),
+    Sum(row_in_vmap),
     Sum(switched, {"z": THREE}),
     Sum(start_in_all_steps, {"start": TWO, "z": TWO}),
     Sum(two_starts, {"p": TWO, "q": TWO, "a": TWO, "b": TWO}, {"y": Y[:4]}),

@@ -246,6 +246,8 @@ def unlike(key):
     ppl.sample(key, dist.Gamma(shape, 1.0), name="t")
     upper = ppl.sample(key, dist.Gamma(2.0, 1.0), name="upper")
     ppl.sample(key, dist.Uniform(0.0, upper), name="u")
+    capped = ppl.sample(key, dist.Gamma(2.0, 1.0), name="capped")
+    ppl.factor(jnp.where(capped < 1e4, 0.0, -jnp.inf), name="cap")
     weak = ppl.sample(key, dist.Gamma(1e4, 1e4), name="weak")
     ppl.sample(key, dist.Normal(1e-2 * weak, 1.0), name="v")
     pair = ppl.sample(key, dist.Gamma(2.0, np.ones(2)), name="pair")
@@ -262,6 +264,7 @@ UNLIKE = {
     "scale": 1.0,
     "shape": 1.5,
     "upper": 1.0,
+    "capped": 1.0,
     "weak": 1.0,
     "pair": np.ones(2),
     "alone": 1.0,
@@ -269,7 +272,7 @@ UNLIKE = {
 }
 
 
-@pytest.mark.quick_rows("slope", "loc", "scale", "upper", "alone", "count")
+@pytest.mark.quick_rows("slope", "loc", "scale", "capped", "alone", "count")
 @pytest.mark.parametrize("site", UNLIKE)
 def test_other_sites_have_none(site):
     posterior = ppl.condition(unlike, {k: np.asarray(x) for k, x in UNLIKE_DATA.items()})

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import lax
 from jax.random import PRNGKey, key, split
@@ -13,6 +14,7 @@ from tensorflow_probability.substrates import jax as tfp
 
 import distributions as dist
 import ppl
+from distributions import constraints
 
 from .checks import Calls, Counted
 
@@ -229,3 +231,36 @@ def test_a_distribution_may_be_any_object():
         ppl.log_density(lambda key: ppl.sample(key, Counted(0.0, Calls()), name="x"))({"x": 0.0})
         < 0
     )
+
+
+LARGE = np.ones((20, 30))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ppl.log_density(model)(LARGE),
+        lambda: ppl.unconstrain(model).log_density(LARGE),
+        lambda: ppl.intervene(model, LARGE),
+        lambda: ppl.predict(model, LARGE),
+        lambda: ppl.recover(model, LARGE),
+        lambda: ppl.marginalize(model, {"x": LARGE}),
+        lambda: ppl.block(model, LARGE),
+        lambda: ppl.reparam(model, LARGE),
+        lambda: ppl.with_params(model, LARGE),
+        lambda: ppl.log_density(counts)({"n": LARGE.astype(object)}),
+        lambda: ppl.factor(LARGE.astype(str), name="f"),
+    ],
+)
+def test_no_message_has_a_whole_array(call):
+    with pytest.raises(TypeError) as error:
+        call()
+    assert len(str(error.value)) < 400
+
+
+def test_of_an_array_outside_of_a_support_an_entry_is_shown():
+    start = LARGE.copy()
+    start[3, 4] = -2.0
+    positive = constraints.positive
+    with pytest.raises(ValueError, match=r"got float32\[20, 30\] with -2.0 at \[3, 4\]\."):
+        jax.make_jaxpr(lambda: ppl.param(start, name="scale", support=positive))()

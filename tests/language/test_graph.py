@@ -97,7 +97,9 @@ def test_nodes():
         ppl.factor(-t["x"].sum(), name="f")
         return draw(key, t["y"].sum(), "y")
 
-    nodes = ppl.graph(ppl.condition(model, {"y": 1.0}))(2.0).nodes
+    graph = ppl.graph(ppl.condition(model, {"y": 1.0}))(2.0)
+    nodes = graph.nodes
+    assert repr(graph) == str(graph)
     kinds = {"a": "latent", "t": "deterministic", "f": "factor", "y": "observed"}
     assert {name: node.kind for name, node in nodes.items()} == kinds
     assert [node.family for node in nodes.values()] == ["Poisson", "", "", "Normal"]

@@ -73,6 +73,12 @@ NORMALIZERS = jax.jit(functools.partial(log_normalizers, reverse=False))
 IN_PARALLEL = ["markov_from_site", "markov_reversed", "several_markov", "factorial", "last_state"]
 
 
+@pytest.mark.parametrize("name", ["rows_by_index", "columns_by_index", "row_in_vmap"])
+def test_rows_that_an_index_reads_are_summed_one_by_one(name):
+    model = ppl.marginalize(get_model(name).posterior(), {"z": ppl.Enumerate(most=4)})
+    assert jax.eval_shape(ppl.log_density(model), {"mu": 0.7}).shape == ()
+
+
 @pytest.mark.quick_rows("markov_from_site")
 @pytest.mark.parametrize("name", IN_PARALLEL)
 def test_a_chain_by_an_associative_scan_is_that_by_a_loop(name, monkeypatch):

@@ -144,6 +144,9 @@ def test_a_trace_is_a_table():
     fixed = ppl.condition(model, values | {"a": values["a"] | {"p": jnp.full((3, 2), 0.5)}})
     trace = ppl.trace(fixed)(KEY, half)
     assert str(trace).splitlines() == TABLE.strip().splitlines()
+    assert repr(trace) == str(trace)
+    shapes = repr(jax.eval_shape(ppl.trace(fixed), KEY, half))
+    assert shapes.startswith("Trace(a.both deterministic, a.m observed, ")
     assert trace.sites["a"]["s"].support.check(1.0)
     assert trace.sites["a"]["tilt"].support is None
     traced = []
