@@ -48,7 +48,7 @@ def log_evidence_of_steps(
 def _squares(
     layout: BlockLayout, log_density: Callable[[BlockVector], jax.Array], point: BlockVector
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Of each step, height, slope and negative Hessian, in its state, the one before, the border.
+    """Height, slope and negative Hessian of steps, in the state, the one before and the border.
 
     Steps are even or odd, so that of two neighbors each is moved apart from the other.
     """
