@@ -260,7 +260,7 @@ def test_newton_ends_where_a_sum_of_many_scores_is_near_0(monkeypatch):
     @jax.jit
     def density(shift):
         unit = jnp.exp(shift / num)
-        summed = laplace(model, ["mean", "h"], unit * data)
+        summed = laplace(model, ["mean", "h"], unit * data)  # pyright: ignore
         return ppl.log_density(summed)({}, np.float32(0.133), unit)
 
     for shift in np.arange(-800, 800, 10, dtype=np.float32):  # At some, scores add up to about 0.
