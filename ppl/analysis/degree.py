@@ -51,7 +51,7 @@ CONSTANT = Degree()
 _LINEAR = frozenset(
     [
         *("add", "add_any", "broadcast_in_dim", "complex", "concatenate", "conj", "convert"),
-        *("cumsum", "expand_dims", "imag", "neg", "pad", "psum", "psum_invariant", "real"),
+        *("cumsum", "expand_dims", "fft", "imag", "neg", "pad", "psum", "psum_invariant", "real"),
         *("reduce_precision", "reduce_sum", "reduce_window_sum", "reshape", "rev", "slice"),
         *("split", "squeeze", "sub", "transpose", "unstack", "stack"),
     ]

@@ -83,8 +83,8 @@ def _search(
     heights = lambda x: jnp.reshape(log_density(x), (-1,))  # noqa: E731
 
     def error_of(height: jax.Array) -> jax.Array:
-        """A bound of the rounding errors of a log density."""
-        return eps * jnp.maximum(1.0, jnp.abs(height))
+        """A bound of the rounding errors of a log density, a sum of scores of all elements."""
+        return eps * jnp.maximum(max(layout.num_elements / height.size, 1.0), jnp.abs(height))
 
     def is_unfinished(state: _State) -> jax.Array:
         tolerated = jnp.maximum(tolerance, error_of(state.height))

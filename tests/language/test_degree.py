@@ -62,6 +62,8 @@ ROWS = [
     (lambda x, c: jnp.zeros(4).at[1].set(x[0]).at[np.array([0, 1])].add(x[:2]), 1),
     (lambda x, c: jnp.linalg.solve(jnp.diag(c), x), 1),
     (lambda x, c: jax.scipy.linalg.solve_triangular(MATRIX, x, lower=True), 1),
+    (lambda x, c: jnp.fft.irfft(jnp.fft.rfft(x) * jnp.exp(1j), 3), 1),
+    (lambda x, c: jnp.real(jnp.fft.fft(x)) ** 2 + jnp.imag(jnp.fft.fft(x)) ** 2, 2),
     (lambda x, c: with_rule(x), 1),
     (lambda x, c: jax.checkpoint(lambda x: 2.0 * x)(x), 1),
     (lambda x, c: lax.cond(c[0] > 0.0, lambda x: x, lambda x: x * x, x), 2),

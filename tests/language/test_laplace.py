@@ -229,6 +229,47 @@ def test_single_precision_holds_for_tiny_scales():
     np.testing.assert_allclose(densities(np.float32), densities(np.float64), rtol=3e-6)
 
 
+@pytest.mark.slow
+def test_newton_ends_where_a_sum_of_many_scores_is_near_0(monkeypatch):
+    """Each of a thousand scores has rounding errors, whatever their sum is."""
+    rng, num = np.random.default_rng(0), 500
+    h = np.zeros(num)
+    for t in range(1, num):
+        h[t] = 0.98 * h[t - 1] + 0.15 * rng.normal()
+    data = (rng.normal(size=num) * np.exp(h / 2)).astype(np.float32)
+    counts, loop = [], jax.lax.while_loop
+
+    def note(cond, body, state):
+        end = loop(cond, body, state)
+        if hasattr(end, "gain"):
+            jax.debug.callback(counts.append, end.count)
+        return end
+
+    monkeypatch.setattr(jax.lax, "while_loop", note)
+    memory, zero = np.float32(0.98), np.float32(0)
+
+    def model(key, scale, unit):
+        mean = ppl.sample(key, dist.Normal(zero, np.float32(1.0)), name="mean")
+
+        def step(h, key):
+            h = ppl.sample(key, dist.Normal(mean + memory * (h - mean), scale), name="h")
+            return h, ppl.sample(key, dist.Normal(zero, unit * jnp.exp(h / 2)), name="y")
+
+        jax.lax.scan(step, mean, jax.random.split(key, num))
+
+    @jax.jit
+    def density(shift):
+        unit = jnp.exp(shift / num)
+        summed = laplace(model, ["mean", "h"], unit * data)  # pyright: ignore
+        return ppl.log_density(summed)({}, np.float32(0.133), unit)
+
+    for shift in np.arange(-800, 800, 10, dtype=np.float32):  # At some, scores add up to about 0.
+        density(shift).block_until_ready()
+    jax.effects_barrier()
+    assert len(counts) == 160
+    assert max(counts) < 12
+
+
 def bounded(key):
     f = ppl.sample(key, dist.Exponential(1.0), name="f")
     ppl.sample(key, dist.Poisson(f), name="y")

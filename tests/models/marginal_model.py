@@ -44,6 +44,13 @@ class Marginal:
         """The name of the model."""
         return self.model.__name__
 
+    @property
+    def strategies(self) -> Mapping[str, Any]:
+        """How each of these sites is taken out."""
+        if isinstance(self.summed, Mapping):
+            return self.summed
+        return dict.fromkeys(self.summed, ppl.Enumerate())
+
     def posterior(self) -> Any:
         """The model conditioned on its data."""
         ignored = {name: ppl.ignore(self.data[name], mask) for name, mask in self.missing.items()}

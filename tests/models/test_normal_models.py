@@ -11,7 +11,7 @@ from tests.models import normal_chains, normal_mixed
 MODELS = [*normal_mixed.MODELS, *normal_chains.MODELS]
 EVERY_MODEL = pytest.mark.parametrize("case", MODELS, ids=lambda case: case.name)
 IS_EXACT = {
-    case.name: not any(isinstance(how, ppl.Laplace) for how in case.summed.values())
+    case.name: not any(isinstance(how, ppl.Laplace) for how in case.strategies.values())
     for case in MODELS
 }
 EXACT_MODELS = pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def merge(a, b):
 def test_the_rule_takes_out_what_a_user_would(case):
     plan = ppl.auto_marginal(case.posterior())(*case.args)
     assert {name: type(how) for name, how in plan.items()} == {
-        name: type(how) for name, how in case.summed.items()
+        name: type(how) for name, how in case.strategies.items()
     }
 
 
