@@ -48,7 +48,7 @@ def test_density_and_gradient(case):
     np.testing.assert_allclose(slope, by_hand, rtol=1e-7, atol=1e-7)
 
 
-@pytest.mark.quick_rows("nested", "stochastic_volatility")
+@pytest.mark.quick_rows("nested")
 @EVERY_MODEL
 def test_single_precision(case):
     target = ppl.unconstrain(case.marginal(), *case.args)
