@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -13,12 +13,16 @@ import numpy as np
 
 from ppl.core.block_matrices import BlockFactor, BlockMatrix, BlockVector, half_log_det
 from ppl.core.gaussian_integral import GaussianIntegral
+from ppl.core.model_run import SiteAction
 from ppl.core.quadratic_scores import Score
 from ppl.core.summation import Summation
+from ppl.harvest._interpreter import Operands
 from ppl.harvest._plants import ByPath
 from ppl.harvest._program import Harvester, Program
+from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path
 from ppl.harvest.pytrees import register_dataclass
+from ppl.primitives.site_kinds import RANDOM
 
 _LOG_TWO_PI = math.log(2 * math.pi)
 
@@ -34,6 +38,23 @@ def score_values(
     action = Score(wanted=frozenset(scored))
     found = Harvester(program, action).run(plants, live_outs=False)[1]
     return {path: jnp.sum(score) for path, score in found.items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordValues(SiteAction):
+    """Action that plants values, and records those of some random sites."""
+
+    wanted: frozenset[Path] = frozenset()
+    tags: ClassVar = (RANDOM,)
+
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        """The value, if nothing is planted."""
+        return not planted, False, False
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """The planted value, or the drawn one, and its record."""
+        values = operands.values if plant is None else plant
+        return values, tuple(values) if site.path in self.wanted else None
 
 
 @register_dataclass
@@ -106,6 +127,10 @@ class JointConditional(abc.ABC):
     def _log_prob(self) -> Callable[[jax.Array], jax.Array]:
         """The log probability as a function of one value."""
 
+    def __repr__(self) -> str:
+        """The kind, with shape and dtype of the site."""
+        return f"<{type(self).__name__} of shape {self.event_shape}, {self.dtype}>"
+
     def sample(self, key: jax.Array, sample_shape: int | Sequence[int] = ()) -> jax.Array:
         """Independent draws, of shape `sample_shape + event_shape`."""
         shape = _as_shape(sample_shape)
@@ -127,7 +152,7 @@ class JointConditional(abc.ABC):
 
 
 @register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class FiniteJointConditional(JointConditional):
     """The full conditional of a discrete site whose elements depend on one another.
 
@@ -181,7 +206,7 @@ class FiniteJointConditional(JointConditional):
 
 
 @register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class NormalConditional(JointConditional):
     """The full conditional of a site that is jointly normal given the rest.
 
@@ -286,7 +311,7 @@ def finite_conditional(
 
 
 def _as_shape(sample_shape: int | Sequence[int]) -> tuple[int, ...]:
-    return (sample_shape,) if isinstance(sample_shape, int) else tuple(sample_shape)
+    return (int(sample_shape),) if np.ndim(sample_shape) == 0 else tuple(sample_shape)  # pyright: ignore
 
 
 def _map_over_front(fn: Callable[..., Any], num: int) -> Callable[..., Any]:

@@ -6,15 +6,20 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ppl.analysis.dependence import Dependence
 from ppl.common import distribution_protocol
 from ppl.common.missing_data import is_imputed
 from ppl.core.block_integral import find_equal_inputs
 from ppl.core.factors import EliminationError
-from ppl.core.full_conditional import finite_conditional, normal_conditional, score_values
+from ppl.core.full_conditional import (
+    RecordValues,
+    finite_conditional,
+    normal_conditional,
+    score_values,
+)
 from ppl.core.gaussian_integral import GaussianIntegral
-from ppl.core.marginal_sites import Look
 from ppl.core.marginal_strategies import Enumerate, Gaussian
 from ppl.core.model_pytree import Model, as_pytree, name_of
 from ppl.core.model_run import ModelRun, trace_model
@@ -117,11 +122,11 @@ class _Search:
         plants = run.fit_entries(entries, "conditional")
         run.check_density({**plants, self._path: ()})
         observed = frozenset(p for p, f in run.sites.items() if kind_of(f.site) == OBSERVED)
-        look = Harvester(self._program, Look(wanted=observed))
+        look = Harvester(self._program, RecordValues(observed))
         avals = run.sites[self._path].collapse().avals
         nothing = tuple(jnp.zeros(a.shape, a.dtype) for a in avals)  # Data do not depend on draws.
         data = look.run({**plants, self._path: nothing}, live_outs=False)[1]
-        return {**plants, **{path: tuple(jax.tree.leaves(x)) for path, x in data.items()}}
+        return {**plants, **data}
 
     def _find_scored(self) -> tuple[Path, ...]:
         """The site, and those whose scores depend on it given the values of all others."""
@@ -181,7 +186,13 @@ class _Search:
         except (ValueError, NotImplementedError):
             return None
         make = getattr(self._find_family(), "make", None)
-        return normal_conditional(integral, self._inputs, self._plants, make)
+        try:
+            return normal_conditional(integral, self._inputs, self._plants, make)
+        except ValueError as error:
+            raise ValueError(
+                f"conditional: the full conditional of site {describe(self._path)} is improper. "
+                "Give it a proper prior, or data that tell all of its elements apart."
+            ) from error
 
     def _find_family(self) -> Any:
         """The exponential family that the prior of the site belongs to, or None."""
@@ -199,7 +210,8 @@ class _Search:
 
     def _find_conjugate(self) -> Any:
         family = self._find_family()
-        if family is None:
+        (aval,) = self._found[self._path].collapse().avals
+        if family is None or aval.dtype not in (np.float32, np.float64):
             return None
         question = Question(
             self._program,
@@ -214,7 +226,6 @@ class _Search:
         )
         if not question.is_conjugate():
             return None
-        (aval,) = self._found[self._path].collapse().avals
 
         def log_density(x: jax.Array) -> jax.Array:
             plants = {**self._plants, self._path: (x,)}

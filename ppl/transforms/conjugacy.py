@@ -16,8 +16,7 @@ import numpy as np
 
 from ppl.common import distribution_protocol
 from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
-from ppl.core.full_conditional import score_values
-from ppl.core.marginal_sites import Look
+from ppl.core.full_conditional import RecordValues, score_values
 from ppl.core.model_pytree import Model
 from ppl.core.model_run import trace_model
 from ppl.core.natural_parameters import alternate, measure_in_bulk, points_at
@@ -113,13 +112,12 @@ class Question:
         """A function of a key that draws all random sites but some."""
         inputs, at = [*map(numbers.fill, simulation.inputs)], len(simulation.consts)
         kept = {path: tuple(map(numbers.replace, self.plants[path])) for path in fixed}
-        look = Look(wanted=frozenset([self.path, *self.plants]))
+        record = RecordValues(frozenset([self.path, *self.plants]))
 
         def draw(key: jax.Array) -> dict[Path, Any]:
             operands = [key, *inputs[at + 1 :]]
             program = dataclasses.replace(simulation, consts=inputs[:at], operands=operands)
-            drawn = Harvester(program, look).run(kept, live_outs=False)[1]
-            return {path: tuple(jax.tree.leaves(value)) for path, value in drawn.items()}
+            return Harvester(program, record).run(kept, live_outs=False)[1]
 
         return draw
 

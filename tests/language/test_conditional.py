@@ -380,6 +380,45 @@ def test_mistakes_are_errors_at_the_boundary(site, values, error, words):
         assert word in str(caught.value)
 
 
+def flat(key):
+    x = ppl.sample(key, dist.Flat(dist.constraints.real), name="x")
+    ppl.sample(key, dist.Normal(0.0 * x, 1.0), name="y")
+
+
+def test_an_improper_full_conditional_is_an_error():
+    with pytest.raises(ValueError, match=r"conditional: .* 'x' is improper"):
+        ppl.conditional(ppl.condition(flat, {"y": 0.5}), "x")({})
+
+
+def test_marginalized_models_have_full_conditionals(x64):
+    """Of sites that depend on no summed one, or that are left discrete."""
+
+    def model(key):
+        rate = ppl.sample(key, dist.Gamma(2.0, 1.0), name="rate")
+        ppl.sample(key, dist.Poisson(rate), name="n")
+        theta = ppl.sample(key, dist.Normal(0.0, 2.0), name="theta")
+        g = ppl.sample(key, dist.Bernoulli(probs=0.3), name="g")
+        ppl.sample(key, dist.Normal(theta + g, 1.0), name="y")
+
+    posterior = ppl.condition(model, {"n": 3, "y": 1.7})
+    rest = ppl.marginalize(posterior, {"theta": ppl.Gaussian()})
+    rate = ppl.conditional(rest, "rate")({"g": 1})
+    np.testing.assert_allclose([rate.concentration, rate.rate], [5, 2], rtol=1e-11)
+    weights = np.array([0.7, 0.3]) * np.exp(-((1.7 - np.arange(2)) ** 2) / 10)
+    g = ppl.conditional(rest, "g")({"rate": 1.0})
+    np.testing.assert_allclose(g.probs, weights / weights.sum(), rtol=1e-11)
+    assert ppl.conditional(ppl.marginalize(posterior, ["g"]), "theta")({"rate": 1.0}) is None
+
+
+def test_full_conditionals_are_distributions_of_sites(x64):
+    chain = ppl.conditional(case_of(INTEGRALS, "local_level_from_number").posterior(), "x")
+    path, states = chain({"scale": 0.7}), at("z")
+    model = lambda key: [ppl.sample(key, path, name="a"), ppl.sample(key, states, name="b")]  # noqa: E731
+    draws = ppl.simulate(model)(key(0))
+    exact = path.log_prob(draws["a"]) + jnp.sum(states.log_prob(draws["b"]))
+    np.testing.assert_allclose(ppl.log_density(model)(draws), exact, rtol=1e-12)
+
+
 def test_the_value_of_the_site_itself_is_ignored():
     found = ppl.conditional(ppl.condition(simple, {"y": 0.5}), "x")({"x": 9.0, "z": 1.0})
     np.testing.assert_allclose([found.loc, found.scale], [0.5, 3**-0.5], rtol=1e-6)
