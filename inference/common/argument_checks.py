@@ -20,7 +20,7 @@ def short_repr(value: Any) -> str:
 
 
 _BRIEF = reprlib.Repr()
-_BRIEF.maxother = _BRIEF.maxstring = 100
+_BRIEF.maxother = _BRIEF.maxstring = _BRIEF.maxlong = 100
 
 
 def check_count(name: str, value: Any, *, least: int, most: int = _MAX_COUNT) -> int:

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from inference.common.argument_checks import short_repr
 from inference.common.layout import Layout
 from inference.common.serialization import restore_structure
 from inference.common.state_leaves import kinds
@@ -344,7 +343,7 @@ def shapes_of_state(problem: Problem) -> SVIState:
 
 def _check_state(state: Any, expected: SVIState) -> None:
     if not isinstance(state, SVIState):
-        raise TypeError(f"state must be that of a result, result.state, got {short_repr(state)}")
+        raise TypeError(f"state must be that of a result, result.state, got {type(state).__name__}")
     for name, found, wanted in zip(SVIState._fields, state, expected, strict=True):
         if kinds(found) != kinds(wanted):
             raise ValueError(

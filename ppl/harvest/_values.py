@@ -145,4 +145,4 @@ def short_repr(value: Any) -> str:
 
 
 _BRIEF = reprlib.Repr()
-_BRIEF.maxother = _BRIEF.maxstring = 100
+_BRIEF.maxother = _BRIEF.maxstring = _BRIEF.maxlong = 100

@@ -189,7 +189,7 @@ STATE = svi_step.SVIState(*[np.zeros(2)] * 6)
         ({"init": "here"}, ValueError, "init must be one of 'uniform', 'prior', 'optimum'"),
         ({"init": {"w": np.zeros(2)}}, ValueError, "has the shape (3,), got (2,)"),
         ({"cache_dir": 3}, TypeError, "cache_dir must be the path of a directory, got 3"),
-        ({"state": 3}, TypeError, "state must be that of a result, result.state, got 3"),
+        ({"state": 3}, TypeError, "state must be that of a result, result.state, got int"),
         ({"state": STATE}, ValueError, "got one whose step has float64[2], where int32[]"),
     ],
 )
