@@ -168,7 +168,7 @@ class BlockLayout:
         steps = np.arange(t)[:, None]
 
         def inner_column(color: Any, i: Any) -> BlockVector:
-            one_hot = (steps % colors == color) & (jnp.arange(d) == i)
+            one_hot = (steps % colors == color) & (jnp.arange(d) == i)[None]
             return multiply(
                 dataclasses.replace(zeros, inner=jnp.broadcast_to(one_hot, (n, t, d)).astype(dtype))
             )
@@ -208,6 +208,6 @@ def _pick_rows(columns: jax.Array, shift: int) -> jax.Array:
     """The blocks some rows below the diagonal, of columns by color (colors, d, n, t, d)."""
     colors, _, _, t, _ = columns.shape
     found = columns[:, :, :, shift:]
-    color = (np.arange(t - shift) % colors)[:, None]
+    color = (np.arange(t - shift) % colors)[None, None, :, None]
     found = functools.reduce(jnp.add, (jnp.where(color == i, x, 0) for i, x in enumerate(found)))
     return jnp.transpose(found, (1, 2, 3, 0))

@@ -57,7 +57,7 @@ def _squares(
     is_odd = jnp.arange(t) % 2
 
     def along(i: Any) -> BlockVector:
-        moved = (is_odd[:, None] == i // d) & (jnp.arange(d) == i % d)
+        moved = (is_odd[:, None] == i // d) & (jnp.arange(d) == i % d)[None]
         inner = jnp.where(i < 2 * d, moved, False).astype(point.inner.dtype)
         border = (jnp.arange(m) == i - 2 * d).astype(point.border.dtype)
         return BlockVector(jnp.broadcast_to(inner, zeros.inner.shape), border)
@@ -70,8 +70,8 @@ def _squares(
     slopes, hessian = jax.vmap(jax.vmap(derivatives, (None, 0)), (0, None))(count, count)
     swapped = jnp.concatenate([count[d : 2 * d], count[:d], count[2 * d :]])
     is_odd = jnp.flip(is_odd) if layout.is_reversed else is_odd
-    slope = jnp.where(is_odd, slopes[swapped, 0], slopes[:, 0])  # (2 d + m, n, t)
-    hessian = jnp.where(is_odd, hessian[swapped][:, swapped], hessian)
+    slope = jnp.where(is_odd[None, None], slopes[swapped, 0], slopes[:, 0])  # (2 d + m, n, t)
+    hessian = jnp.where(is_odd[None, None, None], hessian[swapped][:, swapped], hessian)
     return log_density(point), jnp.moveaxis(slope, 0, -1), -jnp.moveaxis(hessian, (0, 1), (-2, -1))
 
 
@@ -107,7 +107,7 @@ def _filter(size: int, height: jax.Array, slope: jax.Array, precision: jax.Array
     pivots = diagonal(cholesky(lax.stop_gradient(precisions))) ** 2
     exists = jnp.all(pivots > _SINGULAR * jnp.finfo(slope.dtype).eps * diagonal(precisions), -1)
     eye = jnp.eye(precisions.shape[-1], dtype=slope.dtype)
-    factors = cholesky(jnp.where(exists[:, None, None], precisions, eye))
+    factors = cholesky(jnp.where(exists[:, None, None], precisions, eye[None]))
     half = solve_lower(factors, slopes[..., None])[..., 0]
     log_det = jnp.sum(jnp.log(diagonal(factors)), -1)
     found = totals + jnp.sum(half**2, -1) / 2 - log_det + eye.shape[0] * _LOG_TWO_PI / 2
