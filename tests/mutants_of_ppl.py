@@ -174,8 +174,8 @@ MUTANTS = (
     Mutant(
         name="carried-dependence-ignored",
         file="ppl/analysis/ignored_dependence.py",
-        old="not in site.parents | site.earlier",
-        new="not in site.parents",
+        old="found.parents | found.earlier",
+        new="found.parents",
         breaks="what depends on an ignored value of the step before has a density",
         tests=("tests/language/test_missing.py",),
         keyword="ignored_value_has_no",

@@ -1,8 +1,10 @@
 """Audit of `ignore`: a site that depends on a missing value has no density."""
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from ppl.analysis.dependence import Dependence, MutableArrayError, SownSite
+from ppl.analysis.dependence import Dependence, MutableArrayError
+from ppl.common import distribution_protocol
 from ppl.common.missing_data import Ignored
 from ppl.harvest import _values
 from ppl.harvest._program import Program
@@ -27,11 +29,11 @@ def check_ignored(model: str, program: Program, sites: Sites) -> None:
     if not ignored:
         return
     try:
-        sown = Dependence()(program.jaxpr).sites
+        graph = _graph(program.jaxpr)
     except MutableArrayError:  # A dependence is not seen here; it makes the density NaN.
         return
     for path in ignored:
-        for child in _children(path, sown):
+        for child in _children(path, graph):
             raise ValueError(
                 f"{model}: site {describe(child)} depends on site {describe(path)}"
                 f"{' of the step before' if child == path else ''}, entries of which are ignored, "
@@ -43,14 +45,39 @@ def _is_ignored(site: Site) -> bool:
     return any(kind is Ignored for kind, _ in _values.nodes(site.extra_tree))
 
 
-def _children(path: Path, sown: Mapping[Path, SownSite]) -> Iterator[Path]:
+def _graph(jaxpr: Any) -> dict[Path, tuple[Any, frozenset[Path]]]:
+    """The tag and the parents of each site.
+
+    Sites that depend on summed ones are scored from the values of all others. So their parents are
+    those that they have in the program that the summed ones were taken out of.
+    """
+    sown = Dependence()(jaxpr).sites
+    graph = {path: (found.site.tag, found.parents | found.earlier) for path, found in sown.items()}
+    sums = (sum_ for path, found in sown.items() for sum_ in _sums(path, found.site))
+    for scope, summation in dict.fromkeys(sums):
+        inner = {(*scope, *path): found for path, found in _graph(summation.jaxpr).items()}
+        for path, (tag, parents) in inner.items():
+            outer = graph[path][1] if path in graph else frozenset()
+            own = frozenset((*scope, *parent) for parent in parents)
+            graph[path] = tag, own | (outer - inner.keys())
+    return graph
+
+
+def _sums(path: Path, site: Site) -> Iterator[tuple[Path, Any]]:
+    """The sums that a site is scored in, each with the scope of its model."""
+    for _, statics in distribution_protocol.wrappers(site.extra_tree):
+        if "summation" in statics:
+            yield path[: len(path) - len(statics["path"])], statics["summation"]
+
+
+def _children(path: Path, graph: Mapping[Path, tuple[Any, frozenset[Path]]]) -> Iterator[Path]:
     """Random sites and factors that depend on a site, directly or through deterministic ones."""
     through = [path]
     for parent in through:
-        for child, site in sown.items():
-            if parent not in site.parents | site.earlier:
+        for child, (tag, parents) in graph.items():
+            if parent not in parents:
                 continue
-            if site.site.tag != DETERMINISTIC:
+            if tag != DETERMINISTIC:
                 yield child
             elif child not in through:
                 through.append(child)

@@ -1,6 +1,7 @@
 """Protocol of distributions: all that models need of one, for this library's and TFP's classes."""
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -75,6 +76,18 @@ def num_inner_leaves(tree: Any) -> int:
     while (data := tree.node_data()) and issubclass(data[0], DistributionWrapper):
         tree = tree.children()[0]
     return tree.num_leaves
+
+
+def wrappers(tree: Any) -> Iterator[tuple[type, dict[str, Any]]]:
+    """The classes of a distribution's wrappers and their static fields, outermost first.
+
+    They are read off the structure: some families cannot be made of leaves that are no arrays.
+    """
+    while (data := tree.node_data()) and issubclass(data[0], DistributionWrapper):
+        fields = dataclasses.fields(data[0])  # pyright: ignore[reportArgumentType]
+        names = [field.name for field in fields if field.metadata.get("static")]
+        yield data[0], dict(zip(names, data[1], strict=True))
+        tree = tree.children()[0]
 
 
 def merge_known(d: Any, value: Any) -> Any:

@@ -116,11 +116,11 @@ def score_by_step(site: Site) -> Site:
 
 def marginals_of(site: Site) -> list[Marginal]:
     """The sums that a site is scored in, without arrays: mostly none."""
-    d, found = jax.tree.unflatten(site.extra_tree, range(site.num_extras)), []
-    while isinstance(d, distribution_protocol.DistributionWrapper):
-        found += [d] if isinstance(d, Marginal) else []
-        d = d.base
-    return found
+    return [
+        Marginal(None, [], ByPath({}), **statics)
+        for kind, statics in distribution_protocol.wrappers(site.extra_tree)
+        if kind is Marginal
+    ]
 
 
 @register_dataclass

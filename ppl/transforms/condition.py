@@ -23,6 +23,7 @@ from ppl.common.missing_data import (
 )
 from ppl.common.other_names import explaining_calls
 from ppl.common.text_table import html_table
+from ppl.core.marginal_sites import marginals_of
 from ppl.core.model_pytree import Model, as_pytree, name_of
 from ppl.core.model_run import (
     ModelRun,
@@ -85,6 +86,12 @@ def _observe_partially(
     """A site observed in part: missing entries are latent (`impute`) or left out (`ignore`)."""
     (drawn,) = operands.values
     if gaps is None:
+        if marginals_of(site):
+            raise ValueError(
+                f"condition: site {describe(site.path)} depends on sites that were summed out, and "
+                "is scored together with others, so that no entries of it can be left out. Ignore "
+                "them before the sum: ppl.marginalize(ppl.condition(model, data), sites)."
+            )
         make = lambda d: _wrap_ignored(site, d, missing)  # noqa: E731
         site = dataclasses.replace(site, note=OBSERVED)
         nothing = jnp.nan if jnp.issubdtype(data.dtype, jnp.floating) else 0

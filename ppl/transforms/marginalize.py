@@ -63,7 +63,8 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
     or an integral in place of the sum, for real sites: exactly by `Gaussian` for sites that are
     jointly normal given all others, and by `Laplace`'s approximation for others.
 
-    It can be conditioned, scaled, sampled by `inference.mcmc` and so on, before or after. The
+    It can be conditioned, scaled, sampled by `inference.mcmc` and so on, before or after; data with
+    entries to `ignore` only before, where they belong to sites that depend on summed ones. The
     values of summed sites given the others are drawn by `recover`.
 
     Which elements depend on which is read off the program of the model, so that the sum costs as

@@ -1,4 +1,4 @@
-"""marginalize of sites that `impute` observes in part: their missing entries are taken out."""
+"""marginalize with missing data: entries that are imputed are taken out, ignored ones left out."""
 
 import jax
 import jax.numpy as jnp
@@ -105,4 +105,62 @@ def test_known_entries_of_a_summed_site_are_scored():
     summed = ppl.marginalize(ppl.condition(model, {"y": gaps}), ["z", "y"])
     exact = np.log(0.3 * 0.9**2 + 0.7 * 0.2**2) + np.log(6 * 0.3 * 0.7)
     found = jax.jit(ppl.log_density(summed))({"chance": 0.3})
-    np.testing.assert_allclose(found, exact, rtol=1e-12)
+    np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-15)
+
+
+def two_outcomes(key):
+    share = ppl.sample(key, dist.Beta(2.0, 2.0), name="share")
+    z = ppl.sample(key, dist.Bernoulli(probs=share * jnp.ones(4)), name="z")
+    ppl.sample(key, dist.Normal(2.0 * z, 1.0), name="a")
+    ppl.sample(key, dist.Normal(-1.0 * z, 1.0), name="b")
+
+
+def test_ignored_entries_of_several_outcomes_of_a_sum():
+    """They are scored together, but do not depend on each other."""
+    a, b = np.array([0.3, np.nan, -0.2, np.nan]), np.array([1.1, 0.4, np.nan, np.nan])
+    posterior = ppl.condition(two_outcomes, {"a": ppl.ignore(a), "b": ppl.ignore(b)})
+    summed = ppl.marginalize(posterior, ["z"])
+    log_normal = lambda y, mean: -0.5 * (y - mean) ** 2 - 0.5 * np.log(2 * np.pi)  # noqa: E731
+    of_state = [
+        np.nan_to_num(log_normal(a, 2 * z)) + np.nan_to_num(log_normal(b, -z)) for z in (0, 1)
+    ]
+    exact = np.logaddexp(np.log(0.7) + of_state[0], np.log(0.3) + of_state[1])
+    for model, name in ((summed, "b"), (ppl.nest(summed, scope="in"), "in.b")):
+        share = {"share": 0.3} if name == "b" else {"in": {"share": 0.3}}
+        found = ppl.log_probs(model)(share)
+        found = found["b"] if name == "b" else found["in"]["b"]
+        np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-15)
+
+
+def reading(key, reads):
+    ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="unrelated")
+    x = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="x")
+    z = ppl.sample(key, dist.Bernoulli(probs=jnp.full(3, 0.3)), name="z")
+    a = ppl.sample(key, dist.Normal(1.0 * z, 1.0), name="a")
+    loc = {"x": x, "a": a, "nothing": 0.0 * jnp.ones(3)}[reads]
+    ppl.sample(key, dist.Normal(loc + z, 1.0), name="b")
+
+
+@pytest.mark.parametrize("reads", ["x", "a"])
+def test_what_reads_an_ignored_entry_is_told_behind_a_sum(reads):
+    values = {name: np.zeros(3) for name in ("unrelated", "x", "a", "b")}
+    gap = ppl.ignore(np.array([0.0, np.nan, 0.0]))
+    for name in ("unrelated", "x", "a"):
+        data = {**values, name: gap}
+        models = [ppl.marginalize(ppl.condition(reading, data), ["z"])]
+        if name != "a":
+            models.append(ppl.condition(ppl.marginalize(reading, ["z"]), data))
+        for model in models:
+            for nested in (model, ppl.nest(model, scope="in")):
+                if name == reads:
+                    with pytest.raises(ValueError, match=f"b' depends on site '(in.)?{reads}'"):
+                        ppl.log_density(nested)({}, reads)
+                else:
+                    assert np.isfinite(ppl.log_density(nested)({}, reads))
+
+
+def test_entries_are_ignored_before_a_sum():
+    data = {"a": ppl.ignore(np.array([0.3, np.nan, -0.2, 0.1])), "b": np.zeros(4)}
+    model = ppl.condition(ppl.marginalize(two_outcomes, ["z"]), data)
+    with pytest.raises(ValueError, match="site 'a' depends on sites that were summed out"):
+        ppl.log_density(model)({"share": 0.3})
