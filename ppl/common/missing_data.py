@@ -270,7 +270,7 @@ def gaps_of(site: Site) -> Gaps | None:
 
 
 def missing_entries(d: Any) -> Any:
-    """A mask of the missing entries of a site that `impute` observes in part, by its distribution."""
+    """A mask of the missing entries of a site that `impute` observes in part."""
     while not isinstance(d, Imputed):
         d = d.base
     return d.missing
