@@ -59,10 +59,10 @@ def fingerprint_constants(jaxpr: Any, consts: Sequence[Any]) -> Iterator[Hashabl
 
     Abstract values, such as the leaves of arguments, enter by shape and dtype alone.
     """
-    yield from map(_fingerprint_value, consts)
+    yield from map(fingerprint_value, consts)
     for eqn in jaxpr.eqns:
         yield eqn.primitive.name
-        yield from (_fingerprint_value(x.val) for x in eqn.invars if isinstance(x, jex.Literal))
+        yield from (fingerprint_value(x.val) for x in eqn.invars if isinstance(x, jex.Literal))
         yield from ((k, x) for k, x in sorted(eqn.params.items()) if _is_plain(x))
         if "site" in eqn.params:
             site = eqn.params["site"]
@@ -112,7 +112,8 @@ def _fingerprint_tree(tree: Any) -> Hashable:
     return data and (data[0], likeness(data[1], ()), *map(_fingerprint_tree, tree.children()))
 
 
-def _fingerprint_value(value: Any) -> Hashable:
+def fingerprint_value(value: Any) -> Hashable:
+    """Fingerprint of a number or array by its bits; of a traced one by shape and dtype."""
     if _jax.is_traced(value) or jnp.issubdtype(jnp.result_type(value), jax.dtypes.extended):
         return jax.typeof(value)
     if not getattr(value, "is_fully_addressable", True):
