@@ -1,6 +1,8 @@
 """Captured constants: numbers that a model takes from globals, closures and attributes."""
 
+import enum
 import hashlib
+import types
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
@@ -18,7 +20,7 @@ from ppl.harvest._wiring import Shards
 from ppl.harvest.function_equality import likeness
 from ppl.harvest.rules import wiring_of
 
-_PLAIN = (bool, int, float, str)
+_PLAIN = (bool, int, float, str, types.NoneType, enum.Enum, np.dtype)
 
 
 def trace_and_fingerprint(
@@ -53,17 +55,18 @@ def trace_and_fingerprint(
 
 
 def fingerprint_constants(jaxpr: Any, consts: Sequence[Any]) -> Iterator[Hashable]:
-    """Fingerprint of a traced program: its primitives in order, and its numbers by their bits.
+    """Fingerprint of a traced program: its primitives with their settings, and numbers by bits.
 
     Abstract values, such as the leaves of arguments, enter by shape and dtype alone.
     """
-    yield from map(_fingerprint_value, consts)
+    yield from map(fingerprint_value, consts)
     for eqn in jaxpr.eqns:
         yield eqn.primitive.name
-        yield from (_fingerprint_value(x.val) for x in eqn.invars if isinstance(x, jex.Literal))
+        yield from (fingerprint_value(x.val) for x in eqn.invars if isinstance(x, jex.Literal))
         yield from ((k, x) for k, x in sorted(eqn.params.items()) if _is_plain(x))
         if "site" in eqn.params:
-            yield _fingerprint_tree(eqn.params["site"].extra_tree)
+            site = eqn.params["site"]
+            yield site.path, site.axes, site.loops, _fingerprint_tree(site.extra_tree)
         for inner in _jax.subjaxprs(eqn):
             yield from fingerprint_constants(*_jaxprs.raw(inner))
 
@@ -99,7 +102,8 @@ def find_mesh(jaxpr: Any) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    return isinstance(value, _PLAIN) or (type(value) is tuple and all(map(_is_plain, value)))
+    """Whether a parameter has no program in it: also dtypes, modes and names of dimensions."""
+    return isinstance(value, _PLAIN) or (isinstance(value, tuple) and all(map(_is_plain, value)))
 
 
 def _fingerprint_tree(tree: Any) -> Hashable:
@@ -108,7 +112,8 @@ def _fingerprint_tree(tree: Any) -> Hashable:
     return data and (data[0], likeness(data[1], ()), *map(_fingerprint_tree, tree.children()))
 
 
-def _fingerprint_value(value: Any) -> Hashable:
+def fingerprint_value(value: Any) -> Hashable:
+    """Fingerprint of a number or array by its bits; of a traced one by shape and dtype."""
     if _jax.is_traced(value) or jnp.issubdtype(jnp.result_type(value), jax.dtypes.extended):
         return jax.typeof(value)
     if not getattr(value, "is_fully_addressable", True):

@@ -146,6 +146,9 @@ class _Search:
         scored = [p for p, f in self._found.items() if f.site.tag in (RANDOM, FACTOR)]
         return (self._path, *(p for p in scored if p != self._path and depends(p)))
 
+    def _is_observed_in_part(self) -> bool:
+        return any(map(is_imputed, self._found[self._path].sites))
+
     def _is_random(self, path: Path) -> bool:
         return path in self._found and self._found[path].site.tag == RANDOM
 
@@ -173,6 +176,8 @@ class _Search:
             return None
 
     def _find_normal(self) -> Any:
+        if self._is_observed_in_part():  # No normal distribution: some entries are data.
+            return None
         integral = GaussianIntegral(
             self._program.jaxpr,
             (self._path,),
@@ -197,7 +202,7 @@ class _Search:
     def _find_family(self) -> Any:
         """The exponential family that the prior of the site belongs to, or None."""
         found = self._found[self._path]
-        if found.branches or any(map(is_imputed, found.sites)):
+        if found.branches or self._is_observed_in_part():
             return None
 
         def look(_: Any, d: Any) -> Any:

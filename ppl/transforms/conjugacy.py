@@ -15,7 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppl.common import distribution_protocol
-from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
+from ppl.core.captured_constants import (
+    fingerprint_constants,
+    fingerprint_value,
+    fingerprint_wiring,
+)
 from ppl.core.full_conditional import RecordValues, score_values
 from ppl.core.model_pytree import Model
 from ppl.core.model_run import trace_model
@@ -67,23 +71,42 @@ class Question:
         inputs = [x for x in self.program.inputs if x is not None]
         numbers = tuple(fingerprint_constants(self.program.jaxpr, inputs))
         wiring = fingerprint_wiring(self.program.jaxpr)
-        kept = _find_answer((numbers, wiring, self.path, tuple(self.scored), self.family))
-        if not kept:
-            kept.append(self._answer())
-        return kept[0]
+        asked = numbers, wiring, self.path, tuple(self.scored), self.family
+        undrawn = _find_kept(asked)
+        if undrawn and (kept := _find_kept((asked, self._values(undrawn[0])))):
+            return kept[0]
+        answer, fixed = self._answer()
+        undrawn[:] = [fixed]
+        _find_kept((asked, self._values(fixed)))[:] = [answer]
+        return answer
 
-    def _answer(self) -> bool:
+    def _values(self, paths: Sequence[Path]) -> Hashable:
+        """Fingerprint of the values of sites that cannot be drawn."""
+        return tuple(fingerprint_value(x) for path in paths for x in self.plants[path])
+
+    def _answer(self) -> tuple[bool, Sequence[Path]]:
+        """The answer, and the sites whose values it depends on, as they cannot be drawn."""
         leaves = jax.tree.leaves((self.model, self.args, self.kwargs))
         has_masks = any(_jax.is_traced(x) and x.dtype == bool for x in leaves)
         numbers = [_Numbers(bit) for bit in ((None, False, True) if has_masks else (None,))]
         with jax.ensure_compile_time_eval():
             try:
                 with jax.enable_x64(True):
-                    return all(self._ask(dataclasses.replace(n, dtype=np.float64)) for n in numbers)
+                    return self._ask_all(
+                        [dataclasses.replace(n, dtype=np.float64) for n in numbers]
+                    )
             except (TypeError, ValueError):  # The model wants single precision.
-                return all(map(self._ask, numbers))
+                return self._ask_all(numbers)
 
-    def _ask(self, numbers: "_Numbers") -> bool:
+    def _ask_all(self, numbers: Sequence["_Numbers"]) -> tuple[bool, Sequence[Path]]:
+        fixed: Sequence[Path] = ()
+        for each in numbers:
+            is_conjugate, fixed = self._ask(each)
+            if not is_conjugate:
+                return False, fixed
+        return True, fixed
+
+    def _ask(self, numbers: "_Numbers") -> tuple[bool, Sequence[Path]]:
         model, args, kwargs = jax.tree.map(
             numbers.replace, (self.model, self.args, dict(self.kwargs))
         )
@@ -100,11 +123,11 @@ class Question:
             return bool(np.all(is_like | ~is_finite) and np.all(np.any(is_finite, 0)))
 
         try:
-            return compare(unobserve(model), [])
+            return compare(unobserve(model), []), ()
         except NotImplementedError:
             fixed = self._find_undrawn(program)
             has_data = any(kind_of(self.sites[path].site) == OBSERVED for path in fixed)
-            return compare(model if has_data else unobserve(model), fixed)
+            return compare(model if has_data else unobserve(model), fixed), fixed
 
     def _drawing(
         self, simulation: Program, fixed: Sequence[Path], numbers: "_Numbers"
@@ -174,7 +197,7 @@ class Question:
 
 
 @functools.lru_cache(maxsize=1024)
-def _find_answer(_: Hashable) -> list[bool]:
+def _find_kept(_: Hashable) -> list[Any]:
     """The answer to a question by its fingerprint, if there is one already."""
     return []
 

@@ -136,6 +136,11 @@ class PredictionPlan:
         """The number of draws over all axes."""
         return math.prod(self.batch)
 
+    @property
+    def batch_size(self) -> int | None:
+        """How many draws `lax.map` makes at once: it cannot divide arrays without elements."""
+        return None if self.has_empty else self.chunk_size
+
     def flat(self, x: Any) -> Any:
         """Draws with their axes flattened to one."""
         return x.reshape(self.num_draws, *x.shape[len(self.batch) :])
@@ -152,9 +157,7 @@ class PredictionPlan:
 def _predict_all(plan: PredictionPlan, model: Model, data: Any, key: Any, draws: Any) -> Any:
     one = lambda of: plan.one(model, data, key, *of)  # noqa: E731
     flat = jax.tree.map(plan.flat, draws)
-    # JAX cannot make batches of arrays without elements.
-    batch_size = None if plan.has_empty else plan.chunk_size
-    values = lax.map(one, (jnp.arange(plan.num_draws), flat), batch_size=batch_size)
+    values = lax.map(one, (jnp.arange(plan.num_draws), flat), batch_size=plan.batch_size)
     return jax.tree.map(lambda x: x.reshape(*plan.batch, *x.shape[1:]), values)
 
 

@@ -77,11 +77,12 @@ class Recover:
             )
         run = ModelRun(self.model, program, Complete())
         batch, draws = check_draws("recover", run, self.draws)
-        size = sum(math.prod(a.shape) for f in hidden for a in f.collapse().avals)
+        shapes = [a.shape for f in hidden for a in f.collapse().avals]
+        size = sum(map(math.prod, shapes))
         chunk = self.chunk_size or max(1, _CHUNK_ELEMENTS // max(size, 1))
         _, numbers = trace_and_fingerprint(lambda _: None, self.model, arguments, data)
         num_at_once = max(1, min(int(chunk), math.prod(batch)))
-        plan = RecoveryPlan(arguments, batch, num_at_once, False, numbers)
+        plan = RecoveryPlan(arguments, batch, num_at_once, any(0 in x for x in shapes), numbers)
         values, log_weights = _recover_all(plan, self.model, data, key, draws)
         return (values, log_weights) if self.log_weights else values
 
@@ -105,14 +106,14 @@ class RecoveryPlan(PredictionPlan):
         found = run.run(draw, live_outs=False)[1]
         drawn = {path: x for record in found.values() for path, x in record.items()}
         log_weights = [drawn.pop(path) for path in list(drawn) if Hidden.LOG_WEIGHT in path]
-        return nest_by_path(drawn), sum(log_weights)
+        return nest_by_path(drawn), sum(map(jnp.sum, log_weights))
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _recover_all(plan: RecoveryPlan, model: Model, data: Any, key: Any, draws: Any) -> Any:
     one = lambda of: plan.one(model, data, key, *of)  # noqa: E731
     flat = jax.tree.map(plan.flat, draws)
-    values = lax.map(one, (jnp.arange(plan.num_draws), flat), batch_size=plan.chunk_size)
+    values = lax.map(one, (jnp.arange(plan.num_draws), flat), batch_size=plan.batch_size)
     return jax.tree.map(lambda x: x.reshape(*plan.batch, *x.shape[1:]), values)
 
 

@@ -255,6 +255,7 @@ def unlike(key):
     alone = ppl.sample(key, dist.Gamma(2.0, 1.0), name="alone")
     count = ppl.sample(key, dist.Poisson(3.0 * alone), name="count")
     ppl.sample(key, dist.Normal(count, 1.0), name="m")
+    ppl.sample(key, dist.Normal(np.zeros(2), 1.0), name="partly")
 
 
 UNLIKE_DATA = {"hits": [0, 1, 1], "x": 0.5, "t": 2.0, "u": 0.3, "v": 0.1, "n": 3, "m": 2.0}
@@ -269,13 +270,15 @@ UNLIKE = {
     "pair": np.ones(2),
     "alone": 1.0,
     "count": 3,
+    "partly": np.zeros(2),
 }
 
 
-@pytest.mark.quick_rows("slope", "loc", "scale", "capped", "alone", "count")
+@pytest.mark.quick_rows("slope", "loc", "scale", "capped", "alone", "count", "partly")
 @pytest.mark.parametrize("site", UNLIKE)
 def test_other_sites_have_none(site):
-    posterior = ppl.condition(unlike, {k: np.asarray(x) for k, x in UNLIKE_DATA.items()})
+    data = {k: np.asarray(x) for k, x in UNLIKE_DATA.items()}
+    posterior = ppl.condition(unlike, {**data, "partly": ppl.impute([np.nan, 5.0])})
     found = ppl.conditional(posterior, site)(UNLIKE)
     assert type(found).__name__ == ("Gamma" if site == "alone" else "NoneType")
 
@@ -353,6 +356,20 @@ def test_masks_and_improper_priors_are_taken_for_what_they_are():
     rate, other = of(True)
     np.testing.assert_allclose([rate.concentration, rate.rate], [2.5, 1.125], rtol=1e-5)
     assert other is None
+
+
+def test_an_improper_site_decides_for_its_own_value():
+    """Its values cannot be drawn, so an answer holds for the ones that it was found at."""
+
+    def model(key):
+        power = ppl.sample(key, dist.Flat(dist.constraints.real), name="power")
+        rate = ppl.sample(key, dist.Gamma(2.0, 1.0), name="rate")
+        ppl.sample(key, dist.Normal(power * rate, 1 / jnp.sqrt(rate)), name="y")
+
+    of_rate = ppl.conditional(ppl.condition(model, {"y": 1.0}), "rate")
+    for _ in range(2):
+        assert of_rate({"power": 0.0}) is not None
+        assert of_rate({"power": 1.0}) is None
 
 
 def simple(key):

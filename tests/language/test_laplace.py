@@ -300,6 +300,28 @@ def test_what_has_no_laplace_approximation_is_refused(model, message):
         ppl.log_density(summed)({})
 
 
+def test_a_mapped_model_has_one_weight_for_each_draw():
+    """A site without elements has no effect on it."""
+
+    def model(key):
+        loc = ppl.sample(key, dist.Normal(0.0, 1.0), name="loc")
+
+        def one(key):
+            ppl.sample(key, dist.Normal(jnp.zeros(0), 1.0), name="nothing")
+            f = ppl.sample(key, dist.Normal(loc, 1.0), name="f")
+            ppl.sample(key, dist.Normal(f, 1.0), name="y")
+
+        strategies = dict.fromkeys(["f", "nothing"], ppl.Laplace())
+        jax.vmap(ppl.marginalize(one, strategies))(jax.random.split(key, 3))
+
+    posterior = ppl.condition(model, {"y": np.arange(3.0)})
+    recover = ppl.recover(posterior, {"loc": np.zeros(2)}, log_weights=True)
+    values, log_weights = recover(jax.random.key(0))
+    assert values["f"].shape == (2, 3)
+    assert values["nothing"].shape == (2, 3, 0)
+    np.testing.assert_allclose(log_weights, np.zeros(2), atol=1e-10)
+
+
 def test_new_data_compile_nothing():
     num_traces = []
 
