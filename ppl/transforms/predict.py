@@ -138,7 +138,7 @@ class PredictionPlan:
 
     @property
     def batch_size(self) -> int | None:
-        """How many draws `lax.map` makes at once: it cannot divide arrays without elements."""
+        """The number of draws made at once; None where arrays have no elements."""
         return None if self.has_empty else self.chunk_size
 
     def flat(self, x: Any) -> Any:

@@ -11,12 +11,11 @@ import ppl
 from tests.language.integrals import INTEGRALS
 from tests.language.sums import SUMS
 
-X = np.array([0.3, -1.0, 2.0, 1.2])
-COUNTS = np.array([4, 2, 3])
+X, COUNTS = np.array([0.3, -1.0, 2.0, 1.2]), np.array([4, 2, 3])
 
 
 def conjugate(key):
-    """A site for each family, with data that share some of them."""
+    """A site for each family."""
     rate = ppl.sample(key, dist.Gamma(2.0, 1.5), name="rate")
     ppl.sample(key, dist.Poisson(rate * np.array([1.0, 2.0, 0.5])), name="counts")
     probs = ppl.sample(key, dist.Beta(2.0, np.array([3.0, 1.0])), name="probs")
@@ -372,41 +371,6 @@ def test_an_improper_site_decides_for_its_own_value():
         assert of_rate({"power": 1.0}) is None
 
 
-def simple(key):
-    x = ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
-    ppl.sample(key, dist.Normal(x, 1.0), name="z")
-    ppl.sample(key, dist.Normal(x, 1.0), name="y")
-
-
-@pytest.mark.parametrize(
-    ("site", "values", "error", "words"),
-    [
-        (0, {}, TypeError, ["name of a site", "0"]),
-        ("w", {}, ValueError, ["no site 'w'", "'x', 'z'"]),
-        ("y", {}, ValueError, ["'y'", "observed"]),
-        ("x", {}, ValueError, ["every latent site but 'x'", "missing: 'z'"]),
-        ("x", {"z": 0.0, "w": 1.0}, ValueError, ["no site 'w'"]),
-        ("x", {"z": np.zeros(2)}, ValueError, ["'z'", "expected float32[]", "got float32[2]"]),
-        ("x", [0.0], TypeError, ["dict", "list"]),
-    ],
-)
-def test_mistakes_are_errors_at_the_boundary(site, values, error, words):
-    with pytest.raises(error) as caught:
-        ppl.conditional(ppl.condition(simple, {"y": 0.5}), site)(values)
-    for word in ("conditional", *words):
-        assert word in str(caught.value)
-
-
-def flat(key):
-    x = ppl.sample(key, dist.Flat(dist.constraints.real), name="x")
-    ppl.sample(key, dist.Normal(0.0 * x, 1.0), name="y")
-
-
-def test_an_improper_full_conditional_is_an_error():
-    with pytest.raises(ValueError, match=r"conditional: .* 'x' is improper"):
-        ppl.conditional(ppl.condition(flat, {"y": 0.5}), "x")({})
-
-
 def test_marginalized_models_have_full_conditionals(x64):
     """Of sites that depend on no summed one, or that are left discrete."""
 
@@ -428,14 +392,9 @@ def test_marginalized_models_have_full_conditionals(x64):
 
 
 def test_full_conditionals_are_distributions_of_sites(x64):
-    chain = ppl.conditional(case_of(INTEGRALS, "local_level_from_number").posterior(), "x")
-    path, states = chain({"scale": 0.7}), at("z")
+    chain = case_of(INTEGRALS, "local_level_from_number").posterior()
+    path, states = ppl.conditional(chain, "x")({"scale": 0.7}), at("z")
     model = lambda key: [ppl.sample(key, path, name="a"), ppl.sample(key, states, name="b")]  # noqa: E731
     draws = ppl.simulate(model)(key(0))
     exact = path.log_prob(draws["a"]) + jnp.sum(states.log_prob(draws["b"]))
     np.testing.assert_allclose(ppl.log_density(model)(draws), exact, rtol=1e-12)
-
-
-def test_the_value_of_the_site_itself_is_ignored():
-    found = ppl.conditional(ppl.condition(simple, {"y": 0.5}), "x")({"x": 9.0, "z": 1.0})
-    np.testing.assert_allclose([found.loc, found.scale], [0.5, 3**-0.5], rtol=1e-6)

@@ -378,14 +378,13 @@ TINY = {  # effects of some scale about a mean, as a function of their noise
 @pytest.mark.parametrize("form", TINY)
 def test_single_precision_holds_for_tiny_scales(form):
     """The scale of the effects is 1e-5 of that of the data."""
-    data, error = np.array([28.0, 8.0, -3.0, 7.0]), np.array([15.0, 10.0, 16.0, 11.0])
+    data, error = np.array([28.0, 8.0, -3.0, 7.0]), np.float32([15, 10, 16, 11])
 
     def model(key):
         scale = ppl.sample(key, dist.HalfNormal(np.float32(5.0)), name="scale")
         mu = ppl.sample(key, dist.Normal(np.float32(0.0), np.float32(5.0)), name="mu")
         x = ppl.sample(key, TINY[form](mu, scale), name="x")
-        effect = x if form == "centered" else mu + scale * x
-        ppl.sample(key, dist.Normal(effect, error.astype(np.float32)), name="y")
+        ppl.sample(key, dist.Normal(x if form == "centered" else mu + scale * x, error), name="y")
 
     summed = refused({"y": data.astype(np.float32)}, model, ["mu", "x"])
     density = lambda scale: ppl.log_density(summed)({"scale": scale})  # noqa: E731

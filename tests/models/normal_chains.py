@@ -10,7 +10,8 @@ from jax.random import split
 import distributions as dist
 import ppl
 from tests.models.marginal_model import Marginal, half_normal, kalman, laplace, log_normal
-from tests.models.normal_mixed import modes_of, normal_sites, scales
+from tests.models.normal_counts import modes_of
+from tests.models.normal_mixed import normal_sites, scales
 
 RNG = np.random.default_rng(3)
 Y = np.cumsum(RNG.normal(size=10)) / 2 + RNG.normal(size=10) / 4

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import ppl
-from tests.models import normal_chains, normal_mixed
+from tests.models import normal_chains, normal_counts, normal_mixed
 
-MODELS = [*normal_mixed.MODELS, *normal_chains.MODELS]
+MODELS = [*normal_mixed.MODELS, *normal_counts.MODELS, *normal_chains.MODELS]
 EVERY_MODEL = pytest.mark.parametrize("case", MODELS, ids=lambda case: case.name)
 IS_EXACT = {
     case.name: not any(isinstance(how, ppl.Laplace) for how in case.strategies.values())
