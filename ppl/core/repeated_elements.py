@@ -145,10 +145,16 @@ def _refine(x: Runs, axis: int, starts: Any) -> Runs:
     return Runs(_repeat(x.stored, axis, [len(starts)]), x.shape, new)
 
 
+def _stretch(x: Runs, shape: tuple[int, ...]) -> Runs:
+    """An array with its axes of one element repeated, as arithmetic does beside longer ones."""
+    sizes = zip(x.shape, shape, x.starts, strict=True)
+    return Runs(x.stored, shape, tuple(old if m == n else _one_run(n) for m, n, old in sizes))
+
+
 def _by_element(eqn: jex.JaxprEqn, operands: list[Runs]) -> list[Runs]:
     arrays = [i for i, x in enumerate(operands) if x.shape]
-    shape = operands[arrays[0]].shape
-    aligned = _align([operands[i] for i in arrays], range(len(shape)))
+    shape = eqn.outvars[0].aval.shape
+    aligned = _align([_stretch(operands[i], shape) for i in arrays], range(len(shape)))
     stored = [x.stored for x in operands]
     for i, x in zip(arrays, aligned, strict=True):
         stored[i] = x.stored
