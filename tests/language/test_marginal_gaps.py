@@ -164,3 +164,19 @@ def test_entries_are_ignored_before_a_sum():
     model = ppl.condition(ppl.marginalize(two_outcomes, ["z"]), data)
     with pytest.raises(ValueError, match="site 'a' depends on sites that were summed out"):
         ppl.log_density(model)({"share": 0.3})
+
+
+def test_a_discrete_site_behind_an_integral_is_told():
+    """Its elements have joint scores for each group of what was integrated."""
+
+    def responses(key):
+        skill = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="skill")
+        knows = ppl.sample(key, dist.Bernoulli(logits=skill[:, None] + jnp.zeros(2)), name="knows")
+        ppl.sample(key, dist.Bernoulli(probs=jnp.where(knows == 1, 0.9, 0.2)), name="y")
+
+    posterior = ppl.condition(responses, {"y": np.ones((3, 2), int)})
+    both = ppl.marginalize(posterior, {"knows": ppl.Enumerate(), "skill": ppl.Laplace()})
+    with pytest.raises(ValueError, match="site 'knows' depends on sites that are taken out before"):
+        ppl.log_density(both)({})
+    first = ppl.marginalize(posterior, ["knows"])
+    assert np.isfinite(ppl.log_density(ppl.marginalize(first, {"skill": ppl.Laplace()}))({}))
