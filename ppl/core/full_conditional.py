@@ -83,6 +83,10 @@ class FiniteConditional:
 class JointConditional(abc.ABC):
     """The full conditional of a site whose elements depend on one another: one event."""
 
+    def __repr__(self) -> str:
+        """The class, and the dtype and the shape of the site."""
+        return f"{type(self).__name__}({self.dtype}{list(self.event_shape)})"
+
     @property
     def batch_shape(self) -> tuple[int, ...]:
         """Empty: the site is one event."""
@@ -127,7 +131,7 @@ class JointConditional(abc.ABC):
 
 
 @register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class FiniteJointConditional(JointConditional):
     """The full conditional of a discrete site whose elements depend on one another.
 
@@ -181,7 +185,7 @@ class FiniteJointConditional(JointConditional):
 
 
 @register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class NormalConditional(JointConditional):
     """The full conditional of a site that is jointly normal given the rest.
 

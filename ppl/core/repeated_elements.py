@@ -153,7 +153,7 @@ def _stretch(x: Runs, shape: tuple[int, ...]) -> Runs:
 
 def _by_element(eqn: jex.JaxprEqn, operands: list[Runs]) -> list[Runs]:
     arrays = [i for i, x in enumerate(operands) if x.shape]
-    shape = eqn.outvars[0].aval.shape
+    shape = np.broadcast_shapes(*(operands[i].shape for i in arrays))
     aligned = _align([_stretch(operands[i], shape) for i in arrays], range(len(shape)))
     stored = [x.stored for x in operands]
     for i, x in zip(arrays, aligned, strict=True):

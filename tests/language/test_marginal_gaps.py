@@ -180,3 +180,22 @@ def test_a_discrete_site_behind_an_integral_is_told():
         ppl.log_density(both)({})
     first = ppl.marginalize(posterior, ["knows"])
     assert np.isfinite(ppl.log_density(ppl.marginalize(first, {"skill": ppl.Laplace()}))({}))
+
+
+def test_recover_needs_draws_of_all_other_sites():
+    """A latent site without draws would be drawn from its prior, and not given the data."""
+    data = {"a": np.zeros(4), "b": np.zeros(4)}
+    summed = ppl.marginalize(ppl.condition(two_outcomes, data), ["z"])
+    with pytest.raises(ValueError, match=r"recover: .* every latent site; missing: 'share'"):
+        ppl.recover(summed, {})(jax.random.key(0))
+
+
+def test_a_site_that_is_taken_out_twice_is_told():
+    twice = ppl.marginalize(ppl.marginalize(two_outcomes, ["z"]), ["z"])
+    with pytest.raises(ValueError, match=r"site 'z' of .* is taken out already"):
+        ppl.log_density(twice)({})
+
+
+def test_a_joint_conditional_prints_its_dtype_and_shape():
+    posterior = ppl.condition(autoregression, {"slope": 0.5})
+    assert repr(ppl.conditional(posterior, "y")({})) == "NormalConditional(float64[6])"
