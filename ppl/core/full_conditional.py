@@ -104,6 +104,10 @@ class FiniteConditional:
 class JointConditional(abc.ABC):
     """The full conditional of a site whose elements depend on one another: one event."""
 
+    def __repr__(self) -> str:
+        """The class, and the dtype and the shape of the site."""
+        return f"{type(self).__name__}({self.dtype}{list(self.event_shape)})"
+
     @property
     def batch_shape(self) -> tuple[int, ...]:
         """Empty: the site is one event."""
@@ -126,10 +130,6 @@ class JointConditional(abc.ABC):
     @abc.abstractmethod
     def _log_prob(self) -> Callable[[jax.Array], jax.Array]:
         """The log probability as a function of one value."""
-
-    def __repr__(self) -> str:
-        """The kind, with shape and dtype of the site."""
-        return f"<{type(self).__name__} of shape {self.event_shape}, {self.dtype}>"
 
     def sample(self, key: jax.Array, sample_shape: int | Sequence[int] = ()) -> jax.Array:
         """Independent draws, of shape `sample_shape + event_shape`."""

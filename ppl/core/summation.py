@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppl.analysis.element_dependence import Aligned, Indexed, Source
-from ppl.analysis.scopes import ScopeReader
+from ppl.analysis.scopes import ScopeReader, Scopes
 from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
 from ppl.core.elimination import Chains, Eliminator
 from ppl.core.factors import EliminationError, Factor, Gather, Local, Variable
@@ -152,7 +152,21 @@ class Summation:
     def _problem(self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]) -> Problem:
         reader = ScopeReader(self.states, self.scored, plants)
         scopes = reader.read(self.jaxpr, inputs, self.inputs)
+        self._check_elements(scopes)
         return Problem(scopes, self.states, reader.causes, frozenset(reader.moving))
+
+    def _check_elements(self, scopes: Scopes) -> None:
+        """Check that each element of a summed site has a score of its own."""
+        for scope in scopes.values():
+            for source, uses in scope.uses.items():
+                path = source.path
+                if source.start is None and len(uses) != len(scopes[path].shape):
+                    raise EliminationError(
+                        f"marginalize: site {describe(path)} depends on sites that are taken out "
+                        "before it, by which its elements have a joint score. Take it out first, "
+                        f"as in ppl.marginalize(ppl.marginalize(model, [{describe(path)}]), "
+                        "others); if all of them are discrete, take them out in one call."
+                    )
 
     def _program(self, inputs: Sequence[Any]) -> Program:
         return Program(self.jaxpr, list(inputs), [], lambda leaves: leaves)

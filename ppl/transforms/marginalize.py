@@ -198,9 +198,11 @@ class _Rewriting:
                     f"marginalize: {run.name} has no site {name!r}. {suggest_names(latent)}"
                 )
             if path not in latent:
+                site = run.sites[path].site
+                kind = "taken out already" if site.tag == Hidden.RECOVERED else kind_of(site)
                 raise ValueError(
-                    f"marginalize: site {describe(path)} of {run.name} is "
-                    f"{kind_of(run.sites[path].site)}. {suggest_names(latent)}"
+                    f"marginalize: site {describe(path)} of {run.name} is {kind}. "
+                    f"{suggest_names(latent)}"
                 )
         return [by_name[name] for name in strategies]
 

@@ -174,7 +174,7 @@ def check_draws(
 ) -> tuple[tuple[int, ...], Leaves]:
     """The axes of the draws, checked to be equal for all sites, and the leaves by latent site."""
     kinds = (LATENT, DETERMINISTIC)
-    entries = run.entries(draws, where, kinds=kinds)
+    entries = run.entries(draws, where, kinds=kinds, complete=where == "recover")
     sites = {p: f for p, f in run.sites.items() if kind_of(f.site) == LATENT and p in entries}
     batches = {p: _batch(where, p, entries[p], found) for p, found in sites.items()}
     if where == "recover" and not run.latent():

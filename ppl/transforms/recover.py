@@ -150,8 +150,8 @@ def recover(
 
     Raises:
         TypeError: If `draws` is no dict.
-        ValueError: When called, if nothing was summed out, a name is unknown, or the axes of the
-            draws do not agree.
+        ValueError: When called, if nothing was summed out, a name is unknown, a latent site has no
+            draws, or the axes of the draws do not agree.
 
     Example:
         >>> import jax, jax.numpy as jnp, ppl, distributions as dist

@@ -164,3 +164,38 @@ def test_entries_are_ignored_before_a_sum():
     model = ppl.condition(ppl.marginalize(two_outcomes, ["z"]), data)
     with pytest.raises(ValueError, match="site 'a' depends on sites that were summed out"):
         ppl.log_density(model)({"share": 0.3})
+
+
+def test_a_discrete_site_behind_an_integral_is_told():
+    """Its elements have joint scores for each group of what was integrated."""
+
+    def responses(key):
+        skill = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="skill")
+        knows = ppl.sample(key, dist.Bernoulli(logits=skill[:, None] + jnp.zeros(2)), name="knows")
+        ppl.sample(key, dist.Bernoulli(probs=jnp.where(knows == 1, 0.9, 0.2)), name="y")
+
+    posterior = ppl.condition(responses, {"y": np.ones((3, 2), int)})
+    both = ppl.marginalize(posterior, {"knows": ppl.Enumerate(), "skill": ppl.Laplace()})
+    with pytest.raises(ValueError, match="site 'knows' depends on sites that are taken out before"):
+        ppl.log_density(both)({})
+    first = ppl.marginalize(posterior, ["knows"])
+    assert np.isfinite(ppl.log_density(ppl.marginalize(first, {"skill": ppl.Laplace()}))({}))
+
+
+def test_recover_needs_draws_of_all_other_sites():
+    """A latent site without draws would be drawn from its prior, and not given the data."""
+    data = {"a": np.zeros(4), "b": np.zeros(4)}
+    summed = ppl.marginalize(ppl.condition(two_outcomes, data), ["z"])
+    with pytest.raises(ValueError, match=r"recover: .* every latent site; missing: 'share'"):
+        ppl.recover(summed, {})(jax.random.key(0))
+
+
+def test_a_site_that_is_taken_out_twice_is_told():
+    twice = ppl.marginalize(ppl.marginalize(two_outcomes, ["z"]), ["z"])
+    with pytest.raises(ValueError, match=r"site 'z' of .* is taken out already"):
+        ppl.log_density(twice)({})
+
+
+def test_a_joint_conditional_prints_its_dtype_and_shape():
+    posterior = ppl.condition(autoregression, {"slope": 0.5})
+    assert repr(ppl.conditional(posterior, "y")({})) == "NormalConditional(float64[6])"

@@ -67,6 +67,12 @@ CASES = {
     "no elements": lambda x, k: jnp.concatenate([jnp.broadcast_to(x, (0,)), spread(x)]) * DATA,
     "factor of no elements": lambda x, k: jnp.linalg.cholesky(jnp.broadcast_to(x, (0, 0))).sum(),
     "constant": lambda x, k: jnp.zeros(6),
+    "axes of one beside longer ones": lambda x, k: jnp.broadcast_to(
+        (x * DATA)[:, None] + jnp.zeros(2), (1, 6, 2)
+    ),
+    "both axes of one": lambda x, k: jnp.broadcast_to(
+        spread(x)[:, None] * first_and_rest(k) + DATA[:, None], (2, 6, 6)
+    ),
 }
 
 
