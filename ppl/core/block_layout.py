@@ -139,7 +139,7 @@ class BlockLayout:
         steps = np.arange(t)[:, None]
 
         def inner_column(color: Any, i: Any) -> BlockVector:
-            one_hot = (steps % colors == color) & (jnp.arange(d) == i)
+            one_hot = (steps % colors == color) & (jnp.arange(d)[None] == i)
             return multiply(
                 dataclasses.replace(zeros, inner=jnp.broadcast_to(one_hot, (n, t, d)).astype(dtype))
             )

@@ -62,7 +62,8 @@ def measure_in_bulk(
 
 def points_at(family: Any, place: Any, offsets: Any) -> jax.Array:
     """Values at offsets from the center of a place, in spreads."""
-    return family.value_at(place.center + place.spread * offsets)
+    center, spread = (jnp.broadcast_to(x, offsets.shape) for x in place)
+    return family.value_at(center + spread * offsets)
 
 
 def alternate(shape: tuple[int, ...], num: int) -> np.ndarray:

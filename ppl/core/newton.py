@@ -126,7 +126,7 @@ def _damp(matrix: BlockMatrix, damping: jax.Array) -> BlockMatrix:
     def damped(x: jax.Array, damping: jax.Array) -> jax.Array:
         scale = jnp.abs(jnp.diagonal(x, axis1=-2, axis2=-1))
         more = damping[..., None] * jnp.where(scale > 0, scale, 1.0)
-        return x + more[..., None] * jnp.eye(x.shape[-1], dtype=x.dtype)
+        return x + more[..., None] * jnp.broadcast_to(jnp.eye(x.shape[-1], dtype=x.dtype), x.shape)
 
     return dataclasses.replace(
         matrix,
