@@ -178,7 +178,7 @@ class Question:
             x, slopes, _ = measured
             return family.fit(x[:2], jnp.sum(slopes, 0)[:2])
 
-        x, slopes, heights = measure_in_bulk(family, measure, fit, shape, dtype)
+        x, slopes, heights = measure_in_bulk(family, measure, fit, family.start(shape, dtype))
         near = slice(None, _NUM_NEAR)
         x, slopes = x[near], slopes[:, near]
         fitted = jax.vmap(lambda slope: family.fit(x[:2], slope[:2]))(slopes)
