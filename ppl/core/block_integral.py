@@ -28,6 +28,7 @@ from ppl.harvest import _jax
 from ppl.harvest._program import Harvester, Program
 from ppl.harvest._site_names import describe
 from ppl.harvest._survey import Path, Sites
+from ppl.harvest._values import vary_alike
 from ppl.primitives.site_kinds import RANDOM
 
 _SINGLE = 1e-10  # of a dtype with a larger epsilon, rounding errors of the maximum matter
@@ -245,6 +246,17 @@ class BlockIntegral:
         plants = {**plants, **{path: (x,) for path, x in drawn.items()}}
         run = Harvester(self._program(inputs), MergeKnown(wanted))
         return run.run(plants, live_outs=False)[1] if wanted else {}
+
+    def _start(self, group: tuple[Path, ...], log_density: LogDensity) -> BlockVector:
+        """Zeros, which vary over the axes of a mesh as the log density does.
+
+        The gradient in a vector that does not vary is summed over the shards.
+        """
+        zeros = self._layout(group).zeros(self._dtype(group))
+        if not jax.sharding.get_abstract_mesh().manual_axes:
+            return zeros
+        inner, border, _ = vary_alike([zeros.inner, zeros.border, log_density(zeros)])
+        return BlockVector(inner, border)
 
     def _complete_square(self, group: tuple[Path, ...], log_density: LogDensity) -> CompletedSquare:
         """The log density of a group of sites, given all others, as a square about a point."""

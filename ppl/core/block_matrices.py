@@ -9,12 +9,14 @@ only the border is left.
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from ppl.harvest._values import vary_alike
 from ppl.harvest.pytrees import register_dataclass
 
 _MAX_UNROLLED = 4  # size of blocks whose products and factors are written out
@@ -362,6 +364,14 @@ def _inverse(matrix: BlockMatrix, factor: BlockFactor) -> BlockMatrix:
 @_inverse.defjvp
 def _inverse_jvp(primals: Any, tangents: Any) -> Any:
     return jax.jvp(lambda matrix: matrix.factor().inverse(), primals[:1], tangents[:1])
+
+
+def vary_like(x: BlockVector, multiply: Callable[..., Any]) -> Callable[[BlockVector], Any]:
+    """A function of vectors, cast to vary over the same axes of a mesh as `x`."""
+    vary = lambda v: BlockVector(  # noqa: E731
+        vary_alike([v.inner, x.inner])[0], vary_alike([v.border, x.border])[0]
+    )
+    return lambda v: multiply(vary(v))
 
 
 def inner_product(x: BlockVector, y: BlockVector) -> jax.Array:

@@ -97,7 +97,8 @@ class FiniteConditional:
 
     def log_prob(self, value: Any) -> jax.Array:
         """The log probability of each element; minus infinity if it is no state."""
-        is_state = jnp.asarray(value)[..., None] == self.outcomes
+        value = jnp.asarray(value)[..., None]
+        is_state = value == jnp.expand_dims(self.outcomes, range(value.ndim - 1))
         return jnp.max(jnp.where(is_state, self.logits, -jnp.inf), -1)
 
 

@@ -11,7 +11,7 @@ from jax import lax
 
 from ppl.analysis.degree import Degree
 from ppl.core.block_integral import BlockIntegral, LogDensity, is_single, sheared, value_and_slope
-from ppl.core.block_matrices import BlockVector
+from ppl.core.block_matrices import BlockVector, vary_like
 from ppl.core.completed_square import CompletedSquare, border_of, precision_of
 from ppl.core.quadratic_scores import join_names
 from ppl.harvest import _jax
@@ -45,8 +45,9 @@ class GaussianIntegral(BlockIntegral):
         element is measured from its mean given the border. This changes no volume.
         """
         layout, dtype = self._layout(group), self._dtype(group)
-        fixed, zeros = lax.stop_gradient, layout.zeros(dtype)
+        fixed, zeros = lax.stop_gradient, self._start(group, log_density)
         slope, multiply = jax.linearize(_gradient_of(log_density), zeros)
+        multiply = vary_like(zeros, multiply)
         is_finite = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(slope)]
         matrix = precision_of(layout, multiply, dtype)
         factor, half = fixed(matrix).factor_and_solve(fixed(slope))
@@ -55,7 +56,7 @@ class GaussianIntegral(BlockIntegral):
             shear = factor.shear()
             log_density = sheared(log_density, shear)
             slope, multiply = jax.linearize(_gradient_of(log_density), zeros)
-            matrix = border_of(layout, multiply, dtype, matrix)
+            matrix = border_of(layout, vary_like(zeros, multiply), dtype, matrix)
             factor, half = factor.replace_border_and_solve(fixed(matrix), fixed(slope))
         mode = factor.solve_transposed(half)
         if is_single(dtype):  # One step of iterative refinement.

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ppl.core.block_integral import BlockIntegral, LogDensity, sheared, value_and_slope
+from ppl.core.block_matrices import vary_like
 from ppl.core.completed_square import CompletedSquare, precision_of
 from ppl.core.newton import find_mode
 from ppl.core.quadratic_scores import join_names
@@ -49,19 +50,23 @@ class LaplaceIntegral(BlockIntegral):
         their modes as the border moves, and their precision right where their scale is small.
         """
         layout, dtype = self._layout(group), self._dtype(group)
-        start = layout.zeros(dtype)
+        start = self._start(group, log_density)
         shear = None
         if start.inner.size and start.border.size:
             plain = log_density
             multiply = jax.linearize(lambda x: value_and_slope(plain, x)[1], start)[1]
-            shear = lax.stop_gradient(precision_of(layout, multiply, dtype)).factor().shear()
+            shear = (
+                lax.stop_gradient(precision_of(layout, vary_like(start, multiply), dtype))
+                .factor()
+                .shear()
+            )
             shear = jnp.where(jnp.isfinite(shear), shear, 0)
             log_density = sheared(plain, shear)
         mode = find_mode(layout, log_density, start, self.tolerance, self.max_steps)
         gradient = lambda x: value_and_slope(log_density, x)[1]  # noqa: E731
         slope, multiply = jax.linearize(gradient, mode)
         slope = lax.stop_gradient(slope)  # 0, but for what Newton's method has left
-        matrix, height = precision_of(layout, multiply, dtype), log_density(mode)
+        matrix, height = precision_of(layout, vary_like(mode, multiply), dtype), log_density(mode)
         factor = lax.stop_gradient(matrix).factor()
         square = CompletedSquare(mode, height, slope, matrix, factor, layout, shear)
         is_lost = square.is_improper | (square.gain > max(self.tolerance, _LARGEST_GAIN))

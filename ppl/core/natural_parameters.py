@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ppl.harvest._values import vary_alike
+
 _NUM_ROUNDS = 6  # moves to the bulk: in single precision, slopes far from it lose a parameter
 _OFFSET = 0.8  # of the two points from the center, in spreads
 
@@ -30,15 +32,19 @@ def fit_natural(
         x = points_at(family, place, offsets)
         return family.fit(x, jax.vmap(family.slope)(x, gradient(x)))
 
-    return measure_in_bulk(family, measure, lambda natural: natural, shape, dtype)
+    start = family.start(shape, dtype)
+    if jax.sharding.get_abstract_mesh().manual_axes:  # Else gradients are summed over the shards.
+        leaves, tree = jax.tree.flatten(start)
+        height = log_density(family.value_at(start.center))
+        start = jax.tree.unflatten(tree, vary_alike([*leaves, height])[:-1])
+    return measure_in_bulk(family, measure, lambda natural: natural, start)
 
 
 def measure_in_bulk(
     family: Any,
     measure: Callable[[Any], Any],
     fit: Callable[[Any], Any],
-    shape: tuple[int, ...],
-    dtype: Any,
+    start: Any,
 ) -> Any:
     """Measurements of a density at the place of its bulk.
 
@@ -46,11 +52,10 @@ def measure_in_bulk(
         family: The exponential family.
         measure: What is measured at a place.
         fit: The natural parameters from that.
-        shape: The shape of a value.
-        dtype: Its dtype.
+        start: The first place.
     """
-    start = family.start(shape, dtype)
-    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(measure, start))
+    zeros = lambda x: vary_alike([jnp.zeros(x.shape, x.dtype), start.center])[0]  # noqa: E731
+    nothing = jax.tree.map(zeros, jax.eval_shape(measure, start))
 
     def move(carry: Any, _: None) -> Any:
         place, _ = carry
@@ -62,7 +67,8 @@ def measure_in_bulk(
 
 def points_at(family: Any, place: Any, offsets: Any) -> jax.Array:
     """Values at offsets from the center of a place, in spreads."""
-    return family.value_at(place.center + place.spread * offsets)
+    center, spread = (jnp.broadcast_to(x, offsets.shape) for x in place)
+    return family.value_at(center + spread * offsets)
 
 
 def alternate(shape: tuple[int, ...], num: int) -> np.ndarray:

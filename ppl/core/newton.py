@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ppl.core.block_layout import BlockLayout
-from ppl.core.block_matrices import BlockMatrix, BlockVector, inner_product
+from ppl.core.block_matrices import BlockMatrix, BlockVector, inner_product, vary_like
 from ppl.core.completed_square import precision_of
 
 _FIRST_DAMPING = 1e-2  # relative to the diagonal of the precision
@@ -63,7 +63,7 @@ def find_mode(
     search = functools.partial(_search, layout, log_density, gradient, tolerance, max_steps)
 
     def solve_linear(multiply: Callable[[BlockVector], BlockVector], x: BlockVector) -> Any:
-        matrix = precision_of(layout, multiply, x.inner.dtype)
+        matrix = precision_of(layout, vary_like(x, multiply), x.inner.dtype)
         factor = matrix.factor()  # apart from `x`, in which JAX transposes the solution
         return jax.tree.map(jnp.negative, factor.solve_transposed(factor.solve(x)))
 
@@ -92,7 +92,7 @@ def _search(
 
     def try_step(state: _State) -> _State:
         slope, multiply = jax.linearize(gradient, state.x)
-        matrix = _damp(precision_of(layout, multiply, dtype), state.damping)
+        matrix = _damp(precision_of(layout, vary_like(state.x, multiply), dtype), state.damping)
         factor, half = matrix.factor_and_solve(slope)
         step = factor.solve_transposed(half)
         x = jax.tree.map(jnp.add, state.x, step)
@@ -116,7 +116,8 @@ def _search(
 
     height = heights(start)
     none, unknown = jnp.zeros_like(height), jnp.full_like(height, jnp.inf)
-    state = _State(start, height, none, unknown, jnp.zeros((), int))
+    count = jnp.sum(jnp.zeros_like(height, int))
+    state = _State(start, height, none, unknown, count)
     return lax.while_loop(is_unfinished, try_step, state).x
 
 
@@ -126,7 +127,7 @@ def _damp(matrix: BlockMatrix, damping: jax.Array) -> BlockMatrix:
     def damped(x: jax.Array, damping: jax.Array) -> jax.Array:
         scale = jnp.abs(jnp.diagonal(x, axis1=-2, axis2=-1))
         more = damping[..., None] * jnp.where(scale > 0, scale, 1.0)
-        return x + more[..., None] * jnp.eye(x.shape[-1], dtype=x.dtype)
+        return x + more[..., None] * jnp.broadcast_to(jnp.eye(x.shape[-1], dtype=x.dtype), x.shape)
 
     return dataclasses.replace(
         matrix,

@@ -252,7 +252,7 @@ def conditional(model: Model, site: str) -> Conditional:
     | normal, elements independent given the rest | `Normal` |
     | jointly normal | joint, at the cost of `ppl.Gaussian()` |
     | conjugate: beta, Dirichlet, gamma, inverse gamma, log-normal, von Mises | of that family |
-    | any other | None |
+    | normal, observed in part by `impute`, or any other | None |
 
     Args:
         model: A function of a random key.

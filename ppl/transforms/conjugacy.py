@@ -183,7 +183,7 @@ class Question:
             x, slopes, _ = measured
             return family.fit(x[:2], jnp.sum(slopes, 0)[:2])
 
-        x, slopes, heights = measure_in_bulk(family, measure, fit, shape, dtype)
+        x, slopes, heights = measure_in_bulk(family, measure, fit, family.start(shape, dtype))
         x, slopes = x[: len(_NEAR)], slopes[:, : len(_NEAR)]
         fitted = jax.vmap(lambda slope: family.fit(x[:2], slope[:2]))(slopes)
         predict = jax.vmap(jax.vmap(family.predict, (0, None)), (None, 0))

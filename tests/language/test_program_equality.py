@@ -8,6 +8,8 @@ import pytest
 import distributions as dist
 import ppl
 
+pytestmark = pytest.mark.promotion(rank="raise")
+
 X = np.array([[0.3, -1.0], [2.0, 1.2]])
 
 
