@@ -138,7 +138,7 @@ class PredictionPlan:
 
     @property
     def batch_size(self) -> int | None:
-        """How many draws `lax.map` makes at once: it cannot divide arrays without elements."""
+        """The number of draws that `lax.map` makes at once; None, for all, if arrays are empty."""
         return None if self.has_empty else self.chunk_size
 
     def flat(self, x: Any) -> Any:
