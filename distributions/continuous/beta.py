@@ -38,7 +38,7 @@ def _beta_place(of_log, of_log1m):
 
 
 BETA = ScalarFamily(
-    make=lambda of_log, of_log1m: Beta(of_log + 1, of_log1m + 1),
+    make=lambda of_log, of_log1m: Beta(of_log + 1, of_log1m + 1),  # pyright: ignore[reportCallIssue]
     value=jax.nn.sigmoid,
     weight=lambda x: x * (1 - x),
     basis=lambda x: (1 - x, -x),

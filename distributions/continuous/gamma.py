@@ -21,7 +21,7 @@ def _gamma_log_prob(x, a, rate):
 
 
 GAMMA = ScalarFamily(
-    make=lambda of_log, of_value: Gamma(of_log + 1, -of_value),
+    make=lambda of_log, of_value: Gamma(of_log + 1, -of_value),  # pyright: ignore[reportCallIssue]
     value=jnp.exp,
     weight=lambda x: x,
     basis=lambda x: (jnp.ones_like(x), x),

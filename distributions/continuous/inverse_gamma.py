@@ -26,7 +26,7 @@ def _excess(a, least):
 
 
 INVERSE_GAMMA = ScalarFamily(
-    make=lambda of_log, of_inverse: InverseGamma(-of_log - 1, -of_inverse),
+    make=lambda of_log, of_inverse: InverseGamma(-of_log - 1, -of_inverse),  # pyright: ignore[reportCallIssue]
     value=jnp.exp,
     weight=lambda x: x,
     basis=lambda x: (jnp.ones_like(x), -1 / x),

@@ -33,7 +33,7 @@ def _from_natural(of_log, of_square):
 
 
 LOG_NORMAL = ScalarFamily(
-    make=lambda *natural: LogNormal(*_from_natural(*natural)),
+    make=lambda *natural: LogNormal(*_from_natural(*natural)),  # pyright: ignore[reportCallIssue]
     value=jnp.exp,
     weight=lambda x: x,
     basis=lambda x: (jnp.ones_like(x), 2 * jnp.log(x)),

@@ -46,7 +46,7 @@ def _log_prob(x, loc, c):
 
 
 VON_MISES = ScalarFamily(
-    make=lambda of_cos, of_sin: VonMises(jnp.arctan2(of_sin, of_cos), jnp.hypot(of_sin, of_cos)),
+    make=lambda of_cos, of_sin: VonMises(jnp.arctan2(of_sin, of_cos), jnp.hypot(of_sin, of_cos)),  # pyright: ignore[reportCallIssue]
     value=wrap,
     weight=jnp.ones_like,
     basis=lambda x: (-jnp.sin(x), jnp.cos(x)),

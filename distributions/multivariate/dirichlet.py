@@ -36,7 +36,7 @@ def _dirichlet_mode(a):
     return select(total > 0, above / select(total > 0, total, 1), corner)
 
 
-DIRICHLET = SimplexFamily(make=lambda of_log: Dirichlet(of_log + 1))
+DIRICHLET = SimplexFamily(make=lambda of_log: Dirichlet(of_log + 1))  # pyright: ignore[reportCallIssue]
 
 
 @family(
