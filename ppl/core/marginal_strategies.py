@@ -52,8 +52,8 @@ class Laplace:
     """Strategy of `marginalize`: real sites are integrated out by Laplace's approximation.
 
     Attributes:
-        tolerance: The mode of the sites given all others is found by Newton's method, which ends
-            where the mode is at most so many nats higher.
+        tolerance: The mode of the sites given all others is found by Newton's method from 0, where
+            the density must not be 0. It ends where the mode is at most so many nats higher.
         max_steps: The largest number of its steps.
         most: The largest number of elements that are coupled as a whole, whose precision matrix is
             dense, 4,096 by default; more are an error.
