@@ -75,7 +75,7 @@ class LaplaceIntegral(BlockIntegral):
         if not _jax.is_traced(is_wrong) and is_wrong:
             raise ValueError(
                 f"marginalize: no mode of {join_names(group)} given the rest was found in "
-                f"{self.max_steps} steps of Newton's method from 0. Give each a proper prior, and a "
+                f"{self.max_steps} steps of Newton's method from 0. Give each a proper prior and a "
                 "density with one mode; raise ppl.Laplace(max_steps=...); or leave them among the "
                 "sites to sample."
             )
