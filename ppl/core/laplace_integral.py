@@ -55,11 +55,8 @@ class LaplaceIntegral(BlockIntegral):
         if start.inner.size and start.border.size:
             plain = log_density
             multiply = jax.linearize(lambda x: value_and_slope(plain, x)[1], start)[1]
-            shear = (
-                lax.stop_gradient(precision_of(layout, vary_like(start, multiply), dtype))
-                .factor()
-                .shear()
-            )
+            matrix = precision_of(layout, vary_like(start, multiply), dtype)
+            shear = lax.stop_gradient(matrix).factor().shear()
             shear = jnp.where(jnp.isfinite(shear), shear, 0)
             log_density = sheared(plain, shear)
         mode = find_mode(layout, log_density, start, self.tolerance, self.max_steps)
