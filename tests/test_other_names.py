@@ -80,7 +80,7 @@ def test_an_attribute_of_a_result_by_its_name_elsewhere():
 @pytest.mark.parametrize(
     ("package", "name", "hint"),
     [
-        ("ppl", "Laplace", "it is distributions.Laplace"),
+        ("ppl", "Cauchy", "it is distributions.Cauchy"),
         ("ppl", "Guassian", "did you mean 'Gaussian'?"),
         ("ppl", "Sample", "did you mean 'sample'?"),
         ("inference", "trace", "it is ppl.trace"),
