@@ -69,10 +69,10 @@ class CompletedSquare:
         return found.reshape(self.height.shape) if self.height.ndim else jnp.sum(found)
 
     def log_integral(self) -> jax.Array:
-        """The log of the integral, minus infinity where it does not exist."""
+        """The log of the integral: minus infinity where it does not exist, NaN where data are."""
         num = self.layout.num_elements // max(self.height.size, 1)
         found = self.height + self.gain - self.log_det + num * _LOG_TWO_PI / 2
-        return jnp.where(self.is_improper, -jnp.inf, found)
+        return jnp.where(self.is_improper & ~jnp.isnan(self.height), -jnp.inf, found)
 
     def draw(self, key: jax.Array) -> tuple[BlockVector, jax.Array]:
         """A draw from the normal distribution with this density, and its log density."""

@@ -115,14 +115,19 @@ class JointConditional(abc.ABC):
         return ()
 
     @property
-    @abc.abstractmethod
     def event_shape(self) -> tuple[int, ...]:
         """The shape of the site."""
+        return self._aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the site."""
+        return self._aval.dtype
 
     @property
     @abc.abstractmethod
-    def dtype(self) -> Any:
-        """The dtype of the site."""
+    def _aval(self) -> Any:
+        """The abstract value of the site."""
 
     @abc.abstractmethod
     def _draw(self, key: jax.Array) -> jax.Array:
@@ -178,16 +183,6 @@ class FiniteJointConditional(JointConditional):
     def _aval(self) -> Any:
         return self.summation.aval(self._path)
 
-    @property
-    def event_shape(self) -> tuple[int, ...]:
-        """The shape of the site."""
-        return self._aval.shape
-
-    @property
-    def dtype(self) -> Any:
-        """The dtype of the site."""
-        return self._aval.dtype
-
     def _draw(self, key: jax.Array) -> jax.Array:
         return self.summation.draw(key, self.inputs, self.plants)[0][self._path]
 
@@ -222,16 +217,6 @@ class NormalConditional(JointConditional):
     precision: BlockMatrix
     factor: BlockFactor
     integral: GaussianIntegral = dataclasses.field(metadata={"static": True})
-
-    @property
-    def event_shape(self) -> tuple[int, ...]:
-        """The shape of the site."""
-        return self._aval.shape
-
-    @property
-    def dtype(self) -> Any:
-        """The dtype of the site."""
-        return self._aval.dtype
 
     @property
     def _aval(self) -> Any:

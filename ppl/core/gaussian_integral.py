@@ -64,6 +64,7 @@ class GaussianIntegral(BlockIntegral):
                 factor.solve(fixed(value_and_slope(log_density, mode)[1]))
             )
             mode = jax.tree.map(jnp.add, mode, step)
+        mode = jax.tree.map(lambda x: jnp.where(jnp.isfinite(x), x, 0), mode)  # if improper
         height, slope = value_and_slope(log_density, mode)
         square = CompletedSquare(mode, height, slope, matrix, factor, layout, shear)
         is_wrong = jnp.any(square.is_improper) & jnp.all(jnp.stack(is_finite))

@@ -67,7 +67,7 @@ class LaplaceIntegral(BlockIntegral):
         factor = lax.stop_gradient(matrix).factor()
         square = CompletedSquare(mode, height, slope, matrix, factor, layout, shear)
         is_lost = square.is_improper | (square.gain > max(self.tolerance, _LARGEST_GAIN))
-        square = dataclasses.replace(square, height=jnp.where(is_lost, -jnp.inf, height))
+        square = dataclasses.replace(square, height=jnp.where(is_lost, height - jnp.inf, height))
         is_wrong = jnp.any(is_lost) & jnp.all(jnp.isfinite(height))
         if not _jax.is_traced(is_wrong) and is_wrong:
             raise ValueError(

@@ -65,14 +65,14 @@ class Laplace:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        _check_limit("Laplace", self.most)
-        _check_limit("Laplace", self.max_steps, "max_steps")
         is_number = isinstance(self.tolerance, float | int | np.floating)
         if not (is_number and 0 < self.tolerance <= 1):
             raise ValueError(
                 "Laplace: tolerance must be a number of nats above 0 and at most 1, got "
-                f"{self.tolerance!r}."
+                f"{self.tolerance!r}. The distribution is distributions.Laplace."
             )
+        _check_limit("Laplace", self.most)
+        _check_limit("Laplace", self.max_steps, "max_steps")
 
 
 Strategy = Enumerate | Gaussian | Laplace

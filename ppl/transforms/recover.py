@@ -173,5 +173,7 @@ def recover(
         raise ValueError(
             f"recover: chunk_size must be an integer of at least 1, got {chunk_size!r}."
         )
+    if not isinstance(log_weights, bool):
+        raise TypeError(f"recover: log_weights must be True or False, got {log_weights!r}.")
     draws = _values.convert_foreign_arrays(dict(draws))
-    return Recover(as_pytree(model), draws, chunk_size, bool(log_weights))
+    return Recover(as_pytree(model), draws, chunk_size, log_weights)

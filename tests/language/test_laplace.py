@@ -335,3 +335,33 @@ def test_new_data_compile_nothing():
     assert len(num_traces) == 1
     assert found[0] == pytest.approx(found[1])
     assert found[0] != found[2]
+
+
+@pytest.mark.parametrize("strategy", [ppl.Gaussian(), ppl.Laplace()])
+def test_data_that_are_no_numbers_are_no_impossible_ones(strategy):
+    def model(key):
+        f = ppl.sample(key, dist.Normal(jnp.zeros(2), 1.0), name="f")
+        ppl.sample(key, dist.Normal(f, 1.0), name="y")
+
+    def density(y):
+        return ppl.log_density(ppl.marginalize(ppl.condition(model, {"y": y}), {"f": strategy}))({})
+
+    found = jax.jit(jax.vmap(density))(np.array([[0.0, np.nan], [0.0, 1.0]]))
+    assert np.isnan(found).tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        (lambda: ppl.Laplace(0.0, 1.0), ValueError, "The distribution is distributions.Laplace"),
+        (lambda: ppl.Laplace(max_steps=0), ValueError, "max_steps must be an integer of at least"),
+        (
+            lambda: ppl.recover(poisson, {}, log_weights="yes"),
+            TypeError,
+            "True or False, got 'yes'",
+        ),
+    ],
+)
+def test_mistakes_are_told(wrong, error, message):
+    with pytest.raises(error, match=message):
+        wrong()
