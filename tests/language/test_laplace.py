@@ -350,18 +350,19 @@ def test_data_that_are_no_numbers_are_no_impossible_ones(strategy):
     assert np.isnan(found).tolist() == [True, False]
 
 
-@pytest.mark.parametrize(
-    ("wrong", "error", "message"),
-    [
-        (lambda: ppl.Laplace(0.0, 1.0), ValueError, "The distribution is distributions.Laplace"),
-        (lambda: ppl.Laplace(max_steps=0), ValueError, "max_steps must be an integer of at least"),
-        (
-            lambda: ppl.recover(poisson, {}, log_weights="yes"),
-            TypeError,
-            "True or False, got 'yes'",
-        ),
-    ],
-)
-def test_mistakes_are_told(wrong, error, message):
+MISTAKES = [
+    (ppl.Laplace, {"tolerance": 0.0}, ValueError, "The distribution is distributions.Laplace"),
+    (ppl.Laplace, {"max_steps": 0}, ValueError, "max_steps must be an integer of at least 1"),
+    (
+        ppl.recover,
+        {"model": poisson, "draws": {}, "log_weights": "yes"},
+        TypeError,
+        "log_weights must be True or False, got 'yes'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "arguments", "error", "message"), MISTAKES)
+def test_mistakes_are_told(make, arguments, error, message):
     with pytest.raises(error, match=message):
-        wrong()
+        make(**arguments)
