@@ -1,9 +1,11 @@
 """Recorder of a run that keeps draws and states in a folder."""
 
+import hashlib
 import shutil
 import urllib.parse
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,6 +17,8 @@ from inference.checkpoints.run_folder import RunFolder
 from inference.checkpoints.state_writer import StateWriter
 from inference.common.leaf_names import named_leaves
 from inference.common.state_leaves import State
+
+_MAX_LETTERS = 100  # of an escaped name: disks take names of 255 bytes, some of 143
 
 
 class DiskRecorder(Recorder):
@@ -72,14 +76,27 @@ class DiskRecorder(Recorder):
             self._warn_of_little_room()
         if self.state is None:
             for file in self.files:
-                file.create()
+                self._prepare(file, file.create)
             return
         recorded = [self.state.get(name) for name in ("num_drawn", "checksums")]
         if any(x is None or len(x) != len(self.files) for x in recorded):
             raise self.folder.damage("state.npz", "it does not fit the files of draws")
         for i, file in enumerate(self.files):
-            if wrong := file.check(*(x[i] for x in recorded if x is not None)):
+            num_drawn, checksums = (x[i] for x in recorded if x is not None)
+            wrong = self._prepare(file, partial(file.check, num_drawn, checksums))
+            if wrong is not None:
                 raise self.folder.damage(file.path.name, wrong)
+
+    def _prepare(self, file: DrawFile, make: Callable[[], str | None]) -> str | None:
+        """Makes or opens a file of draws.
+
+        Raises:
+            OSError: if it cannot be written.
+        """
+        try:
+            return make()
+        except OSError as error:
+            raise self.folder.refusal(error, file.path.name, file.num_bytes) from error
 
     def _warn_of_little_room(self) -> None:
         held = [x.path.stat().st_size if x.path.exists() else 0 for x in self.files]
@@ -140,9 +157,10 @@ class DiskRecorder(Recorder):
 
     def read(self, num_drawn: int) -> Any:
         """The first `num_drawn` draws of each chain: maps of the files, if they hold all."""
-        arrays = [file.read(num_drawn) for file in self.files]
-        if self._unwritten:
-            arrays = [np.array(x) for x in arrays]
+        if not self._unwritten:
+            arrays = [file.read(num_drawn) for file in self.files]
+        else:
+            arrays = [file.copy(num_drawn) for file in self.files]
             for file, content, place in self._unwritten:
                 x = arrays[self.files.index(file)]
                 new = np.frombuffer(content, x.dtype).reshape(-1, *x.shape[2:])
@@ -162,6 +180,13 @@ class DiskRecorder(Recorder):
 
 
 def _quote(name: str) -> str:
-    """Name for a file, different for `a` and `A` also where a disk ignores the case of letters."""
-    escaped = (f"%{ord(x):X}" if "A" <= x <= "Z" else urllib.parse.quote(x, safe="") for x in name)
-    return "".join(escaped)
+    """Name for a file, different for `a` and `A` also where a disk ignores the case of letters.
+
+    A long one is cut, and tells names apart by their hashes.
+    """
+    escaped = "".join(
+        f"%{ord(x):X}" if "A" <= x <= "Z" else urllib.parse.quote(x, safe="") for x in name
+    )
+    if len(escaped) <= _MAX_LETTERS:
+        return escaped
+    return f"{escaped[:_MAX_LETTERS]}~{hashlib.sha256(name.encode()).hexdigest()[:16]}"

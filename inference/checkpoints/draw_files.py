@@ -2,6 +2,7 @@
 
 A file has its full size from the start, with holes where no draws are yet. Draws are written with
 `pwrite`, not through a memory map: a full disk is an error then, where a map would end the process.
+A map of draws that were written is safe to read.
 """
 
 import io
@@ -147,6 +148,20 @@ class DrawFile:
             self.path, self.dtype, mode="c", offset=len(self.header), shape=self.shape
         )
         return draws[:, :num_drawn]
+
+    def copy(self, num_drawn: int) -> np.ndarray:
+        """The first draws of each chain, read into memory; holes of the file are zeros.
+
+        On a full disk that is a part of memory, a hole cannot be read through a map: the system
+        ends the process (SIGBUS).
+        """
+        draws = np.empty((self.shape[0], num_drawn, *self.shape[2:]), self.dtype)
+        for chain, into in enumerate(draws):
+            place = len(self.header) + chain * self.shape[1] * self._size
+            into.view(np.uint8).ravel()[:] = np.fromfile(
+                self.path, np.uint8, num_drawn * self._size, offset=place
+            )
+        return draws
 
 
 def _header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-FORMAT = 2  # 1 had no "driver", and other hashes of kernels, guides and starts
+# 1 had no "driver", and other hashes of kernels, guides and starts; 2 had no identity.
+FORMAT = 3
 # Entries that may differ between processes of one run, with a warning.
 _MAY_DIFFER = {"library": "version of this library", "jax": "version of JAX", "device": "devices"}
 THE_STEP = "the step's program"  # entry for all code of a fit, told if no other entry differs

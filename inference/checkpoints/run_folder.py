@@ -9,14 +9,17 @@
 | `lock`          | the number of the process that uses the folder                          |
 
 Nothing is pickled. `manifest.json` and `state.npz` end with a SHA-256 checksum of what is before,
-and `state.npz` has CRC-32 checksums of the draws up to it.
+and `state.npz` has CRC-32 checksums of the draws up to it. Manifest and state bear the random
+identity of the run, so that files of another run beside a manifest are not taken for its own.
 """
 
+import errno
 import hashlib
 import io
 import json
 import os
 import pathlib
+import secrets
 import zipfile
 from typing import Any
 
@@ -30,6 +33,7 @@ except ImportError:  # on Windows, where a folder has no lock
     fcntl = None
 
 MANIFEST, STATE, LOCK = "manifest.json", "state.npz", "lock"
+_IDENTITY = "identity"  # entry of manifests and states
 # What a run may leave that was killed before its manifest was there.
 _OF_NO_RUN = LOCK, "probe", "probe.partial", f"{MANIFEST}.partial"
 _MARK = b"\nsha256:"
@@ -62,6 +66,7 @@ class RunFolder:
         if not isinstance(path, str | os.PathLike):
             raise TypeError(f"checkpoint must be the path of a folder, got {path!r}")
         self.path, self._lock = pathlib.Path(path), None
+        self._identity: str | None = None
         self.name = repr(os.fspath(path))
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(
@@ -78,11 +83,7 @@ class RunFolder:
             (self.path / "probe").unlink()
         except OSError as error:
             self.close()
-            raise type(error)(
-                error.errno,
-                f"checkpoint={self.name} cannot be written: {error.strerror}; give a folder in "
-                "which there is room, and this process may make files",
-            ) from error
+            raise self.refusal(error) from error
 
     def _check_files(self) -> None:
         names = [x.name for x in self.path.iterdir() if x.name not in _OF_NO_RUN]
@@ -143,6 +144,26 @@ class RunFolder:
             finally:
                 os.close(number)
 
+    def refusal(self, error: OSError, name: str = "", num_bytes: int = 0) -> OSError:
+        """Error for a folder, or a file in it, that cannot be written.
+
+        Args:
+            error: The system's error.
+            name: The file, if it is one.
+            num_bytes: Its size.
+        """
+        reason = os.strerror(error.errno or 0) if error.errno else str(error)
+        file = f"the file {name} of {num_bytes} bytes: " * bool(name)
+        advice = "give a folder in which there is room, and this process may make files"
+        if error.errno == errno.EFBIG:
+            advice = (
+                "the disk or a limit of this process (ulimit -f) allows no file of this size; "
+                "raise it, give another folder, or keep fewer sites or draws"
+            )
+        return type(error)(
+            error.errno, f"checkpoint={self.name} cannot be written: {file}{reason}; {advice}"
+        )
+
     def emptiness(self) -> ValueError:
         """Error for a folder without a run."""
         return ValueError(
@@ -163,7 +184,8 @@ class RunFolder:
     def write_state(self, state: dict[str, np.ndarray]) -> None:
         """Writes the state of the run."""
         buffer = io.BytesIO()
-        np.savez(buffer, **state)  # pyright: ignore[reportArgumentType]
+        whole = state | {_IDENTITY: np.array(self._identity)}
+        np.savez(buffer, **whole)  # pyright: ignore[reportArgumentType]
         content = buffer.getvalue()
         self.write(STATE, content + _MARK + hashlib.sha256(content).hexdigest().encode())
 
@@ -171,7 +193,7 @@ class RunFolder:
         """The last recorded state; `None` if there is none.
 
         Raises:
-            ValueError: if it is damaged.
+            ValueError: if it is damaged, or of another run than the manifest.
         """
         try:
             content = (self.path / STATE).read_bytes()
@@ -182,14 +204,30 @@ class RunFolder:
             raise self.damage(STATE, "its checksum differs")
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-                return dict(archive)
+                state = dict(archive)
         except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise self.damage(STATE, str(error)) from error
+        if self._identity is None:
+            self.read_manifest()
+        if str(state.pop(_IDENTITY, "")) != str(self._identity):
+            raise self.damage(STATE, f"it is of another run than {MANIFEST}")
+        return state
 
     def write_manifest(self, manifest: dict[str, Any]) -> None:
-        """Writes what the run is."""
-        whole = manifest | {"sha256": _hash_manifest(manifest)}
-        self.write(MANIFEST, json.dumps(whole, indent=1).encode())
+        """Writes what the run is; a new one gets its identity.
+
+        Raises:
+            OSError: if it cannot be written.
+        """
+        if self._identity is None:
+            self._identity = secrets.token_hex(16)
+        whole = manifest | {_IDENTITY: self._identity}
+        whole |= {"sha256": _hash_manifest(whole)}
+        content = json.dumps(whole, indent=1).encode()
+        try:
+            self.write(MANIFEST, content)
+        except OSError as error:
+            raise self.refusal(error, MANIFEST, len(content)) from error
 
     def read_manifest(self) -> dict[str, Any] | None:
         """Description of the run; `None` for a new folder.
@@ -205,6 +243,7 @@ class RunFolder:
             raise self.damage(MANIFEST, str(error)) from error
         if not isinstance(manifest, dict) or manifest.pop("sha256", "") != _hash_manifest(manifest):
             raise self.damage(MANIFEST, "its checksum differs")
+        self._identity = manifest.pop(_IDENTITY, None)
         return manifest
 
 

@@ -15,6 +15,9 @@ class Saved:
         The file keeps all arrays, and objects made of plain numbers, such as the guides of this
         library. For a guide that is a function, it keeps the name and the parameters alone: give
         the function to :meth:`SVIResult.load`.
+
+        Raises:
+            OSError: if the file cannot be written; one that was there is unchanged then.
         """
         serialization.save(path, self)
 

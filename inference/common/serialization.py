@@ -22,6 +22,7 @@ import jax
 import numpy as np
 
 from inference.common.layout import Layout
+from inference.common.whole_file import write_whole
 
 T = TypeVar("T")
 
@@ -143,6 +144,7 @@ def save(path: str | os.PathLike[str], value: Any) -> None:
     """Writes a dataclass to `path`, a NumPy ``.npz`` archive, under exactly that name.
 
     Raises:
+        OSError: if the file cannot be written; one that was there is unchanged then.
         TypeError: if `path` is no path.
     """
     _check_path(path)
@@ -151,8 +153,7 @@ def save(path: str | os.PathLike[str], value: Any) -> None:
     structure = {"format": FORMAT, "result": _tag_of_result(type(value)), "fields": fields}
     named: dict[str, Any] = {_STRUCTURE: np.array(json.dumps(structure))}
     named |= {str(i): x for i, x in enumerate(arrays)}
-    with open(path, "wb") as file:
-        np.savez(file, **named)
+    write_whole(path, lambda file: np.savez(file, **named))
 
 
 def load(path: str | os.PathLike[str], cls: type[T]) -> T:
@@ -164,6 +165,10 @@ def load(path: str | os.PathLike[str], cls: type[T]) -> T:
         ValueError: if the file holds something else or is damaged.
     """
     _check_path(path)
+    if os.path.isdir(path):
+        raise ValueError(
+            f"{os.fspath(path)!r} is a folder, not a file of {cls.__name__}.save." + _of_a_run(path)
+        )
     try:
         with open(path, "rb") as file:
             if not zipfile.is_zipfile(file):
@@ -184,6 +189,17 @@ def tag_in(path: str | os.PathLike[str]) -> str | None:
             return json.loads(str(archive[_STRUCTURE]))["result"]
     except (OSError, *_DAMAGES):
         return None
+
+
+def _of_a_run(path: str | os.PathLike[str]) -> str:
+    """Advice for a folder in place of a file, if it is the `checkpoint` of a run."""
+    if not os.path.exists(os.path.join(path, "manifest.json")):
+        return ""
+    return (
+        " It looks like the checkpoint of a run, whose result is that of the call that made it, "
+        "given again with the same folder; of mcmc, inference.resume(folder, model, *args) returns "
+        "it, too"
+    )
 
 
 def _check_path(path: Any) -> None:

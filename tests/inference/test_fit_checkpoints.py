@@ -195,7 +195,7 @@ def test_a_folder_of_another_format_is_told(tmp_path):
     del manifest["driver"]
     folder.write_manifest(manifest)
     folder.close()
-    with pytest.raises(ValueError, match="has format 1, expected 2: another version"):
+    with pytest.raises(ValueError, match="has format 1, expected 3: another version"):
         fit(num_steps=30, checkpoint=tmp_path)
 
 
@@ -291,6 +291,13 @@ def test_a_folder_is_of_one_driver(run, tmp_path):
     with pytest.raises(ValueError, match="is in use by process"):
         fit(batches=[(design(),)], checkpoint=run)
     folder.close()
+
+
+def test_the_state_of_another_fit_is_refused(run, tmp_path):
+    fit(key=jax.random.key(7), num_steps=30, checkpoint=tmp_path)
+    shutil.copy(run / "state.npz", tmp_path / "state.npz")
+    with pytest.raises(ValueError, match=r"state.npz .* it is of another run than manifest.json"):
+        fit(key=jax.random.key(7), num_steps=30, checkpoint=tmp_path)
 
 
 def test_arrays_of_all_dtypes_are_kept(tmp_path):

@@ -80,9 +80,13 @@ def test_draws_that_were_written_in_part_are_put_anew(tmp_path, monkeypatch):
     folder = RunFolder(tmp_path)
     folder.write_manifest({})
     recorder = disk_recorder.DiskRecorder(folder, None)
-    shapes = {"A": np.zeros(2), "a": np.zeros(())}
+    long = "の" * 80  # more bytes than names of files have, once escaped
+    shapes = {"A": np.zeros(2), "a": np.zeros(()), f"{long}1": np.zeros(()), long: np.zeros(())}
     recorder.open((shapes, {}), 3, 10)
-    draws = {"A": np.arange(60.0).reshape(3, 10, 2), "a": np.arange(30.0).reshape(3, 10)}
+    draws = {
+        name: np.arange(30.0 * x.size).reshape(3, 10, *x.shape) + i
+        for i, (name, x) in enumerate(shapes.items())
+    }
     rows = jax.tree.map(lambda x: x[:, 2:], draws)
     recorder.put(0, (draws, {}), np.array([[0, 4, 0, 4]] * 3))
     write, calls = disk_recorder.DiskRecorder._write, itertools.count()
@@ -101,7 +105,7 @@ def test_draws_that_were_written_in_part_are_put_anew(tmp_path, monkeypatch):
     recorder.record(dict)
     recorder.close()
     files = [x.name.lower() for x in tmp_path.iterdir()]
-    assert len(set(files)) == len(files)
+    assert len(set(files)) == len(files) == 7
     folder = RunFolder(tmp_path)
     again = disk_recorder.DiskRecorder(folder, None)
     again.open((shapes, {}), 3, 10)  # its checksums are right

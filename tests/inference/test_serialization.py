@@ -1,6 +1,7 @@
 """Saved files: tags in place of modules and names, formats, and files of earlier formats."""
 
 import dataclasses
+import errno
 import importlib
 import inspect
 import json
@@ -234,6 +235,37 @@ def test_keys_in_the_state_of_an_optimizer_are_kept(impl, tmp_path):
     found = SVIResult.load(tmp_path / "noisy.npz").state.optimizer_state["keys"]
     assert found.dtype == keys.dtype
     np.testing.assert_array_equal(jax.random.key_data(found), jax.random.key_data(keys))
+
+
+def test_a_save_that_fails_leaves_the_former_file(monkeypatch, tmp_path):
+    path, result = tmp_path / "kept.npz", load(FILES[0])
+    link = tmp_path / "link.npz"
+    link.symlink_to(path)
+    result.save(path)
+    path.chmod(0o640)
+    result.save(link)
+    assert link.is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o640
+    before = path.read_bytes()
+
+    def fill(file, **_):
+        file.write(b"begun")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", fill)
+    with pytest.raises(OSError, match=r"it cannot be written: .*kept.npz") as error:
+        result.save(path)
+    assert error.value.errno == errno.ENOSPC
+    assert path.read_bytes() == before
+    assert {x.name for x in tmp_path.iterdir()} == {"kept.npz", "link.npz"}
+
+
+def test_a_folder_in_place_of_a_file_says_what_to_do(tmp_path):
+    with pytest.raises(ValueError, match=r"is a folder, not a file of MCMCResult.save.$"):
+        MCMCResult.load(tmp_path)
+    (tmp_path / "manifest.json").touch()
+    with pytest.raises(ValueError, match=r"checkpoint of a run.*inference\.resume\("):
+        MCMCResult.load(tmp_path)
 
 
 def test_what_is_no_path_is_refused():

@@ -1,0 +1,49 @@
+"""Files that are written whole or not at all."""
+
+import contextlib
+import os
+import pathlib
+import secrets
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+
+def write_whole(path: str | os.PathLike[str], write: Callable[[Any], None]) -> None:
+    """Writes a file beside `path`, waits until the disk has it, and puts it in the place of `path`.
+
+    The former file keeps its content until then. A link stays a link, and what is no regular file,
+    such as a pipe, is written in place.
+
+    Args:
+        path: The file.
+        write: Writes the content to a binary file.
+
+    Raises:
+        OSError: if it cannot be written; the message names `path`, and the former file is
+            unchanged.
+    """
+    goal = pathlib.Path(os.path.realpath(path))
+    try:
+        if goal.exists() and not goal.is_file():
+            with open(goal, "wb") as file:
+                write(file)
+            return
+        partial = goal.with_name(f".{secrets.token_hex(8)}.partial")
+        try:
+            with open(partial, "xb") as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+            if goal.exists():
+                shutil.copymode(goal, partial)
+            os.replace(partial, goal)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise type(error)(
+            error.errno, f"{reason}: it cannot be written", os.fspath(path)
+        ) from error
