@@ -53,7 +53,8 @@ def apply_rule(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
     if _jax.passes_on(eqn):
         return [value.uses for value in operands[:num_outs]]
     if name in BY_ELEMENT:
-        return [join(*(value.uses for value in operands))] * num_outs
+        shape = tuple(eqn.outvars[0].aval.shape)  # pyright: ignore[reportAttributeAccessIssue]
+        return [join(*(_repeat(value, shape) for value in operands))] * num_outs
     if name in _REDUCES:
         return [_drop(operands[0], eqn.params["axes"])]
     if name in _ALONG_ONE_AXIS:
@@ -67,6 +68,14 @@ def apply_rule(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
     if name in _RULES:
         return _RULES[name](eqn, operands)
     return [join(*(mix(value.uses) for value in operands))] * num_outs
+
+
+def _repeat(value: Value, shape: tuple[int, ...]) -> Uses:
+    """Dependences of an operand by element, whose axes of size 1 are repeated."""
+    if value.shape in (shape, ()):
+        return value.uses
+    pairs = zip(value.shape, shape, strict=True)
+    return move_axes(value.uses, [i if n == m else None for i, (n, m) in enumerate(pairs)])
 
 
 def _drop(value: Value, axes: Sequence[int]) -> Uses:

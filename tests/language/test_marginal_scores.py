@@ -84,3 +84,19 @@ def test_what_to_take_out_is_explained(sites, match):
 def test_limits_are_counts(strategy, most):
     with pytest.raises(ValueError, match="most must be an integer of at least 1, got "):
         strategy(most)
+
+
+@pytest.mark.parametrize("shape", [(5, 1), (1, 3)])
+def test_an_axis_of_size_one_is_shared_by_all_that_repeat_it(shape):
+    """JAX multiplies such arrays without a broadcast."""
+    y = np.random.default_rng(0).normal(size=(5, 3))
+
+    def model(key):
+        z = ppl.sample(key, dist.Bernoulli(probs=jnp.full(shape, 0.3)), name="z")
+        ppl.sample(key, dist.Normal(2.0 * z * jnp.ones((5, 3)), 1.0), name="y")
+
+    density = lambda z: np.exp(-0.5 * (y - 2.0 * z) ** 2) / np.sqrt(2 * np.pi)  # noqa: E731
+    axis = shape.index(1)
+    exact = np.log(0.7 * density(0).prod(axis) + 0.3 * density(1).prod(axis)).sum()
+    summed = ppl.marginalize(ppl.condition(model, {"y": y}), ["z"])
+    np.testing.assert_allclose(ppl.log_density(summed)({}), exact, rtol=1e-12)

@@ -1,0 +1,183 @@
+"""Group scores: which entries of which sites the numbers of a sum or an integral belong to.
+
+A sum or an integral comes apart into groups of entries that are independent given all other sites,
+or into the steps of a chain. If each group holds entries of one observation only, its number is the
+log probability of this observation, and stands where that of the site itself would stand.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ppl.analysis.element_dependence import Indexed
+from ppl.analysis.scopes import Scope
+from ppl.harvest._site_names import join_scopes
+from ppl.harvest._survey import Path
+
+
+@dataclasses.dataclass(frozen=True)
+class Lookup:
+    """Known index of a group along one of their axes, which runs along axes of a score."""
+
+    axes: tuple[int, ...]
+    shape: tuple[int, ...]
+    numbers: bytes
+
+    @classmethod
+    def of(cls, axes: Sequence[int], use: Indexed) -> "Lookup | None":
+        """The numbers of an index, if they are known before the program runs; else None."""
+        try:
+            with jax.ensure_compile_time_eval():
+                array = np.asarray(use.read(), np.int64)
+        except (TypeError, jax.errors.JAXTypeError):  # it reads arguments of the model
+            return None
+        return cls(tuple(axes), array.shape, array.tobytes())
+
+    def along(self, num_axes: int) -> np.ndarray:
+        """The index with axes for all those of the score."""
+        array = np.frombuffer(self.numbers, np.int64).reshape(self.shape)
+        array = np.transpose(array, np.argsort(self.axes).tolist())
+        return np.expand_dims(array, [i for i in range(num_axes) if i not in self.axes])
+
+
+@dataclasses.dataclass(frozen=True)
+class Spread:
+    """Entries of a score, spread over groups.
+
+    Attributes:
+        shape: The shape of the score: `vmap` axes, loops, the distribution's batch, and the axes of
+            independent parts of an event.
+        parts: The axes of independent parts, which are no axes of the log probability.
+        axes: For each axis of the groups, the axis of the score that runs along it, a `Lookup`, or
+            None if that is not known.
+    """
+
+    shape: tuple[int, ...]
+    parts: tuple[int, ...]
+    axes: tuple[int | Lookup | None, ...]
+
+    @classmethod
+    def of(cls, scope: Scope, num_parts: int, axes: Sequence[int | Lookup | None]) -> "Spread":
+        """The entries of a score as it is recorded."""
+        order, num_body = scope.layout, len(scope.shape) - len(scope.loops)
+        parts = sorted(order.index(axis) for axis in range(num_body - num_parts, num_body))
+        return cls(tuple(scope.shape[i] for i in order), tuple(parts), tuple(axes))
+
+    @property
+    def shape_of_site(self) -> tuple[int, ...]:
+        """The shape of the log probability of the site."""
+        return tuple(n for i, n in enumerate(self.shape) if i not in self.parts)
+
+    def numbers_of_groups(self, sizes: Sequence[int]) -> np.ndarray | None:
+        """The number of the group of each part; None if it is not known."""
+        found = np.zeros((1,) * len(self.shape), np.int64)
+        along = np.indices(self.shape, sparse=True)
+        for axis, size in zip(self.axes, sizes, strict=True):
+            if axis is None:
+                return None
+            index = axis.along(len(self.shape)) if isinstance(axis, Lookup) else along[axis]
+            found = found * size + index
+        return np.broadcast_to(found, self.shape)
+
+    @property
+    def numbers_of_entries(self) -> np.ndarray:
+        """The number of the entry of the log probability that each part belongs to."""
+        numbers = np.arange(math.prod(self.shape_of_site)).reshape(self.shape_of_site)
+        return np.broadcast_to(np.expand_dims(numbers, self.parts), self.shape)
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupScores:
+    """The numbers of a sum or an integral, and what each of them belongs to.
+
+    Attributes:
+        taken_out: The sites that are summed or integrated out.
+        sizes: The shape of the numbers: one for each group.
+        spreads: The sites and factors that are scored, in the order of the program.
+        time: The axis of the numbers along which each is given those before; None if there is none.
+        is_reversed: Whether the last step comes first.
+        is_joint: Whether a factor, or data of a summed site, are among what is scored.
+    """
+
+    taken_out: tuple[Path, ...]
+    sizes: tuple[int, ...]
+    spreads: tuple[tuple[Path, Spread], ...]
+    time: int | None = None
+    is_reversed: bool = False
+    is_joint: bool = False
+
+    def __hash__(self) -> int:
+        """The hash, which is kept: indices may be long."""
+        return self._hash
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash((self.taken_out, self.sizes, self.spreads, self.time, self.is_joint))
+
+    @property
+    def name(self) -> str:
+        """The name of the groups: what is taken out, and what is scored."""
+        return ".".join(map(join_scopes, (*self.taken_out, *dict(self.spreads))))
+
+    @functools.cached_property
+    def _entry_of_group(self) -> np.ndarray | None:
+        """The entry that each group belongs to, -1 for none; None if a group holds several."""
+        if len(self.spreads) != 1 or self.is_joint:
+            return None
+        ((_, spread),) = self.spreads
+        groups = spread.numbers_of_groups(self.sizes)
+        if groups is None:
+            return None
+        entry_of_group = np.full(math.prod(self.sizes), -1)
+        entry_of_group[groups] = spread.numbers_of_entries
+        is_single = np.array_equal(entry_of_group[groups], spread.numbers_of_entries)
+        return entry_of_group if is_single else None
+
+    @property
+    def are_apart(self) -> bool:
+        """Whether each number belongs to one entry of the one site that is scored."""
+        return self._entry_of_group is not None
+
+    @property
+    def time_of_site(self) -> int | None:
+        """The axis of the log probability of the one site that runs along the steps, if any does."""
+        ((_, spread),) = self.spreads
+        axis = None if self.time is None else spread.axes[self.time]
+        if not isinstance(axis, int):
+            return None
+        return axis - sum(i < axis for i in spread.parts)
+
+    def arrange(self, found: jax.Array) -> jax.Array:
+        """The numbers in the shape of the log probability of the one site, if they are apart."""
+        entries = self._entry_of_group
+        if entries is None:
+            return found
+        ((_, spread),) = self.spreads
+        shape = spread.shape_of_site
+        axes = [axis for axis in spread.axes if isinstance(axis, int)]
+        if len(axes) == len(self.sizes) and math.prod(self.sizes) == math.prod(shape):
+            return jnp.transpose(found, np.argsort(axes).tolist()).reshape(shape)
+        kept = entries >= 0
+        num = math.prod(shape)
+        flat = found.reshape(-1)
+        if np.count_nonzero(kept) > num:  # Parts of one event are in several groups.
+            return jnp.zeros(num, flat.dtype).at[entries[kept]].add(flat[kept]).reshape(shape)
+        group_of_entry = np.flatnonzero(kept)[np.argsort(entries[kept])]
+        return flat[group_of_entry].reshape(shape)
+
+    def groups_of_entries(self, path: Path) -> np.ndarray | None:
+        """The number of the group of each entry of a site, -1 if its parts are in several.
+
+        It is None if that is not known.
+        """
+        spread = dict(self.spreads)[path]
+        groups = spread.numbers_of_groups(self.sizes)
+        if groups is None:
+            return None
+        low, high = groups.min(spread.parts), groups.max(spread.parts)
+        return np.where(low == high, low, -1)
