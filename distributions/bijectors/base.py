@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
+from distributions.common.point import Point
 from distributions.common.pytree import pytree_dataclass, static
 
 Shape = tuple[int, ...]
@@ -21,6 +22,10 @@ class Bijector(abc.ABC):
     @abc.abstractmethod
     def forward(self, x: ArrayLike) -> Array:
         """The constrained value of `x`."""
+
+    def point(self, x: ArrayLike) -> Point:
+        """`forward(x)`, with the logarithms that are known more precisely than from the value."""
+        return Point(self.forward(x))
 
     @abc.abstractmethod
     def inverse(self, y: ArrayLike) -> Array:
@@ -58,6 +63,10 @@ class Independent(Bijector):
     def forward(self, x: ArrayLike) -> Array:
         """The constrained value of `x`."""
         return self.bijector.forward(x)
+
+    def point(self, x: ArrayLike) -> Point:
+        """The constrained value of `x`, with its logarithms."""
+        return self.bijector.point(x)
 
     def inverse(self, y: ArrayLike) -> Array:
         """The unconstrained value of `y`."""

@@ -10,6 +10,7 @@ from jax.typing import ArrayLike
 
 from distributions.bijectors.base import Bijector, Shape
 from distributions.common.arrays import as_host_array, promote
+from distributions.common.point import Point
 from distributions.common.pytree import pytree_dataclass
 from distributions.numerics.special import ratio
 
@@ -122,6 +123,14 @@ class Chain(Bijector):
         for bijector in reversed(self.bijectors):
             x = bijector.forward(x)
         return jnp.asarray(x)
+
+    def point(self, x: ArrayLike) -> Point:
+        """The composed value, with the point from which the outermost map took it."""
+        if not self.bijectors:
+            return Point(jnp.asarray(x))
+        outer, *rest = self.bijectors
+        inner = rest[0].point(x) if len(rest) == 1 else Chain(tuple(rest)).point(x)
+        return Point(outer.forward(inner.value), inner=inner)
 
     def inverse(self, y: ArrayLike) -> Array:
         """The composed inverse; the first bijector is inverted first."""

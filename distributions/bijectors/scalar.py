@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
 from distributions.bijectors.base import Bijector
-from distributions.common.arrays import promote
+from distributions.common.arrays import as_host_array, promote
+from distributions.common.point import Point
 from distributions.common.pytree import pytree_dataclass
 
 
@@ -47,6 +50,11 @@ class Exp(Bijector):
         # The bound is on x, so that XLA still cancels log(exp(x)); its exp is just above tiny.
         least = math.log(info.tiny) * (1 - float(info.eps))
         return jnp.exp(jnp.where(x < least, least, x))
+
+    def point(self, x: ArrayLike) -> Point:
+        """`exp(x)`, with its logarithm."""
+        (x,) = promote(x)
+        return Point(self.forward(x), log=x)
 
     def inverse(self, y: ArrayLike) -> Array:
         """`log(y)`."""
@@ -105,6 +113,16 @@ class Upper(Bijector):
         return -jnp.asarray(x)
 
 
+def _log_distance(x: Array, end: Any, width: Any) -> Array:
+    """`log(end + width / (1 + exp(-x)))`, for an end that may be 0."""
+    log_part = jax.nn.log_sigmoid(x)
+    if np.all(width == 1):
+        return log_part
+    with np.errstate(divide="ignore"):
+        log_end, log_width = (jnp.asarray(np.log(b), x.dtype) for b in (end, width))
+    return jnp.logaddexp(log_end, log_width + log_part)
+
+
 @pytree_dataclass
 class Sigmoid(Bijector):
     """`y = low + (high - low) / (1 + exp(-x))`, onto the interval between two finite bounds.
@@ -121,6 +139,17 @@ class Sigmoid(Bijector):
         width = high - low
         y = jnp.where(x < 0, low + width * lax.logistic(x), high - width * lax.logistic(-x))
         return jnp.clip(y, low + _step(low, x.dtype), high - _step(high, x.dtype))
+
+    def point(self, x: ArrayLike) -> Point:
+        """The point of the interval; with logarithms if the bounds are known to lie in [0, 1]."""
+        value, low, high = self.forward(x), as_host_array(self.low), as_host_array(self.high)
+        if low is None or high is None or not (np.all(low >= 0) and np.all(high <= 1)):
+            return Point(value)
+        (x,) = promote(x, dtype=value.dtype)
+        log = _log_distance(x, low, high - low)
+        log_complement = _log_distance(-x, 1 - high, high - low)
+        least = jnp.finfo(value.dtype).tiny
+        return Point(value, log, jnp.maximum(jnp.exp(log_complement), least), log_complement)
 
     def inverse(self, y: ArrayLike) -> Array:
         """`log(y - low) - log(high - y)`."""

@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 
 from distributions.bijectors.base import Bijector, Shape
 from distributions.common.arrays import as_float
+from distributions.common.point import Point
 from distributions.common.pytree import pytree_dataclass
 
 
@@ -42,10 +43,14 @@ class StickBreaking(Bijector):
 
     def forward(self, x: ArrayLike) -> Array:
         """The point of the simplex; entries that underflow are the smallest normal number."""
+        return self.point(x).value
+
+    def point(self, x: ArrayLike) -> Point:
+        """The point of the simplex, with the logarithms of its entries."""
         log_z, _, log_left = self._log_sticks(x)
         log_last = jnp.zeros_like(log_left[..., :1])
-        y = jnp.exp(log_left + jnp.concatenate([log_z, log_last], axis=-1))
-        return jnp.maximum(y, jnp.finfo(y.dtype).tiny)
+        log_y = log_left + jnp.concatenate([log_z, log_last], axis=-1)
+        return Point(jnp.maximum(jnp.exp(log_y), jnp.finfo(log_y.dtype).tiny), log=log_y)
 
     def inverse(self, y: ArrayLike) -> Array:
         """`x_k = log y_k - log(y_{k+1} + ... + y_n) + log(n - k)`."""

@@ -12,6 +12,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from distributions.combinators.wrapper import DerivedDistribution
+from distributions.common.point import Point
 from distributions.common.pytree import pytree_dataclass, static
 from distributions.constraints import Constraint, independent
 from distributions.core.distribution import Distribution, Shape, as_shape
@@ -57,11 +58,20 @@ class IID(DerivedDistribution):
         return jnp.moveaxis(value, tuple(range(num)), end)
 
     def _log_prob(self, value: ArrayLike) -> Array:
-        value = jnp.asarray(value)
-        missing = len(self.batch_shape) + len(self.event_shape) - value.ndim
-        value = jnp.expand_dims(value, tuple(range(max(missing, 0))))
-        log_prob = self.distribution.log_prob(self._copies_first(value))
+        log_prob = self.distribution.log_prob(self._every_copy(jnp.asarray(value)))
         return jnp.sum(log_prob, axis=tuple(range(len(self.sample_shape))))
+
+    @property
+    def _reads_points(self) -> bool:
+        return self.distribution._reads_points
+
+    def _log_prob_at(self, point: Point) -> Array:
+        log_prob = self.distribution._log_prob_at(point.map(self._every_copy))
+        return jnp.sum(log_prob, axis=tuple(range(len(self.sample_shape))))
+
+    def _every_copy(self, value: Array) -> Array:
+        missing = len(self.batch_shape) + len(self.event_shape) - value.ndim
+        return self._copies_first(jnp.expand_dims(value, tuple(range(max(missing, 0)))))
 
     def _sample(self, key: Array, shape: Shape) -> Array:
         inner, num = len(self.distribution.event_shape), len(self.sample_shape)

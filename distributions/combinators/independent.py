@@ -10,6 +10,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from distributions.combinators.wrapper import DerivedDistribution
+from distributions.common.point import Point
 from distributions.common.pytree import pytree_dataclass, static
 from distributions.constraints import Constraint, independent
 from distributions.core.distribution import Distribution, Shape
@@ -77,6 +78,13 @@ class Independent(DerivedDistribution):
 
     def _log_prob(self, value: ArrayLike) -> Array:
         return jnp.sum(self.distribution._log_prob(value), axis=self._axes)
+
+    @property
+    def _reads_points(self) -> bool:
+        return self.distribution._reads_points
+
+    def _log_prob_at(self, point: Point) -> Array:
+        return jnp.sum(self.distribution._log_prob_at(point), axis=self._axes)
 
     def _sample(self, key: Array, shape: Shape) -> Array:
         return self.distribution._sample(key, shape)

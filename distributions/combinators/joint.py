@@ -72,6 +72,15 @@ class Joint:
         """
         return self._sum(lambda d, x: d.log_prob(x), value)
 
+    def at_position(self, position: Any) -> tuple[Any, Array]:
+        """The values at unconstrained positions, and their log density, as precise as these."""
+        pairs = self._map(lambda d, y: d.at_position(y), position)
+        value, scores = (
+            jax.tree.map(lambda _, pair, i=i: pair[i], self.parts, pairs, is_leaf=_is_distribution)
+            for i in range(2)
+        )
+        return value, self._sum(lambda d, score: score, scores)
+
     def mean(self) -> Any:
         """The means of the parts."""
         return self._map(lambda d: d.mean())

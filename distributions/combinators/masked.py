@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 
 from distributions.combinators.wrapper import DerivedDistribution, as_batch
 from distributions.common.arrays import select, stack, summarize
+from distributions.common.point import Point
 from distributions.common.pytree import pytree_dataclass
 from distributions.core.distribution import Distribution, Shape
 
@@ -66,6 +67,14 @@ class Masked(DerivedDistribution):
         point = self.support.feasible(self.event_shape)
         safe = select(jnp.expand_dims(mask, tuple(range(-event_ndims, 0))), value, point)
         return select(mask, self.distribution.log_prob(safe), 0)
+
+    @property
+    def _reads_points(self) -> bool:
+        return self.distribution._reads_points
+
+    def _log_prob_at(self, point: Point) -> Array:
+        log_prob = self.distribution._log_prob_at(point)
+        return select(jnp.broadcast_to(self.mask, log_prob.shape), log_prob, 0)
 
     def _sample(self, key: Array, shape: Shape) -> Array:
         return self.distribution._sample(key, shape)

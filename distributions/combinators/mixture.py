@@ -16,6 +16,7 @@ from distributions.combinators.support_union import union
 from distributions.combinators.tfp import as_distribution
 from distributions.combinators.wrapper import as_batch
 from distributions.common.arrays import align, common_dtype, promote, select
+from distributions.common.point import Point
 from distributions.common.pytree import pytree_dataclass
 from distributions.constraints import Constraint
 from distributions.core.distribution import Distribution, Shape
@@ -77,8 +78,11 @@ class MixtureBase(Distribution):
     def _log_prob(self, value: ArrayLike) -> Array:
         return self._log_sum("log_prob", value)
 
-    def _log_sum(self, method: str, value: ArrayLike) -> Array:
-        each = self._each(method, jnp.asarray(value))
+    def _log_prob_at(self, point: Point) -> Array:
+        return self._log_sum("_log_prob_at", point.without_inner())
+
+    def _log_sum(self, method: str, value: Any) -> Array:
+        each = self._each(method, jax.tree.map(jnp.asarray, value))
         if self._has_probs:
             each, probs = promote(each, self._probs(each.ndim))
             return log_weighted_sum(probs, each)
@@ -198,6 +202,10 @@ class Mixture(MixtureBase):
     @property
     def _are_reparameterized(self) -> bool:
         return all(c.is_reparameterized for c in self.components)
+
+    @property
+    def _reads_points(self) -> bool:
+        return any(c._reads_points for c in self.components)
 
     def _each(self, method: str, *value: Any) -> Array:
         results = [getattr(c, method)(*value) for c in self.components]

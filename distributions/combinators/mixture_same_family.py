@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -98,15 +99,19 @@ class MixtureSameFamily(MixtureBase):
     def _are_reparameterized(self) -> bool:
         return self.components_distribution.is_reparameterized
 
+    @property
+    def _reads_points(self) -> bool:
+        return self.components_distribution._reads_points
+
     def _each(self, method: str, *value: Any) -> Array:
         event_ndims = len(self.event_shape)
         batch_ndims = len(self.batch_shape)
-        ndims = [max(v.ndim - event_ndims, batch_ndims) for v in value]
-        value = tuple(
-            jnp.expand_dims(align(v, event_ndims, n), -1 - event_ndims)
-            for v, n in zip(value, ndims, strict=True)
-        )
-        return getattr(self.components_distribution, method)(*value)
+
+        def spread(v: Array) -> Array:
+            aligned = align(v, event_ndims, max(v.ndim - event_ndims, batch_ndims))
+            return jnp.expand_dims(aligned, -1 - event_ndims)
+
+        return getattr(self.components_distribution, method)(*jax.tree.map(spread, value))
 
     def _draws(self, key: Array, front: Shape) -> Array:
         every = (*front, self.num_components, *self.event_shape)

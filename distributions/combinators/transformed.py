@@ -30,6 +30,7 @@ from distributions.combinators.independent import Independent
 from distributions.combinators.tfp import as_bijector
 from distributions.combinators.wrapper import DerivedDistribution, as_batch, bounds
 from distributions.common.arrays import promote, select
+from distributions.common.point import Point
 from distributions.common.pytree import pytree_dataclass
 from distributions.constraints import Constraint
 from distributions.core.distribution import Distribution, Shape
@@ -192,6 +193,16 @@ class TransformedDistribution(DerivedDistribution):
         x = self.transform.inverse(select(within, value, point))
         log_prob, log_det = promote(self.distribution._log_prob(x), self._log_det(x))
         return select(inside, log_prob - log_det, -jnp.inf)
+
+    @property
+    def _reads_points(self) -> bool:
+        return self.distribution._reads_points
+
+    def _log_prob_at(self, point: Point) -> Array:
+        if point.inner is None:
+            return super()._log_prob_at(point)
+        log_prob = self.distribution._log_prob_at(point.inner)
+        return jnp.subtract(*promote(log_prob, self._log_det(point.inner.value)))
 
     def _log_det(self, x: Array) -> Array:
         axes = tuple(range(self.transform.event_ndims - len(self.distribution.event_shape), 0))

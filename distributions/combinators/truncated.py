@@ -13,6 +13,7 @@ from jax.typing import ArrayLike
 from distributions.combinators.interval_mass import log_mass
 from distributions.combinators.wrapper import DistributionWithBounds, as_batch, bounds, extreme
 from distributions.common.arrays import as_host_array, convert, float_dtype, promote, select
+from distributions.common.point import Point
 from distributions.common.pytree import pytree_dataclass
 from distributions.constraints import Constraint, integer_interval, interval
 from distributions.core.distribution import Distribution, Shape
@@ -84,6 +85,17 @@ class Truncated(DistributionWithBounds):
         has_mass = log_total > -jnp.inf  # A mass that underflows leaves no density.
         density = log_prob - select(has_mass, log_total, 0)
         return select(jnp.broadcast_to(inside & has_mass, density.shape), density, -jnp.inf)
+
+    @property
+    def _reads_points(self) -> bool:
+        return self.distribution._reads_points
+
+    def _log_prob_at(self, point: Point) -> Array:
+        log_prob = self.distribution._log_prob_at(point.without_inner())
+        log_prob, log_total = promote(log_prob, self._log_mass(self.low, self.high))
+        has_mass = log_total > -jnp.inf
+        density = log_prob - select(has_mass, log_total, 0)
+        return select(jnp.broadcast_to(has_mass, density.shape), density, -jnp.inf)
 
     def _cumulative(self, name: str, value: ArrayLike) -> Array:
         value, low, high = promote(value, self.low, self.high)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
+from distributions.common.point import complement_of, log_complement_of, log_of, value_of
 from distributions.constraints import open_interval, positive
 from distributions.core.exponential_family import ScalarFamily
 from distributions.core.family import Family, family
@@ -24,7 +25,8 @@ def beta_mode(a: Array, b: Array) -> Array:
 
 
 def _beta_arguments(x, a, b):
-    return a, b, jnp.log(x), jnp.log1p(-x), a * (1 - x) - b * x
+    shift = a * complement_of(x) - b * value_of(x)
+    return a, b, log_of(x), log_complement_of(x), shift
 
 
 def _beta_log_prob(x, a, b):
@@ -49,6 +51,7 @@ BETA = ScalarFamily(
 @family(
     support=open_interval(0.0, 1.0),
     log_prob=_beta_log_prob,
+    reads_points=True,
     sample=lambda key, shape, dtype, a, b: beta(key, a, b, shape, dtype),
     mean=lambda a, b: a / (a + b),
     variance=beta_variance,

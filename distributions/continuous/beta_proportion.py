@@ -12,6 +12,7 @@ from distributions.core.row import parameter
 
 @family(
     support=unit,
+    reads_points=True,
     **reparameterize_formulas(
         Beta, lambda loc, concentration: (loc * concentration, (1 - loc) * concentration)
     ),

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from distributions.common.point import log_of, value_of
 from distributions.constraints import positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
@@ -33,14 +34,15 @@ def _chi_variance(df):
 
 
 def _chi_log_prob(x, df):
-    log_x = jnp.log(x)
-    kernel = log_gamma_kernel(0.5 * df, 0.5 * jnp.square(x), 2 * log_x - LOG_TWO)
+    log_x = log_of(x)
+    kernel = log_gamma_kernel(0.5 * df, 0.5 * jnp.square(value_of(x)), 2 * log_x - LOG_TWO)
     return kernel + LOG_TWO - log_x
 
 
 @family(
     support=positive,
     log_prob=_chi_log_prob,
+    reads_points=True,
     sample=lambda key, shape, dtype, df: clip_positive(
         math.sqrt(2) * jnp.exp(0.5 * log_gamma(key, 0.5 * df, shape, dtype))
     ),

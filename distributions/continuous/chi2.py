@@ -12,6 +12,7 @@ from distributions.core.row import parameter
 
 @family(
     support=positive,
+    reads_points=True,
     **reparameterize_formulas(Gamma, lambda df: (0.5 * df, jnp.full_like(df, 0.5))),
     conjugate=GAMMA,
 )

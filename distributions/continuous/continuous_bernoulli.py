@@ -5,6 +5,7 @@ from dataclasses import KW_ONLY
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from distributions.common.point import complement_of, value_of
 from distributions.constraints import open_interval, real, unit_interval
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
@@ -33,13 +34,15 @@ def _logits(logits, probs):
 
 def _continuous_bernoulli_log_prob(x, *p):
     c = _logits(*p)
-    return tilted_log_prob(x, c, jnp.abs(c) * jnp.where(c > 0, 1 - x, x))
+    fall = jnp.abs(c) * jnp.where(c > 0, complement_of(x), value_of(x))
+    return tilted_log_prob(value_of(x), c, fall)
 
 
 @family(
     support=unit_interval,
     one_of=("logits", "probs"),
     log_prob=_continuous_bernoulli_log_prob,
+    reads_points=True,
     sample=lambda key, shape, dtype, *p: tilted_quantile(
         open_uniform(key, shape, dtype), _logits(*p)
     ),

@@ -5,6 +5,7 @@ from jax.nn import log_sigmoid, softplus
 from jax.scipy.special import digamma
 from jax.typing import ArrayLike
 
+from distributions.common.point import log_of
 from distributions.constraints import positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
@@ -25,7 +26,7 @@ def _dagum_entropy(p, a, scale):
 
 
 def _dagum_log_cdf(x, p, a, scale):
-    return p * log_sigmoid(a * (jnp.log(x) - jnp.log(scale)))
+    return p * log_sigmoid(a * (log_of(x) - jnp.log(scale)))
 
 
 def _dagum_mode(p, a, scale):
@@ -36,12 +37,13 @@ def _dagum_mode(p, a, scale):
 
 @family(
     support=positive,
+    reads_points=True,
     log_prob=lambda x, p, a, scale: (
         _dagum_log_cdf(x, p, a, scale)
-        - softplus(a * (jnp.log(x) - jnp.log(scale)))
+        - softplus(a * (log_of(x) - jnp.log(scale)))
         + jnp.log(p)
         + jnp.log(a)
-        - jnp.log(x)
+        - log_of(x)
     ),
     mean=lambda p, a, scale: scale * _dagum_moment(p, a, 1),
     variance=lambda p, a, scale: (

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from distributions.common.point import log_of, value_of
 from distributions.constraints import positive
 from distributions.core.exponential_family import ScalarFamily
 from distributions.core.family import Family, family
@@ -16,8 +17,8 @@ from distributions.numerics.special import clip_positive, log
 
 
 def _gamma_log_prob(x, a, rate):
-    log_x = jnp.log(x)
-    return log_gamma_kernel(a, rate * x, log(rate) + log_x) - log_x
+    log_x = log_of(x)
+    return log_gamma_kernel(a, rate * value_of(x), log(rate) + log_x) - log_x
 
 
 GAMMA = ScalarFamily(
@@ -35,6 +36,7 @@ GAMMA = ScalarFamily(
 @family(
     support=positive,
     log_prob=_gamma_log_prob,
+    reads_points=True,
     sample=lambda key, shape, dtype, a, rate: clip_positive(gamma(key, a, shape, dtype) / rate),
     mean=lambda a, rate: a / rate,
     variance=lambda a, rate: a / jnp.square(rate),

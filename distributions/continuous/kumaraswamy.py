@@ -5,6 +5,8 @@ from jax import random
 from jax.scipy.special import digamma
 from jax.typing import ArrayLike
 
+from distributions.common.arrays import select
+from distributions.common.point import log_complement_of, log_of
 from distributions.constraints import positive
 from distributions.continuous.unit_support import clip_unit, unit
 from distributions.core.family import Family, family
@@ -14,8 +16,10 @@ from distributions.numerics.special import EULER_GAMMA, log1mexp
 
 
 def _log_rest(x, a):
-    """`log(1 - x^a)`."""
-    return log1mexp(a * jnp.log(x))
+    """`log(1 - x^a)`, next to 1 by its limit `a (1 - x)`: there `log(x)` underflows."""
+    log_power = a * log_of(x)
+    near = log_power > -jnp.finfo(log_power.dtype).eps
+    return select(near, jnp.log(a) + log_complement_of(x), log1mexp(select(near, -1.0, log_power)))
 
 
 def _kumaraswamy_moment(a, b, order):
@@ -35,8 +39,9 @@ def _kumaraswamy_quantile(q, a, b):
 
 @family(
     support=unit,
+    reads_points=True,
     log_prob=lambda x, a, b: (
-        jnp.log(a) + jnp.log(b) + (a - 1) * jnp.log(x) + (b - 1) * _log_rest(x, a)
+        jnp.log(a) + jnp.log(b) + (a - 1) * log_of(x) + (b - 1) * _log_rest(x, a)
     ),
     sample=lambda key, shape, dtype, a, b: clip_unit(
         jnp.exp(log1mexp(-random.exponential(key, shape, dtype) / b) / a)

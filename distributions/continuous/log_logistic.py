@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from distributions.common.point import log_of
 from distributions.constraints import positive, real
 from distributions.continuous.logistic import Logistic
 from distributions.core.derived_formulas import transform_formulas
@@ -35,11 +36,12 @@ def _log_logistic_mode(loc, scale):
 
 @family(
     support=positive,
+    reads_points=True,
     **transform_formulas(
         Logistic,
         forward=lambda z, loc, scale: clip_positive(jnp.exp(z)),
-        inverse=lambda x, loc, scale: jnp.log(x),
-        log_det=lambda x, loc, scale: -jnp.log(x),
+        inverse=lambda x, loc, scale: log_of(x),
+        log_det=lambda x, loc, scale: -log_of(x),
         mean=_log_logistic_mean,
         variance=_log_logistic_variance,
         mode=_log_logistic_mode,

@@ -5,6 +5,7 @@ from jax import random
 from jax.scipy.special import ndtr, ndtri
 from jax.typing import ArrayLike
 
+from distributions.common.point import log_of
 from distributions.constraints import positive, real
 from distributions.continuous.normal import Normal
 from distributions.core.exponential_family import ScalarFamily
@@ -22,7 +23,7 @@ from distributions.numerics.special import (
 
 
 def _log_normal_log_prob(x, loc, scale):
-    log_x = jnp.log(x)
+    log_x = log_of(x)
     constant = log(scale) + LOG_SQRT_TWO_PI
     return -0.5 * jnp.square(scale_by_reciprocal(log_x - loc, scale)) - log_x - constant
 
@@ -44,6 +45,7 @@ LOG_NORMAL = ScalarFamily(
 @family(
     support=positive,
     log_prob=_log_normal_log_prob,
+    reads_points=True,
     sample=lambda key, shape, dtype, loc, scale: clip_positive(
         jnp.exp(loc + scale * random.normal(key, shape, dtype))
     ),

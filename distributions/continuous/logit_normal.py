@@ -7,6 +7,7 @@ from jax.nn import log_sigmoid
 from jax.scipy.special import ndtri
 from jax.typing import ArrayLike
 
+from distributions.common.point import log_complement_of, log_of, logit_of
 from distributions.constraints import positive, real
 from distributions.continuous.normal import Normal
 from distributions.continuous.unit_support import clip_unit, unit
@@ -16,10 +17,6 @@ from distributions.core.row import parameter
 from distributions.core.standard_form import ImageOf
 from distributions.numerics.quadrature import normal_expectation
 from distributions.numerics.special import LOG_SQRT_TWO_PI
-
-
-def _logit(x):
-    return jnp.log(x) - jnp.log1p(-x)
 
 
 def _logit_normal_variance(loc, scale):
@@ -50,18 +47,19 @@ def _logit_normal_entropy(loc, scale):
 
 @family(
     support=unit,
+    reads_points=True,
     **transform_formulas(
         Normal,
         forward=lambda z, loc, scale: clip_unit(jax.nn.sigmoid(z)),
-        inverse=lambda x, loc, scale: _logit(x),
-        log_det=lambda x, loc, scale: -jnp.log(x) - jnp.log1p(-x),
+        inverse=lambda x, loc, scale: logit_of(x),
+        log_det=lambda x, loc, scale: -log_of(x) - log_complement_of(x),
         mean=lambda loc, scale: normal_expectation(jax.nn.sigmoid, loc, scale),
         variance=_logit_normal_variance,
         mode=_logit_normal_mode,
         entropy=_logit_normal_entropy,
         quantile=lambda q, loc, scale: jax.nn.sigmoid(loc + scale * ndtri(q)),
     ),
-    standard=ImageOf(Normal, jax.nn.sigmoid, _logit),
+    standard=ImageOf(Normal, jax.nn.sigmoid, logit_of),
 )
 class LogitNormal(Family):
     r"""Logit-normal distribution: the logistic function of a normal variable.

@@ -7,14 +7,11 @@ import jax.numpy as jnp
 from jax import lax, random
 from jax.typing import ArrayLike
 
+from distributions.common.point import log_complement_of, log_of, logit_of
 from distributions.constraints import open_interval, positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.special import safe_log, safe_log1m
-
-
-def _logit(x):
-    return jnp.log(x) - jnp.log1p(-x)
 
 
 def _log_odds(logits, probs):
@@ -22,9 +19,9 @@ def _log_odds(logits, probs):
 
 
 def _relaxed_bernoulli_log_prob(x, temperature, *parameters):
-    z = temperature * _logit(x) - _log_odds(*parameters)
+    z = temperature * logit_of(x) - _log_odds(*parameters)
     log_density = jnp.log(temperature) - jax.nn.softplus(z) - jax.nn.softplus(-z)
-    return log_density - jnp.log(x) - jnp.log1p(-x)
+    return log_density - log_of(x) - log_complement_of(x)
 
 
 def _inside(x):
@@ -42,12 +39,13 @@ def _relaxed_bernoulli_sample(key, shape, dtype, temperature, *parameters):
     support=open_interval(0.0, 1.0),
     one_of=("logits", "probs"),
     log_prob=_relaxed_bernoulli_log_prob,
+    reads_points=True,
     sample=_relaxed_bernoulli_sample,
-    cdf=lambda x, t, *p: lax.logistic(t * _logit(x) - _log_odds(*p)),
-    survival=lambda x, t, *p: lax.logistic(_log_odds(*p) - t * _logit(x)),
-    log_cdf=lambda x, t, *p: -jax.nn.softplus(_log_odds(*p) - t * _logit(x)),
-    log_survival=lambda x, t, *p: -jax.nn.softplus(t * _logit(x) - _log_odds(*p)),
-    quantile=lambda q, t, *p: lax.logistic((_log_odds(*p) + _logit(q)) / t),
+    cdf=lambda x, t, *p: lax.logistic(t * logit_of(x) - _log_odds(*p)),
+    survival=lambda x, t, *p: lax.logistic(_log_odds(*p) - t * logit_of(x)),
+    log_cdf=lambda x, t, *p: -jax.nn.softplus(_log_odds(*p) - t * logit_of(x)),
+    log_survival=lambda x, t, *p: -jax.nn.softplus(t * logit_of(x) - _log_odds(*p)),
+    quantile=lambda q, t, *p: lax.logistic((_log_odds(*p) + logit_of(q)) / t),
 )
 class RelaxedBernoulli(Family):
     r"""Relaxed Bernoulli (binary concrete) distribution: Bernoulli as `temperature` goes to 0.

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jax import lax, random
 from jax.typing import ArrayLike
 
+from distributions.common.point import log_of
 from distributions.constraints import positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
@@ -27,8 +28,9 @@ def _weibull_mode(k, scale):
 @family(
     support=positive,
     has_finite_slopes=True,
+    reads_points=True,
     log_prob=lambda x, k, scale: (
-        jnp.log(k) + k * log_ratio(x, scale) - jnp.log(x) - jnp.exp(k * log_ratio(x, scale))
+        jnp.log(k) + k * log_ratio(x, scale) - log_of(x) - jnp.exp(k * log_ratio(x, scale))
     ),
     sample=lambda key, shape, dtype, k, scale: clip_positive(
         scale * jnp.power(random.exponential(key, shape, dtype), 1 / k)

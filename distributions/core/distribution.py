@@ -17,6 +17,7 @@ from distributions.bijectors import Bijector
 from distributions.common.arrays import stack, summarize
 from distributions.common.batch_axes import is_misaligned
 from distributions.common.method_hints import ExplainsMethods
+from distributions.common.point import Point
 from distributions.constraints import Constraint
 from distributions.core.eager_jit import call_compiled
 from distributions.core.exponential_family import ExponentialFamily
@@ -191,6 +192,33 @@ class Distribution(ExplainsMethods, abc.ABC):
             ValueError: The shape of the value does not fit.
         """
         return call_compiled(self, "_log_prob", self._fitting(value))
+
+    def at_position(self, position: ArrayLike) -> tuple[Array, Array]:
+        """The value at an unconstrained position, and its log density, as precise as the position.
+
+        Where the value is rounded to an end of the support, the density is that of the position:
+        `log_prob(value)` would be constant there, and lose the mass next to the end.
+
+        Args:
+            position: An array that `bijector.forward` takes.
+
+        Returns:
+            `bijector.forward(position)`, and `log_prob` there.
+        """
+        if not self._reads_points:
+            value = self.bijector.forward(position)
+            return value, self.log_prob(value)
+        point = self.bijector.point(position)
+        return point.value, self._log_prob_at(point)
+
+    @property
+    def _reads_points(self) -> bool:
+        """Whether the density is more precise at a point than at its value."""
+        return False
+
+    def _log_prob_at(self, point: Point) -> Array:
+        """`log_prob` at a point of the bijector."""
+        return self.log_prob(point.value)
 
     def cdf(self, value: ArrayLike) -> Array:
         """The probability of a draw of at most `value`.

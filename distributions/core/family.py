@@ -44,21 +44,24 @@ Other entries of a row:
 | `is_flat`           | the density formula does not look at the value                           |
 | `has_finite_slopes` | derivatives are 0 where the density is 0, infinite or NaN, whatever the  |
 |                     | formula's are; tracing takes longer                                      |
+| `reads_points`      | the density formula takes a `Point` as well as an array, and reads its   |
+|                     | logarithms: for densities that are not bounded next to an end            |
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
 from distributions.common.arrays import align, as_array, convert, float_dtype, select, stack
+from distributions.common.point import Point, value_of
 from distributions.common.pytree import pytree_dataclass, static
 from distributions.constraints.base import Constraint
 from distributions.core.distribution import Distribution, Shape, full
@@ -191,30 +194,57 @@ class Family(Distribution):
         dtype = float_dtype(*given) if discrete else float_dtype(value, *given)
         batch_ndims = max(np.ndim(value) - event_ndims, len(self.batch_shape))
         x = _as_integer(value) if discrete else as_array(value, dtype)
-        x = align(x, event_ndims, batch_ndims)
-        density = functools.partial(self._density, dtype, event_shape, batch_ndims)
+        return self._score(align(x, event_ndims, batch_ndims), dtype, batch_ndims)
+
+    @property
+    def _reads_points(self) -> bool:
+        return self._row.reads_points
+
+    def _log_prob_at(self, point: Point) -> Array:
+        if not self._reads_points:
+            return super()._log_prob_at(point)
+        event_ndims, given = len(self.event_shape), [p for _, p in self._given()]
+        dtype = float_dtype(point.value, *given)
+        batch_ndims = max(np.ndim(point.value) - event_ndims, len(self.batch_shape))
+        point = point.without_inner()
+        point = point.map(lambda x: align(as_array(x, dtype), event_ndims, batch_ndims))
+        return self._score(point, dtype, batch_ndims)
+
+    def _score(self, x: Array | Point, dtype: Any, batch_ndims: int) -> Array:
+        """The log density of a value, or a point, whose axes are aligned."""
+        leaves, tree = jax.tree.flatten(x)
+        event_shape, number = self.event_shape, len(leaves)
+
+        def density(*arrays: Any) -> Array:
+            x = jax.tree.unflatten(tree, arrays[:number])
+            return self._density(dtype, event_shape, batch_ndims, x, *arrays[number:])
+
         if self._row.has_finite_slopes:
             density = finite_slopes(density)
-        return density(x, *self._arrays(dtype, batch_ndims))
+        return density(*leaves, *self._arrays(dtype, batch_ndims))
 
     def _density(
-        self, dtype: Any, event_shape: Shape, batch_ndims: int, x: Array, *parameters: Any
+        self, dtype: Any, event_shape: Shape, batch_ndims: int, x: Any, *parameters: Any
     ) -> Array:
-        """The log density for a value and parameters whose axes are aligned."""
+        """The log density for a value, or a point, and parameters whose axes are aligned."""
         formula, support = self._formula("log_prob"), self._support(*parameters)
-        event_ndims = len(event_shape)
+        event_ndims, value = len(event_shape), value_of(x)
         if not support.is_unrestricted:
-            inside = support.check(x)
+            inside = support.check(value)
         elif self._row.has_finite_slopes:
-            inside = jnp.abs(x) != jnp.inf
+            inside = jnp.abs(value) != jnp.inf
         else:
             return formula(x, *parameters)
         if not self._row.is_flat:
             # Outside of the support the formula gets a point of the support, or its gradient would
             # be NaN.
-            point = convert(support.feasible(event_shape), x.dtype)
+            point = convert(support.feasible(event_shape), value.dtype)
+            point = align(point, event_ndims, batch_ndims)
             entries = lax.expand_dims(inside, range(-event_ndims, 0)) if event_ndims else inside
-            x = select(entries, x, align(point, event_ndims, batch_ndims))
+            if isinstance(x, Point):
+                x = jax.tree.map(lambda a, b: select(entries, a, b), x, x.beside(point))
+            else:
+                x = select(entries, x, point)
         log_prob = convert(formula(x, *parameters), dtype)
         # A select, not a sum: NaN outside of the support reaches neither values nor derivatives.
         return select(inside, log_prob, convert(-jnp.inf, dtype))

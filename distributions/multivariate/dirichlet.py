@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from distributions.common.arrays import select
+from distributions.common.point import log_of
 from distributions.common.unit_vectors import unit_vector
 from distributions.constraints import independent, open_simplex, positive
 from distributions.core.exponential_family import SimplexFamily
@@ -41,7 +42,8 @@ DIRICHLET = SimplexFamily(make=lambda of_log: Dirichlet(of_log + 1))  # pyright:
 
 @family(
     support=open_simplex,
-    log_prob=lambda x, a: jnp.sum((a - 1) * jnp.log(x), -1) - log_multivariate_beta(a),
+    reads_points=True,
+    log_prob=lambda x, a: jnp.sum((a - 1) * log_of(x), -1) - log_multivariate_beta(a),
     sample=_dirichlet_sample,
     mean=_dirichlet_mean,
     variance=_dirichlet_variance,

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import lax, random
 from jax.typing import ArrayLike
 
+from distributions.common.point import log_of
 from distributions.constraints import open_simplex, positive, real_vector
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
@@ -15,9 +16,10 @@ from distributions.numerics.loader_log_pmf import column
 
 
 def _relaxed_one_hot_log_prob(x, temperature, *parameters):
-    log_x, n = jnp.log(x), x.shape[-1]
+    log_x = log_of(x)
+    n = log_x.shape[-1]
     z = category_log_probs(*parameters) - column(temperature) * log_x
-    constant = lax.lgamma(jnp.asarray(n, x.dtype)) + (n - 1) * jnp.log(temperature)
+    constant = lax.lgamma(jnp.asarray(n, log_x.dtype)) + (n - 1) * jnp.log(temperature)
     return constant + jnp.sum(z - log_x, axis=-1) - n * jax.nn.logsumexp(z, axis=-1)
 
 
@@ -29,6 +31,7 @@ def _relaxed_one_hot_sample(key, shape, dtype, temperature, *parameters):
 
 @family(
     support=open_simplex,
+    reads_points=True,
     one_of=("logits", "probs"),
     log_prob=_relaxed_one_hot_log_prob,
     sample=_relaxed_one_hot_sample,

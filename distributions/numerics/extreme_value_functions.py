@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 from jax import Array
 
+from distributions.common.point import Point, log_of
 from distributions.numerics.special import (
     bounded_ratio,
     expm1_ratio,
@@ -10,9 +11,9 @@ from distributions.numerics.special import (
 )
 
 
-def log_ratio(x: Array, scale: Array) -> Array:
+def log_ratio(x: Array | Point, scale: Array) -> Array:
     """`log(x / scale)` as a difference: the quotient may overflow."""
-    return jnp.log(x) - jnp.log(scale)
+    return log_of(x) - jnp.log(scale)
 
 
 def support_end(loc: Array, scale: Array, c: Array) -> Array:

@@ -137,8 +137,12 @@ def constrain(d: Any, position: Any) -> tuple[Any, jax.Array]:
     if isinstance(d, DistributionWrapper):
         return d.constrain(position)
     b = bijector(d)
-    value = b.forward(position)
-    return value, sum_all(log_det(b, position)) + sum_all(log_prob(d, value))
+    if hasattr(d, "at_position"):
+        value, score = d.at_position(position)
+    else:
+        value = b.forward(position)
+        score = log_prob(d, value)
+    return value, sum_all(log_det(b, position)) + sum_all(score)
 
 
 def transform(d: Any) -> Any:
