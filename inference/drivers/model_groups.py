@@ -1,7 +1,8 @@
 """Groups of ArviZ's container that need the model: densities, predictions, data, names of axes."""
 
 import inspect
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -29,7 +30,7 @@ from ppl.transforms.trace import flatten_sites
 from ppl.transforms.unobserve import unobserve
 
 Groups = dict[str, dict[str, Any]]
-_NUM_PRIOR = 1000  # draws from the prior
+_OF_PRIOR = "prior", "prior_predictive"
 
 
 class ModelGroups(NamedTuple):
@@ -51,7 +52,10 @@ class ModelGroups(NamedTuple):
 
 
 class _Site(NamedTuple):
-    """A site in a run of a conditioned model, with which of its entries are missing, if any are."""
+    """A site in a run of a conditioned model, with which of its entries are missing, if any are.
+
+    The value of a site without data is known by its shapes and dtypes alone.
+    """
 
     kind: str
     value: Any
@@ -64,6 +68,8 @@ def model_groups(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     key: jax.Array | None,
+    wanted: Collection[str],
+    num_prior_draws: int,
 ) -> ModelGroups:
     """Groups of a conditioned model: log probabilities and data, and with a key predictions.
 
@@ -73,6 +79,8 @@ def model_groups(
         args: Its arguments.
         kwargs: Its keyword arguments.
         key: Random key of the predictions; without one there are none.
+        wanted: Names of the groups; others cost nothing.
+        num_prior_draws: Number of draws from the prior.
 
     Raises:
         TypeError: if the key is none.
@@ -84,39 +92,65 @@ def model_groups(
     latent = _latent_draws(draws, sites)
     check_model("to_arviz", result, {*map(join_scopes, latent)}, model, args, kwargs)
     is_data = {path for path, site in sites.items() if _has_data(site)}
-    log_probabilities, masks = _log_probs(draws, sites, model, args, kwargs)
     groups: Groups = {
-        **log_probabilities,
         "observed_data": _flat({path: _data_of(sites[path]) for path in is_data}, sites),
         "constant_data": _constants(model, args, kwargs),
     }
+    masks: dict[str, dict[str, np.ndarray]] = {}
+    if {"log_likelihood", "log_prior"} & {*wanted}:
+        log_probabilities, masks = _log_probs(draws, sites, model, args, kwargs)
+        groups = log_probabilities | groups
     if key is not None:
-        prior_key, key = jax.random.split(key)
-        drawn = ppl.predict(unobserve(model), _NUM_PRIOR)(prior_key, *args, **kwargs)
-        drawn = jax.tree.map(lambda x: x[None], drawn)
-        groups["prior"] = _pick(drawn, [p for p in sites if p not in is_data])
-        groups["prior_predictive"] = _pick(drawn, [p for p in sites if p in is_data])
-    if key is not None and is_data:
-        given = nest_by_path({path: x for path, x in latent.items() if path not in is_data})
-        drawn = ppl.predict(unobserve(model), given)(key, *args, **kwargs)
-        groups["posterior_predictive"] = _pick(drawn, [p for p in sites if p in is_data])
+        prior_key, data_key = jax.random.split(key)
+        if {*_OF_PRIOR} & {*wanted}:
+            drawn = _draw_prior(prior_key, model, args, kwargs, num_prior_draws)
+            groups["prior"] = _pick(drawn, [p for p in sites if p not in is_data])
+            groups["prior_predictive"] = _pick(drawn, [p for p in sites if p in is_data])
+        if is_data and "posterior_predictive" in wanted:
+            given = nest_by_path({path: x for path, x in latent.items() if path not in is_data})
+            drawn = ppl.predict(unobserve(model), given)(data_key, *args, **kwargs)
+            groups["posterior_predictive"] = _pick(drawn, [p for p in sites if p in is_data])
     known = {p: _is_known(sites[p]) for p in is_data if sites[p].missing is not None}
-    groups = {name: group for name, group in groups.items() if group}
+    groups = {name: group for name, group in groups.items() if group and name in wanted}
     return ModelGroups(groups, _axes(model, args, kwargs), masks, _flat(known, sites))
+
+
+def _draw_prior(
+    key: jax.Array, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], num_draws: int
+) -> dict[str, Any]:
+    """Draws of all sites from the prior, a single chain; none, with a warning, if it has none."""
+    try:
+        drawn = ppl.predict(unobserve(model), num_draws)(key, *args, **kwargs)
+    except NotImplementedError as error:
+        warnings.warn(
+            "to_arviz: the groups prior and prior_predictive are left out, as the prior cannot be "
+            f"drawn: {error}. All other groups are there; groups= names those to have",
+            UserWarning,
+            stacklevel=2,
+        )
+        return {}
+    return jax.tree.map(lambda x: x[None], drawn)
 
 
 def _run(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[Path, _Site]:
     """The sites of one run of a model by path, in the order of the program."""
-    kinds: dict[Path, str] = {}
+    shapes: dict[Path, _Site] = {}
 
     def run(model: Any, args: Any, kwargs: Any) -> dict[Path, Any]:
-        sites = ppl.trace(model)(jax.random.key(0), *args, **kwargs).sites
-        found = {path: site for path, site in flatten_sites(sites) if site.kind != "factor"}
-        kinds.update({path: site.kind for path, site in found.items()})
-        return {p: (site.value, missing_entries(site.distribution)) for p, site in found.items()}
+        found = ppl.trace(model)(jax.random.key(0), *args, **kwargs).sites
+        found = {
+            path: _Site(site.kind, site.value, missing_entries(site.distribution))
+            for path, site in flatten_sites(found)
+            if site.kind != "factor"
+        }
+        shape = lambda x: jax.ShapeDtypeStruct(np.shape(x), jnp.result_type(x))  # noqa: E731
+        for path, site in found.items():
+            shapes[path] = _Site(site.kind, *jax.tree.map(shape, site[1:]))
+        return {path: site[1:] for path, site in found.items() if _has_data(site)}
 
-    values = _call(run, model, args, kwargs)  # in a jit, as data may be NaN where they are missing
-    return {path: _Site(kind, *values[path]) for path, kind in kinds.items()}
+    # In a jit, as data may be NaN where they are missing, and unneeded draws cost nothing.
+    data = _call(run, model, args, kwargs)
+    return {path: _Site(site.kind, *data.get(path, site[1:])) for path, site in shapes.items()}
 
 
 def missing_entries(d: Any) -> Any:
@@ -209,8 +243,9 @@ def _log_probs(
     """Log probabilities of the draws by group and site, and which of their entries there are.
 
     A site observed in part is in both groups: its missing entries are latent values, and the
-    others are data. Sites of a marginalized model that are scored at another site are in neither,
-    nor are data that are scored together with a latent site.
+    others are data. Factors are in neither: they are not observations. Sites of a marginalized
+    model that are scored at another site are in neither, nor are data that are scored together with
+    a latent site.
     """
     with settings(None):
         likelihood = Likelihood.of(model, args, kwargs, needs="nothing")
@@ -222,9 +257,10 @@ def _log_probs(
     for name, x in arrays.items():
         if name in left_out:
             continue
-        site = by_name.get(name)
-        is_data = site is None or site.kind == "observed"
-        if site is None or site.missing is None:
+        if (site := by_name.get(name)) is None:  # a factor, which has no observations to leave out
+            continue
+        is_data = site.kind == "observed"
+        if site.missing is None:
             groups["log_likelihood" if is_data else "log_prior"][name] = x
             continue
         missing = np.asarray(site.missing)

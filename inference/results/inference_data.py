@@ -6,10 +6,14 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from inference.common.argument_checks import check_count
 from inference.common.leaf_names import element_names, named_leaves
 
 INSTALL = 'pip install "harvest-ppl[arviz]"'
 _SAMPLES = ("chain", "draw")
+OF_DRAWS = "posterior", "sample_stats"
+OF_MODEL = "log_likelihood", "log_prior", "observed_data", "constant_data"
+OF_KEY = "posterior_predictive", "prior", "prior_predictive"
 _FIXED = ("observed_data", "constant_data")  # groups whose arrays have no axes of draws
 
 Groups = Mapping[str, Mapping[str, Any]]
@@ -34,6 +38,32 @@ def import_arviz(where: str) -> Any:
 def is_new(arviz: Any) -> bool:
     """Whether ArviZ is 1.0 or newer, whose container is an `xarray.DataTree`."""
     return int(arviz.__version__.split(".")[0]) >= 1
+
+
+def check_groups(groups: Any, has_model: bool, key: Any, num_prior_draws: Any) -> tuple[str, ...]:
+    """Names of the groups that a model is to add, checked; by default all that it can.
+
+    Raises:
+        TypeError: if the number of draws is no integer.
+        ValueError: if a group is unknown or needs what is not given, or the number is not positive.
+    """
+    check_count("to_arviz: num_prior_draws", num_prior_draws, least=1)
+    possible = (*OF_MODEL, *OF_KEY) if key is not None else OF_MODEL
+    if groups is None:
+        return possible
+    names = (groups,) if isinstance(groups, str) else tuple(groups)
+    for name in names:
+        if name not in (*OF_DRAWS, *OF_MODEL, *OF_KEY):
+            known = ", ".join((*OF_MODEL, *OF_KEY))
+            raise ValueError(f"to_arviz: groups: there is no group {name!r}; there are {known}")
+        if name not in OF_DRAWS and (not has_model or name not in possible):
+            needed = "the model that was sampled, with its data" + ", and a key" * (name in OF_KEY)
+            raise ValueError(
+                f"to_arviz: groups: {name!r} needs {needed}: to_arviz(posterior, *args"
+                + ", key=key" * (name in OF_KEY)
+                + ")"
+            )
+    return names
 
 
 def arrays_by_name(draws: Any, sites: Sequence[tuple[str, bool]]) -> dict[str, Any]:

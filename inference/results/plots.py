@@ -98,7 +98,8 @@ class Plots:
             options: Further options of ArviZ's function.
             **kwargs: Keyword arguments of the model.
         """
-        data = self._predictions("plot_predictive", model, args, kwargs, key)
+        where = "plot_predictive"
+        data = self._predictions(where, model, args, kwargs, key, needs_likelihood=False)
         name = "plot_ppc_dist" if is_new(_arviz()) else "plot_ppc"
         group = "posterior_predictive"
         few = {} if is_new(_arviz()) else {"num_pp_samples": 50, "random_seed": 0}
@@ -126,9 +127,10 @@ class Plots:
             options: Further options of ArviZ's function.
             **kwargs: Keyword arguments of the model.
         """
-        data = self._predictions("plot_loo_pit", model, args, kwargs, key)
+        where = "plot_loo_pit"
+        data = self._predictions(where, model, args, kwargs, key, needs_likelihood=True)
         group = "posterior_predictive"
-        chosen = _check_names("plot_loo_pit", data, names, group) or list(data[group].data_vars)
+        chosen = _check_names(where, data, names, group) or list(data[group].data_vars)
         if len(chosen) != 1:
             raise ValueError(
                 f"plot_loo_pit shows one observed site; choose it by names=, among {chosen}"
@@ -140,12 +142,16 @@ class Plots:
         """ArviZ's container, of draws of equal weights."""
         return self._equally_weighted()._container(coords=coords, dims=dims)
 
-    def _predictions(self, where: str, model: Any, args: Any, kwargs: Any, key: Any) -> Any:
+    def _predictions(
+        self, where: str, model: Any, args: Any, kwargs: Any, key: Any, *, needs_likelihood: bool
+    ) -> Any:
         """ArviZ's container, with predictions of the data that are not missing."""
         if key is None:
             raise TypeError(f"{where} draws data anew: give it a random key, key=jax.random.key(0)")
         equal = self._equally_weighted()
-        return equal._container(model, args, kwargs, key=key, known_only=True)
+        wanted = "observed_data", "log_likelihood", "posterior_predictive"
+        wanted = [name for name in wanted if name != "log_likelihood" or needs_likelihood]
+        return equal._container(model, args, kwargs, key=key, wanted=wanted, known_only=True)
 
     def _equally_weighted(self) -> "Plots":
         """A result whose draws have equal weights."""

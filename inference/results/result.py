@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -12,7 +12,12 @@ import numpy as np
 from inference.common.leaf_names import named_leaves
 from inference.common.other_names import ExplainsAttributes
 from inference.common.saved import Saved
-from inference.results.inference_data import arrays_by_name, import_arviz, make_container
+from inference.results.inference_data import (
+    arrays_by_name,
+    check_groups,
+    import_arviz,
+    make_container,
+)
 from inference.results.plots import Plots
 from inference.results.summary import Summary
 
@@ -73,6 +78,8 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
         model: Callable[..., Any] | None = None,
         *args: Any,
         key: jax.Array | None = None,
+        groups: Sequence[str] | None = None,
+        num_prior_draws: int = 500,
         coords: Mapping[str, Any] | None = None,
         dims: Mapping[str, Any] | None = None,
         **kwargs: Any,
@@ -82,12 +89,12 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
         | group | holds | given |
         |---|---|---|
         | `posterior`, `sample_stats` | draws and statistics | |
-        | `log_likelihood`, `log_prior` | log probabilities of data and factors, and of latent \
-        values, by observation; missing data have none | the model |
+        | `log_likelihood`, `log_prior` | log probabilities of data, and of latent values, by \
+        observation; missing data and factors have none | the model |
         | `observed_data`, `constant_data` | data, NaN where missing, and arguments of the model \
         that are arrays | the model |
         | `posterior_predictive`, `prior_predictive`, `prior` | data drawn anew for each draw, and \
-        1000 draws from the prior | the model and a key |
+        draws from the prior, unless it is improper | the model and a key |
 
         Names of nested sites are joined by dots. Draws are not copied. A dimension of a site has a
         name by
@@ -106,6 +113,10 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
             model: The model that was sampled, with its data: what :func:`inference.mcmc` was given.
             *args: Its arguments.
             key: Random key, for predictions.
+            groups: Names of the groups to have, beside draws and statistics; by default all that
+                the model and the key allow. Each of the last four rows of the table is compiled
+                for itself, so that fewer groups are faster.
+            num_prior_draws: Number of draws from the prior.
             coords: Labels by dimension, as ``{"school": names}``.
             dims: Names of the dimensions of sites, as ``{"theta": ["school"]}``; None leaves one as
                 it is.
@@ -118,10 +129,20 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
             ImportError: if ArviZ is not installed.
             TypeError: if the model is none.
             ValueError: if two sites get the same name, as ``"a.b"`` and ``"b"`` within ``"a"``; if
-                the draws are of another model, or chains of other data, as far as their log density
-                tells; or if `coords` or `dims` do not fit the sites.
+                a group is unknown, or needs what is not given; if the draws are of another model,
+                or chains of other data, as far as their log density tells; or if `coords` or `dims`
+                do not fit the sites.
         """
-        return self._container(model, args, kwargs, key=key, coords=coords, dims=dims)
+        return self._container(
+            model,
+            args,
+            kwargs,
+            key=key,
+            wanted=check_groups(groups, model is not None, key, num_prior_draws),
+            num_prior_draws=num_prior_draws,
+            coords=coords,
+            dims=dims,
+        )
 
     def _container(
         self,
@@ -130,6 +151,8 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
         kwargs: Mapping[str, Any] | None = None,
         *,
         key: jax.Array | None = None,
+        wanted: Collection[str] = (),
+        num_prior_draws: int = 0,
         coords: Mapping[str, Any] | None = None,
         dims: Mapping[str, Any] | None = None,
         known_only: bool = False,
@@ -145,7 +168,7 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
                     "key=key)"
                 )
             return make_container(groups, {}, coords, dims)
-        found = _model_groups(self, model, args, kwargs or {}, key)
+        found = _model_groups(self, model, args, kwargs or {}, key, wanted, num_prior_draws)
         masks = dict(found.masks)
         if known_only:
             masks |= dict.fromkeys(("observed_data", "posterior_predictive"), found.is_known)

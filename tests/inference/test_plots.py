@@ -130,7 +130,7 @@ def test_predictive_and_loo_pit_take_the_model():
 def test_missing_data_are_in_no_picture():
     y = np.where(np.arange(20) % 4 == 0, np.nan, RNG.normal(size=20)).astype("f4")
     gappy = ppl.condition(model, {"y": ppl.ignore(y)})
-    data = RESULT._predictions("", gappy, (), {}, KEY)
+    data = RESULT._predictions("", gappy, (), {}, KEY, needs_likelihood=True)
     for group in ("observed_data", "posterior_predictive", "log_likelihood"):
         assert data[group]["y"].sizes["y_entry"] == 15, group
     np.testing.assert_array_equal(data["observed_data"]["y"], y[~np.isnan(y)])

@@ -110,7 +110,7 @@ def test_dimensions_are_named_by_vmap_and_scan(data):
         "square": of_draws,
     }
     assert shapes(data, "observed_data")["y"] == series
-    assert shapes(data, "prior_predictive")["y"] == {"chain": 1, "draw": 1000, **series}
+    assert shapes(data, "prior_predictive")["y"] == {"chain": 1, "draw": 500, **series}
     assert shapes(data, "posterior_predictive")["part.v"] == {**of_draws, "part.v_dim_0": 2}
     assert shapes(data, "log_likelihood")["part.v"] == of_draws  # a joint event counts as one
     assert list(data["posterior"]["slope"].coords["county"].values) == ["a", "b", "c"]
@@ -203,6 +203,61 @@ def test_without_a_key_there_are_no_predictions(result):
     data = result.to_arviz(POSTERIOR, X, 5)
     assert "log_likelihood" in data
     assert not any(group in data for group in ("prior", "posterior_predictive"))
+
+
+def test_groups_that_are_not_asked_for_are_not_computed(result, monkeypatch):
+    monkeypatch.setattr(ppl, "predict", None)
+    data = result.to_arviz(POSTERIOR, X, 5, key=KEY, groups=["log_likelihood", "observed_data"])
+    groups = data.groups() if IS_OLD else data.children
+    assert {*groups} == {"posterior", "sample_stats", "log_likelihood", "observed_data"}
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ({"groups": ["likelihood"]}, ValueError, "no group 'likelihood'; there are log_likelihood"),
+        ({"groups": "prior"}, ValueError, r"'prior' needs .*, and a key: .*key=key\)"),
+        ({"num_prior_draws": 0}, ValueError, "num_prior_draws must be an integer of at least 1"),
+    ],
+)
+def test_wrong_groups_are_errors_in_words(result, given, error, words):
+    with pytest.raises(error, match=words):
+        result.to_arviz(POSTERIOR, X, 5, **given)
+
+
+def with_flat(key):
+    return ppl.sample(key, dist.Flat(dist.constraints.real, (2,)), name="w")
+
+
+def with_icar(key):
+    graph = np.ones((2, 2)) - np.eye(2)
+    return ppl.sample(key, dist.ICAR(scale=1.0, adj_matrix=graph), name="w")
+
+
+def with_cutpoints(key):
+    return ppl.sample(key, dist.Flat(dist.constraints.ordered, (2,)), name="w")
+
+
+@pytest.mark.parametrize("prior", [with_flat, with_icar, with_cutpoints])
+def test_groups_of_a_prior_that_cannot_be_drawn_are_left_out(prior):
+    """A factor is not an observation: ArviZ's loo has the data alone."""
+
+    def improper(key):
+        w = prior(key)
+        ppl.factor(-0.1 * jnp.sum(w**2), name="penalty")
+        ppl.sample(key, dist.Normal(w[jnp.array([0, 1, 1])], 1.0), name="y")
+
+    posterior = ppl.condition(improper, {"y": np.arange(3.0)})
+    w = np.sort(np.random.default_rng(0).normal(size=(2, 50, 2)), -1).astype("f4")
+    result = MCMCResult({"w": w}, {}, None)
+    with pytest.warns(UserWarning, match="prior cannot be drawn: .* is improper"):
+        data = result.to_arviz(posterior, key=KEY)
+    assert not {"prior", "prior_predictive"} & {*(data.groups() if IS_OLD else data.children)}
+    expected = stats.norm.logpdf(np.arange(3.0), w[..., [0, 1, 1]])
+    assert set(data["log_likelihood"].data_vars) == {"y"}
+    np.testing.assert_allclose(data["log_likelihood"]["y"], expected, rtol=1e-5)
+    assert np.isfinite(data["posterior_predictive"]["y"]).all()
+    result._predictions("", posterior, (), {}, KEY, needs_likelihood=False)  # without a warning
 
 
 def test_draws_are_not_copied(result):
