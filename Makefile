@@ -7,7 +7,7 @@ GPU_TESTS = tests/distributions tests/harvest tests/inference tests/language tes
 EXAMPLES = $(wildcard examples/*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-most test-all test-gpu bench-gpu mutants doctest examples docs lint format bench clean
+.PHONY: help demo test test-slow test-most test-all test-gpu bench-gpu fuzz mutants doctest examples docs lint format bench clean
 MAKEFLAGS += --no-print-directory
 
 help: ## show this list
@@ -38,6 +38,10 @@ test-gpu: ## run the tests on an accelerator, which JAX must find
 	@.ci/venv "$(VENV)" "$(PYTHON)" dev
 	@JAX_PLATFORMS=cuda,cpu XLA_PYTHON_CLIENT_PREALLOCATE=false $(BIN)/python -m pytest -q \
 		--numprocesses auto --maxprocesses 12 --dist worksteal $(GPU_TESTS)
+
+fuzz: ## check random programs, for SECONDS=600 from SEED=1000 on
+	@.ci/venv "$(VENV)" "$(PYTHON)" dev
+	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),1000)
 
 mutants: ## tell which tests notice sixty small wrong changes
 	@.ci/venv "$(VENV)" "$(PYTHON)" dev

@@ -39,6 +39,7 @@ PROMOTION = {
     "distributions": THROUGH_TFP,
     "inference": {"rank": "raise", "dtype": "standard"},  # counts of steps are multiplied by floats
     "models": THROUGH_TFP,
+    "fuzz": THROUGH_TFP,
 }
 
 hypothesis.settings.register_profile("suite", derandomize=True, deadline=None, database=None)

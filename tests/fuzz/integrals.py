@@ -1,0 +1,129 @@
+"""Checks of integrals: normal sites of linear programs, beside a joint normal density by hand."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+import ppl
+
+from .case import Case, Values, to_arrays
+from .checks import NUM_DRAWS, close, compare_marginal, posterior_of
+from .oracle import Path
+from .to_jax import flat, nested
+
+MAX_ELEMENTS, MAX_STATES = 9, 2**4
+
+
+@dataclasses.dataclass(frozen=True)
+class Quadratic:
+    """A function c + g x + x H x / 2, found from its values at 0 and at unit vectors."""
+
+    height: float
+    gradient: Any
+    hessian: Any
+
+    @classmethod
+    def of(cls, f: Callable[[Any], float], size: int) -> "Quadratic":
+        """The quadratic function that f is; an AssertionError if it is none."""
+        unit = np.eye(size)
+        height = f(np.zeros(size))
+        up, down = (np.array([f(sign * e) for e in unit]) for sign in (1, -1))
+        hessian = np.diag(up + down - 2 * height)
+        for i in range(size):
+            for j in range(i):
+                both = f(unit[i] + unit[j]) - up[i] - up[j] + height
+                hessian[i, j] = hessian[j, i] = both
+        found = cls(height, (up - down) / 2, hessian)
+        point = np.random.default_rng(0).normal(size=size) * 3
+        exact = f(point)
+        assert np.isclose(found(point), exact, rtol=1e-6), "not quadratic, and integrated"
+        return found
+
+    def __call__(self, x: Any) -> float:
+        return self.height + self.gradient @ x + 0.5 * x @ self.hessian @ x
+
+    def log_integral(self) -> float:
+        """The logarithm of the integral of its exponential."""
+        sign, log_det = np.linalg.slogdet(-self.hessian)
+        assert sign > 0
+        shift = 0.5 * self.gradient @ np.linalg.solve(-self.hessian, self.gradient)
+        return self.height + shift + 0.5 * (len(self.gradient) * np.log(2 * np.pi) - log_det)
+
+
+def _normal(case: Case) -> list[Path]:
+    """Some normal sites with few elements together."""
+    found, left = [], MAX_ELEMENTS
+    for path, family in case.sites.items():
+        if family.normal and case.luck("integrated", path) < 0.8:
+            size = np.size(case.run.values[path])
+            if size <= left:
+                found.append(path)
+                left -= size
+    return found
+
+
+def _vector_to_values(case: Case, paths: Sequence[Path], x: Any) -> Values:
+    sizes = [np.size(case.run.values[p]) for p in paths]
+    parts = np.split(x, np.cumsum(sizes)[:-1])
+    return {p: v.reshape(np.shape(case.run.values[p])) for p, v in zip(paths, parts, strict=True)}
+
+
+def _quadratic(case: Case, paths: Sequence[Path], values: Values) -> Quadratic:
+    size = sum(np.size(case.run.values[p]) for p in paths)
+
+    def f(x: Any) -> float:
+        return case.oracle.run(values | _vector_to_values(case, paths, x)).log_density()
+
+    return Quadratic.of(f, size)
+
+
+def check_integrals(case: Case) -> bool:
+    """Normal sites integrated out, and perhaps discrete ones summed out with them."""
+    normal = _normal(case)
+    if not normal:
+        return False
+    summed = case.discrete(MAX_STATES, "summed") if case.luck("with sums") < 0.5 else []
+    states = list(case.states(summed))
+
+    def exact(values: Values) -> float:
+        terms = []
+        for state in states:
+            at_state = values | state
+            zeros = {p: np.zeros(np.shape(case.run.values[p])) for p in normal}
+            if case.oracle.run(at_state | zeros).log_density() > -np.inf:
+                terms.append(_quadratic(case, normal, at_state).log_integral())
+        return float(np.logaddexp.reduce(terms))
+
+    how: dict[str, Any] = {".".join(p): ppl.Gaussian() for p in normal}
+    how |= {".".join(p): ppl.Enumerate() for p in summed}
+    compare_marginal(case, how, exact)
+    return True
+
+
+def check_recovered_numbers(case: Case) -> bool:
+    """Recovered normal sites have the mean and the covariance of their joint conditional."""
+    normal = _normal(case)
+    data, given = posterior_of(case, normal)
+    if not normal or not given:
+        return False
+    exact = _quadratic(case, normal, data | given)
+    model = ppl.condition(case.model, nested(data)) if data else case.model
+    draws = jax.tree.map(lambda x: np.broadcast_to(x, (NUM_DRAWS, *x.shape)), to_arrays(given))
+    integrated = ppl.marginalize(model, {".".join(p): ppl.Gaussian() for p in normal})
+    found = flat(ppl.recover(integrated, draws)(jax.random.key(case.seed)))
+    x = np.concatenate([np.reshape(found[p], (NUM_DRAWS, -1)) for p in normal], 1)
+    precision = -exact.hessian
+    root = np.linalg.cholesky(precision)
+    z = (x - np.linalg.solve(precision, exact.gradient)) @ root  # standard normal
+    n, d = z.shape
+    second = z.T @ z / n
+    worst = max(
+        np.max(np.abs(z.mean(0))) * np.sqrt(n),
+        np.max(np.abs(second - np.eye(d)) / np.sqrt((1 + np.eye(d)) / n)),
+    )
+    assert worst < 7, f"recovered numbers are off by {worst:.1f} standard errors"
+    close("recovered shape", x.shape, (NUM_DRAWS, len(exact.gradient)))
+    return True

@@ -1,0 +1,63 @@
+"""Table of laws that hold for random programs: each makes its programs, and checks them."""
+
+import dataclasses
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from . import checks, integrals
+from .case import Case
+from .generate import Generator
+from .grammar import DISCRETE, NORMAL, Program
+from .run import Outcome, run
+
+
+@dataclasses.dataclass(frozen=True)
+class Law:
+    """A check with the programs that it is for."""
+
+    of: Callable[[Case], Any]
+    linear: bool = False
+    share: int = 1  # of the programs
+    favored: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+
+    def program(self, seed: int) -> Program:
+        generator = Generator(seed, linear=self.linear, favored=self.favored, without=self.without)
+        return generator.program()
+
+    def run(self, case: Case) -> Outcome:
+        """What comes of a case."""
+        return run(self.of, case)
+
+    def check(self, seed: int) -> tuple[Case, Outcome]:
+        """A random case, and what comes of it."""
+        case = Case(self.program(seed), seed)
+        return case, self.run(case)
+
+
+LAWS = {
+    "density": Law(checks.check_density, share=3),
+    "simulate": Law(checks.check_simulate),
+    "unconstrain": Law(checks.check_unconstrain, share=2),
+    "sums": Law(checks.check_sums, share=6, favored=DISCRETE, without=("scale",)),
+    "recovered states": Law(
+        checks.check_recovered_states, share=3, favored=DISCRETE, without=("scale",)
+    ),
+    "integrals": Law(
+        integrals.check_integrals, linear=True, share=5, favored=NORMAL, without=("scale",)
+    ),
+    "recovered numbers": Law(
+        integrals.check_recovered_numbers,
+        linear=True,
+        share=2,
+        favored=NORMAL,
+        without=("scale",),
+    ),
+}
+
+
+def law_of(seed: int, among: Sequence[str]) -> str:
+    """The law that the program of a seed is checked by."""
+    shares = [LAWS[name].share for name in among]
+    return random.Random(f"law of {seed}").choices(among, shares)[0]
