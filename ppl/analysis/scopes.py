@@ -89,6 +89,11 @@ class ScopeReader:
         summed: Paths of the sites that are summed out.
         scored: Paths of the sites whose scores matter, those summed out included.
         planted: Values of sites, by path, as far as indices may be computed from them.
+
+    Attributes:
+        causes: By path of a summed site, why many of its elements matter at once.
+        moving: Latent sites whose map from unconstrained space depends on a summed site.
+        bounded: Sites whose support depends on a summed site.
     """
 
     def __init__(
@@ -103,6 +108,7 @@ class ScopeReader:
         self._scores: dict[tuple[int, Any], Any] = {}
         self.causes: dict[Path, str] = {}
         self.moving: set[Path] = set()
+        self.bounded: set[Path] = set()
 
     def read(
         self, jaxpr: Jaxpr, inputs: Sequence[Any], names: Sequence[int] | None = None
@@ -187,8 +193,11 @@ class ScopeReader:
         if path in self._scored:
             shape, uses = self._score(eqn, site, extras)
             scopes[path] = Scope(site, shape, uses)
-            if path not in self._summed and kind_of(site) == LATENT and self._moves(eqn, extras):
-                self.moving.add(path)
+            if path not in self._summed:
+                if self._depends(distribution_protocol.in_support, eqn, extras):
+                    self.bounded.add(path)
+                if kind_of(site) == LATENT and self._moves(eqn, extras):
+                    self.moving.add(path)
         if path not in self._summed:
             leaves = self._planted.get(path)
             reads = [
@@ -219,14 +228,20 @@ class ScopeReader:
 
     def _moves(self, eqn: jex.JaxprEqn, extras: Sequence[Value]) -> bool:
         """Whether the map of a latent site from unconstrained space depends on a summed site."""
+        try:
+            return self._depends(distribution_protocol.forward, eqn, extras)
+        except NotImplementedError:  # a discrete site
+            return False
+
+    def _depends(
+        self, fn: Callable[[Any, Any], Any], eqn: jex.JaxprEqn, extras: Sequence[Value]
+    ) -> bool:
+        """Whether a function of the distribution of a site and a value depends on a summed site."""
         site = eqn.params["site"]
         values, _, atoms, _ = site.split(eqn.invars)
         if not any(x.uses for x in extras):
             return False
-        try:
-            jaxpr, known = _trace_at_site(distribution_protocol.forward, site, values, atoms)
-        except NotImplementedError:  # a discrete site
-            return False
+        jaxpr, known = _trace_at_site(fn, site, values, atoms)
         given = [self._fresh(v, {}) for v in values]
         given += [x for x, skip in zip(extras, known, strict=True) if not skip]
         return any(out.uses for out in self._walk(jaxpr, given, {}))

@@ -50,6 +50,10 @@ class DistributionWrapper:
         """The value with its known entries set to the data, in a site observed in part."""
         return merge_known(self.base, value)
 
+    def is_possible(self, value: Any) -> jax.Array:
+        """Whether each event lies in the support, or is left out of the log density."""
+        return is_possible(self.base, value)
+
     @property
     def moves(self) -> bool:
         """Whether positions differ from those of the distribution by itself."""
@@ -253,6 +257,22 @@ def bijector(d: Any) -> Any:
     if found is None:
         raise NotImplementedError(f"{name_of(d)} is discrete.")
     return found
+
+
+def in_support(d: Any, value: Any) -> Any:
+    """Whether each event of a value lies in the support; True if nothing bounds it."""
+    support = getattr(d, "support", None)
+    return True if support is None or support.is_unrestricted else support.check(value)
+
+
+def is_possible(d: Any, value: Any) -> Any:
+    """Whether each event of a value lies in the support, or is left out of the log density."""
+    if isinstance(d, DistributionWrapper):
+        return d.is_possible(value)
+    inside = in_support(d, value)
+    if getattr(d, "ignores_values", False):
+        inside = inside | (log_prob(d, value) > -jnp.inf)
+    return inside
 
 
 def replace_outside_support(d: Any, value: Any, log_prob: jax.Array) -> Any:

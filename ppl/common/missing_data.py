@@ -67,6 +67,11 @@ class Ignored(distribution_protocol.DistributionWrapper):
         )
         return _log_prob_of_known(self.base, safe, self.missing)
 
+    def is_possible(self, value: Any) -> jax.Array:
+        """Whether each event has its known entries in the support."""
+        feasible = distribution_protocol.feasible_point(self.base, value)
+        return super().is_possible(jnp.where(self.missing, feasible, value))
+
     def log_prob_by_part(self, value: Any) -> jax.Array:
         """The log probability of each part, 0 where it is missing; of whole events of vectors."""
         if distribution_protocol.num_event_axes(distribution_protocol.part_of(self.base)):
@@ -112,6 +117,10 @@ class Imputed(distribution_protocol.DistributionWrapper):
     def merge_known(self, value: Any) -> Any:
         """The value with its known entries set to the data."""
         return jnp.where(self.missing, value, jnp.asarray(self.data, value.dtype))
+
+    def is_possible(self, value: Any) -> jax.Array:
+        """Whether each event lies in the support, with its known entries set to the data."""
+        return super().is_possible(self.merge_known(value))
 
     def log_prob(self, value: Any) -> jax.Array:
         """The log probability of known and missing entries together."""

@@ -109,6 +109,11 @@ class BlockIntegral:
         """Latent sites whose map from unconstrained space depends on an integrated site."""
         return frozenset(self._structure[1].moving)
 
+    @property
+    def bounded(self) -> frozenset[Path]:
+        """Sites whose support depends on an integrated site."""
+        return frozenset(self._structure[1].bounded)
+
     @functools.cached_property
     def groups(self) -> dict[Path, Any]:
         """For each score, the integrated sites that it depends on, directly or through others."""

@@ -15,6 +15,7 @@ from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._plants import ByPath
 from ppl.harvest._program import Harvester, Program
+from ppl.harvest._site_names import describe
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path
 from ppl.harvest.pytrees import register_dataclass
@@ -38,6 +39,8 @@ class Marginal(distribution_protocol.DistributionWrapper):
         path: The path of the site.
         is_host: Whether the sum is scored here.
         has_factor: Whether a factor is among what is scored together.
+        is_bounded: Whether the support depends on summed sites, so that the base has one of many.
+        is_moving: Whether the map from unconstrained space depends on summed sites.
         by_step: Whether normal states of a chain are scored step by step, which takes longer.
     """
 
@@ -48,17 +51,27 @@ class Marginal(distribution_protocol.DistributionWrapper):
     path: Path = dataclasses.field(metadata={"static": True})
     is_host: bool = dataclasses.field(metadata={"static": True})
     has_factor: bool = dataclasses.field(metadata={"static": True})
+    is_bounded: bool = dataclasses.field(metadata={"static": True})
+    is_moving: bool = dataclasses.field(metadata={"static": True})
     by_step: bool = dataclasses.field(default=False, metadata={"static": True})
 
     def log_prob(self, value: Any) -> jax.Array:
         """The log of the sum over all states, one number for each group that is independent."""
-        plants = {**self.plants, self.path: tuple(jax.tree.leaves(value))}
         if not self.is_host:
-            return jnp.zeros(())
+            if self.support is None or self.support.is_unrestricted:
+                return jnp.zeros(())
+            # The host sees a point of the support in place of a value outside of it.
+            return jnp.where(jnp.all(self.is_possible(value)), 0.0, -jnp.inf)
+        plants = {**self.plants, self.path: tuple(jax.tree.leaves(value))}
         group = self.summation.groups[self.path]
         if self.by_step and group and isinstance(self.summation, BlockIntegral):
             return self.summation.log_prob_of_steps(group, self.inputs, plants, self.path)
         return log_prob_at(self.summation, self.path, self.inputs, plants)
+
+    @property
+    def support(self) -> Any:
+        """The set of values with positive density, or None if it depends on summed sites."""
+        return None if self.is_bounded else super().support
 
     @property
     def is_alone(self) -> bool:
@@ -67,12 +80,38 @@ class Marginal(distribution_protocol.DistributionWrapper):
         is_apart = isinstance(summation, Summation) and self.path in summation.untouched
         return is_apart or not summation.groups[self.path]
 
+    @property
+    def bijector(self) -> Any:
+        """The map from unconstrained space onto the support."""
+        self._check_space()
+        return super().bijector
+
+    def forward(self, position: Any) -> Any:
+        """The value at an unconstrained position."""
+        self._check_space()
+        return super().forward(position)
+
+    def inverse(self, value: Any) -> Any:
+        """The unconstrained position of a value."""
+        self._check_space()
+        return super().inverse(value)
+
+    def _check_space(self) -> None:
+        if self.is_moving:
+            raise ValueError(
+                f"marginalize: the support of site {describe(self.path)} depends on a summed site "
+                "or an integrated one, so that it has no unconstrained space of its own. Condition "
+                "on it, or give it a support that does not."
+            )
+
     def constrain(self, position: Any) -> tuple[Any, jax.Array]:
         """The value at a position, and the log density of the position."""
+        self._check_space()
         value, log_density = distribution_protocol.constrain(self.base, position)
         log_prob = distribution_protocol.sum_all(distribution_protocol.log_prob(self.base, value))
         log_det = jnp.where(jnp.isfinite(log_prob), log_density - log_prob, 0.0)
-        return value, log_det + distribution_protocol.sum_all(self.log_prob(value))
+        score = distribution_protocol.sum_all(self.log_prob(value)) if self.is_host else 0.0
+        return value, log_det + score
 
 
 def group_of(summation: Summation | BlockIntegral, path: Path) -> Any:
@@ -89,7 +128,8 @@ def log_prob_at(
     """The log probability of all that is scored together with a site, or of the site alone."""
     if summation.groups[path]:
         return summation.log_prob(summation.groups[path], inputs, plants)
-    run = Harvester(Program(summation.jaxpr, list(inputs), [], list), ScoreOne(path))
+    planted = frozenset([*plants, *summation.sites])
+    run = Harvester(Program(summation.jaxpr, list(inputs), [], list), ScoreOne(path, planted))
     unread = {
         p: tuple(jnp.zeros(a.shape, a.dtype) for a in f.collapse().avals)
         for p, f in run.sites.items()
@@ -182,11 +222,21 @@ class Resow(SiteAction):
 
 @dataclasses.dataclass(frozen=True)
 class ScoreOne(SiteAction):
-    """Action that plants values, and records the log probability of one site."""
+    """Action that plants values, and records the log probability of one site.
+
+    Attributes:
+        path: The site.
+        planted: The sites whose values are planted; the score reads no other.
+    """
 
     path: Path
+    planted: frozenset[Path]
     tags: ClassVar = (RANDOM, FACTOR)
     at_once: ClassVar[bool] = True
+
+    def matches(self, site: Site) -> bool:
+        """Whether a value is planted, or the site is the one that is scored."""
+        return super().matches(site) and (site.path in self.planted or site.path == self.path)
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
         """The value, if nothing is planted, and the distribution of the site that is scored."""
@@ -200,14 +250,23 @@ class ScoreOne(SiteAction):
 
 @dataclasses.dataclass(frozen=True)
 class Look(SiteAction):
-    """Action that plants values, and records the values or the distributions of some sites."""
+    """Action that plants values, and records the values or the distributions of some sites.
+
+    Attributes:
+        wanted: The sites that are recorded.
+        distributions: Whether their distributions are recorded, not their values.
+        planted: The sites whose values are planted, others are drawn where they are needed; or None
+            to look at all sites.
+    """
 
     wanted: frozenset[Path] = frozenset()
     distributions: bool = False
+    planted: frozenset[Path] | None = None
 
     def matches(self, site: Site) -> bool:
         """Whether the site is one of a model, or a draw of sites that were summed out before."""
-        return super().matches(site) or site.tag == Hidden.RECOVERED
+        is_known = self.planted is None or site.path in self.planted | self.wanted
+        return is_known and (super().matches(site) or site.tag == Hidden.RECOVERED)
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
         """The value, if nothing is planted, and the distribution if it is wanted."""

@@ -36,11 +36,15 @@ class ScoreStates(SiteAction):
         states: The states of each summed site.
         wanted: The sites whose scores are recorded.
         constant: The sites whose planted states are equal in all steps of loops.
+        bounded: Sites whose support depends on the states, on those of this configuration alone.
+        planted: The sites whose values are planted, or None for all; no score reads another.
     """
 
     states: Mapping[Path, Any] = dataclasses.field(default_factory=dict)
     wanted: frozenset[Path] = frozenset()
     constant: frozenset[Path] = frozenset()
+    bounded: frozenset[Path] = frozenset()
+    planted: frozenset[Path] | None = None
     tags: ClassVar = (RANDOM, FACTOR)
     at_once: ClassVar[bool] = True
 
@@ -48,14 +52,21 @@ class ScoreStates(SiteAction):
         """Whether the planted states of a site are equal in all steps of loops."""
         return path in self.constant
 
+    def matches(self, site: Site) -> bool:
+        """Whether a value is planted, or a score is wanted."""
+        is_known = self.planted is None or site.path in self.planted | self.wanted
+        return is_known and super().matches(site)
+
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
-        """The value, if nothing is planted, and the distribution for a score."""
-        return not planted, False, site.path in self.wanted
+        """The value, if nothing is planted, and the distribution for a score or a support."""
+        return not planted, False, site.path in self.wanted | self.bounded
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         """The planted value and its score, with the states of a summed site along the last axis."""
         values = operands.values if plant is None else plant
         if site.path not in self.wanted:
+            if site.path in self.bounded and operands.is_used:
+                values = score_parts(site, operands, values)[0]
             return values, None
         if site.path not in self.states:
             return score_parts(site, operands, values)
@@ -136,6 +147,7 @@ class Evaluator:
         states: The states of each summed site.
         scopes: The scopes of all scores.
         plants: The values of other sites.
+        bounded: The sites whose support depends on the states.
     """
 
     def __init__(
@@ -144,9 +156,10 @@ class Evaluator:
         states: Mapping[Path, np.ndarray],
         scopes: Mapping[Path, Scope],
         plants: Mapping[Path, Sequence[Any]],
+        bounded: frozenset[Path] = frozenset(),
     ):
         self._program, self._states, self._scopes = program, states, scopes
-        self._plants = plants
+        self._plants, self._bounded = plants, bounded
         self._sites = Harvester(program, ScoreStates()).sites
 
     def evaluate(self, tables: Mapping[Path, Table]) -> dict[Path, Any]:
@@ -164,13 +177,22 @@ class Evaluator:
 
     def _tables(self, tables: Mapping[Path, Table], paths: Sequence[Path]) -> dict[Path, Any]:
         """The tables of scores that one batch of evaluations serves."""
-        records = self._run(tables[paths[0]], frozenset(paths))
+        table = tables[paths[0]]
+        known = frozenset(table.coordinates)
+        bounded = frozenset(
+            p for p in self._bounded & tables.keys() if known >= set(tables[p].coordinates)
+        )
+        records = self._run(table, frozenset(paths), bounded)
         return {p: self._arrange(p, records[p], tables[p]) for p in paths}
 
-    def _run(self, table: Table, wanted: frozenset[Path]) -> dict[Path, Any]:
+    def _run(
+        self, table: Table, wanted: frozenset[Path], bounded: frozenset[Path]
+    ) -> dict[Path, Any]:
         """Scores for all configurations, with an axis for each coordinate in front."""
         sizes = [len(self._states[c.path]) for c in table.coordinates]
-        action = ScoreStates(self._states, wanted, self._find_constant(table))
+        planted = frozenset(self._plants) | self._states.keys()
+        constant = self._find_constant(table)
+        action = ScoreStates(self._states, wanted, constant, bounded, planted)
 
         def run(config: Sequence[Any]) -> dict[Path, Any]:
             plants = dict(self._plants) | self._paths(table, config)

@@ -45,8 +45,10 @@ class Problem:
         states: Mapping[Path, np.ndarray],
         causes: Mapping[Path, str],
         moving: frozenset[Path],
+        bounded: frozenset[Path],
     ):
-        self.states, self.causes, self.moving = states, causes, moving
+        self.states, self.causes = states, causes
+        self.moving, self.bounded = moving, bounded
         self.starts = _pair_starts(scopes, states)
         self._join_axes(scopes)
         unrolled = [p for p, chain in self.starts.items() if self._is_unrolled(chain)]

@@ -80,6 +80,11 @@ class Summation:
         """Latent sites whose map from unconstrained space depends on a summed site."""
         return self._abstract.moving
 
+    @property
+    def bounded(self) -> frozenset[Path]:
+        """Sites whose support depends on a summed site."""
+        return self._abstract.bounded
+
     @functools.cached_property
     def groups(self) -> dict[Path, Any]:
         """For each score, a key that is equal for scores of one sum."""
@@ -153,7 +158,8 @@ class Summation:
         reader = ScopeReader(self.states, self.scored, plants)
         scopes = reader.read(self.jaxpr, inputs, self.inputs)
         self._check_elements(scopes)
-        return Problem(scopes, self.states, reader.causes, frozenset(reader.moving))
+        moving, bounded = frozenset(reader.moving), frozenset(reader.bounded)
+        return Problem(scopes, self.states, reader.causes, moving, bounded)
 
     def _check_elements(self, scopes: Scopes) -> None:
         """Check that each element of a summed site has a score of its own."""
@@ -196,7 +202,9 @@ class Summation:
             if (count := problem.num_configurations(path)) > self.most:
                 raise EliminationError(self._explain(problem, path, count))
         tables = {path: problem.table(path) for path in paths}
-        evaluator = Evaluator(self._program(inputs), self.states, problem.scopes, plants)
+        evaluator = Evaluator(
+            self._program(inputs), self.states, problem.scopes, plants, problem.bounded
+        )
         scores = evaluator.evaluate(tables)
         for path, probe in probes.items():
             if path in scores:

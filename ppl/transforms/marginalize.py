@@ -232,7 +232,7 @@ class _Rewriting:
                 log_prob = log_prob_at(self._summation, host, self._inputs, self._plants)
                 self._sow(host, [log_prob], tag=FACTOR)
         self._sow_recovered(key)
-        program, action = self._program, Look(wanted=self._derived)
+        program, action = self._program, Look(self._derived, planted=frozenset(self._plants))
         outs, derived = Harvester(program, action).run(self._plants)
         for path, value in derived.items():
             self._sow(path, jax.tree.leaves(value), tag=DETERMINISTIC)
@@ -274,29 +274,29 @@ class _Rewriting:
     def _sow_moved(self, path: Path, key: Any, is_host: bool) -> None:
         """Sow a site that depends on summed ones, with what is known of its distribution."""
         site = self._found[path].site
-        if path in self._summation.moving:
-            raise ValueError(
-                f"marginalize: the support of site {describe(path)} depends on a summed site, so "
-                "that it has no unconstrained space of its own. Condition on it first, or give it "
-                "a support that does not."
-            )
         first = {p: self._first_states(p) for p in self._summed}
-        look = Look(wanted=frozenset([path]))
         drawn = {} if kind_of(site) == LATENT else first  # Data do not depend on draws.
-        plants = {**self._plants, **drawn}
-        value = Harvester(self._program, look).run(plants, live_outs=False)[1][path]
-        look = Look(wanted=frozenset([path]), distributions=True)
+        value = self._look(path, {**self._plants, **drawn})
         base = None
         if not self._found[path].branches:
             nothing = [jnp.zeros(a.shape, a.dtype) for a in self._found[path].collapse().avals]
             plants = {**self._plants, **first, path: tuple(nothing)}
-            base = Harvester(self._program, look).run(plants, live_outs=False)[1][path]
+            base = self._look(path, plants, distributions=True)
         plants = ByPath(self._plants)
         groups = {p: group_of(self._summation, p) for p in (*self._factors, path)}
         has_factor = any(groups[factor] == groups[path] for factor in self._factors)
-        d = Marginal(base, self._inputs, plants, self._summation, path, is_host, has_factor)
+        of_support = path in self._summation.bounded, path in self._summation.moving
+        static = self._summation, path, is_host, has_factor, *of_support
+        d = Marginal(base, self._inputs, plants, *static)
         leaves = self._sow(path, jax.tree.leaves(value), tag=RANDOM, note=site.note, d=d, key=key)
         self._plants[path] = tuple(leaves)
+
+    def _look(
+        self, path: Path, plants: Mapping[Path, Sequence[Any]], *, distributions: bool = False
+    ) -> Any:
+        """The value of a site, or its distribution, with others planted."""
+        look = Look(frozenset([path]), distributions, frozenset(plants))
+        return Harvester(self._program, look).run(plants, live_outs=False)[1][path]
 
     def _first_states(self, path: Path) -> tuple[Any, ...]:
         """A summed site with all elements in the first state."""

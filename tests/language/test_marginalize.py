@@ -395,6 +395,7 @@ def test_errors_name_the_sites_and_the_remedy(name):
     def simulate_and_score():
         values = ppl.simulate(summed)(jax.random.key(0))
         ppl.log_density(summed)(values)
+        ppl.unconstrain(summed)
 
     with pytest.raises(ValueError, match="(?s)marginalize: .*" + words):
         simulate_and_score()
