@@ -8,6 +8,8 @@ import dataclasses
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 ALL = "all"
 
 
@@ -102,3 +104,38 @@ def index_along(
         return use
 
     return map_uses(uses, along)
+
+
+def shift(use: Use, loop: int, sign: int) -> Use:
+    """The use of a carry, as the next step of a loop has it."""
+    if isinstance(use, Step) and use.loop == loop:
+        return Step(loop, frozenset(lag + sign for lag in use.lags))
+    return use
+
+
+def widen(use: Use, loop: int) -> Use:
+    """The use with all steps of a loop in place of some."""
+    return ALL if isinstance(use, Step) and use.loop == loop else use
+
+
+def after(use: Use, loop: int, last: int) -> Use:
+    """The use of a carry after the last step of a loop."""
+    if isinstance(use, Step) and use.loop == loop:
+        if len(use.lags) > 1:
+            return ALL
+        (lag,) = use.lags
+        at = max(last - lag, 0)
+        return Indexed((), ("at", at), lambda: np.asarray(at))
+    return use
+
+
+def stack(use: Use, loop: int) -> Use:
+    """The use of an output of each step, stacked along a new axis in front."""
+    match use:
+        case Step(here, lags):
+            return Aligned(0, lags) if here == loop else use
+        case Aligned(axis, lags):
+            return Aligned(axis + 1, lags)
+        case Indexed(axes):
+            return dataclasses.replace(use, axes=tuple(axis + 1 for axis in axes))  # pyright: ignore
+    return use

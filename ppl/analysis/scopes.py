@@ -18,8 +18,12 @@ from ppl.analysis.element_dependence import (
     Step,
     Use,
     Uses,
+    after,
     join,
     map_uses,
+    shift,
+    stack,
+    widen,
 )
 from ppl.analysis.terms import Terms
 from ppl.analysis.values import Value, columns_of
@@ -285,9 +289,9 @@ class ScopeReader:
             scopes[path] = scope if before is None else scope.join(before.uses)
         ended = steps[min(len(steps), max(scan.length, 1)) - 1][0]
         last = 0 if scan.reverse else scan.length - 1
-        out = [map_uses(x.uses, lambda u: _after(u, loop, last)) for x in ended[:num_carry]]
+        out = [map_uses(x.uses, lambda u: after(u, loop, last)) for x in ended[:num_carry]]
         ys = [join(*(s[0][i].uses for s in steps)) for i in range(num_carry, len(ended))]
-        out += [map_uses(uses, lambda u: _stack(u, loop)) for uses in ys]
+        out += [map_uses(uses, lambda u: stack(u, loop)) for uses in ys]
         return self._results(eqn, operands, out)
 
     def _find_states(
@@ -306,13 +310,13 @@ class ScopeReader:
             found: Scopes = {}
             steps.append((self._walk(scan.body, [*consts, *given, *rows], found), found))
             new: list[Uses] = [
-                map_uses(x.uses, lambda u: _shift(u, loop, sign))
+                map_uses(x.uses, lambda u: shift(u, loop, sign))
                 for x in steps[-1][0][: scan.num_carry]
             ]
             if len(steps) > _MAX_LAGS:  # The carry looks back ever further.
                 self._note_growth(carry, uses, new)
                 pairs = zip(new, uses, strict=True)
-                new = [join(map_uses(u, lambda u: _widen(u, loop)), v) for u, v in pairs]
+                new = [join(map_uses(u, lambda u: widen(u, loop)), v) for u, v in pairs]
             uses = new
         return steps
 
@@ -377,36 +381,3 @@ def _mark_start(uses: Uses, later: Uses, loop: int, is_first: bool) -> Uses:
     """Dependences of a first step; those that no later step has are marked as of the start."""
     is_new = lambda source: source not in later and source.start is None and is_first  # noqa: E731
     return {Source(s.path, loop) if is_new(s) else s: each for s, each in uses.items()}
-
-
-def _shift(use: Use, loop: int, sign: int) -> Use:
-    if isinstance(use, Step) and use.loop == loop:
-        return Step(loop, frozenset(lag + sign for lag in use.lags))
-    return use
-
-
-def _widen(use: Use, loop: int) -> Use:
-    return ALL if isinstance(use, Step) and use.loop == loop else use
-
-
-def _after(use: Use, loop: int, last: int) -> Use:
-    """The use of a carry after the last step."""
-    if isinstance(use, Step) and use.loop == loop:
-        if len(use.lags) > 1:
-            return ALL
-        (lag,) = use.lags
-        at = max(last - lag, 0)
-        return Indexed((), ("at", at), lambda: np.asarray(at))
-    return use
-
-
-def _stack(use: Use, loop: int) -> Use:
-    """The use of an output of each step, stacked along a new axis in front."""
-    match use:
-        case Step(here, lags):
-            return Aligned(0, lags) if here == loop else use
-        case Aligned(axis, lags):
-            return Aligned(axis + 1, lags)
-        case Indexed(axes):
-            return dataclasses.replace(use, axes=tuple(axis + 1 for axis in axes))  # pyright: ignore
-    return use
