@@ -186,3 +186,41 @@ def test_sizes_of_numpy_and_columns_of_pandas_are_arguments():
     assert ppl.trace(posterior)(KEY, *args).sites["mean"].value.shape == (2,)
     by_flag = lambda key, flag: model(key, 1 if flag else 2, 0.0)  # noqa: E731
     assert ppl.simulate(by_flag)(KEY, np.bool_(True))["mean"].shape == (1,)
+
+
+@pytest.mark.parametrize("size", [np.array(2), jnp.int32(2)])
+def test_a_size_that_is_an_array_is_told_by_its_argument(size):
+    words = r"argument 0 of .*model.* is an array, int.*\[\] of the value 2, .*give int\(\.\.\.\)"
+    for call in (
+        lambda: ppl.simulate(model)(KEY, size, jnp.zeros(2)),
+        lambda: inference.mcmc(KEY, model, size, jnp.zeros(2)),
+    ):
+        with pytest.raises(TypeError, match=words):
+            call()
+
+
+def test_tables_and_masked_entries_are_no_arguments():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"x": [1.0, 2.0], "z": ["a", "b"]})
+    masked = np.ma.array([1.0, 1e20], mask=[False, True])
+    for call in (ppl.simulate(model), lambda key, *x: inference.mcmc(key, model, *x)):
+        with pytest.raises(
+            TypeError, match=r"argument 1: .* DataFrame with the columns \['x', 'z'"
+        ):
+            call(KEY, 2, table)
+        with pytest.raises(TypeError, match=r"argument x: 1 of its 2 entries are masked, "):
+            ppl.simulate(model)(KEY, 2, x=masked)
+    assert ppl.simulate(model)(KEY, 2, masked[:1])["mean"].shape == (2,)
+
+
+def test_a_loop_without_a_gradient_is_told_before_the_run():
+    def looping(key):
+        x = ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
+        x = jax.lax.while_loop(lambda x: x < 9.0, lambda x: x + 1.5, x)
+        ppl.sample(key, dist.Normal(x, 1.0), name="y")
+
+    posterior = ppl.condition(looping, {"y": 11.0})
+    for driver in (inference.mcmc, inference.svi, inference.optimize):
+        with pytest.raises(ValueError, match=r"no gradient by reverse mode.*lax\.while_loop"):
+            driver(KEY, posterior)
+    assert np.isfinite(inference.importance(KEY, posterior, num_draws=50).log_evidence)

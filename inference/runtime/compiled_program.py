@@ -4,7 +4,8 @@ import dataclasses
 import functools
 import inspect
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -111,12 +112,34 @@ def compile_program(
     of_leaves = _take_leaves(function, structure)
     if mesh is not None and joint:
         shardings = _joint_shardings(function, mesh, are_sharded, joint, structure, kinds)
-    with full_precision():
+    with full_precision(), _explain_loops():
         traced = jax.jit(of_leaves, donate_argnums=donated, **shardings).trace(*kinds)
         lowered = traced.lower()
     most_summed, has_products = estimate_work(traced.jaxpr)
     with fuse_small_loops(SMALL_LOOP_BYTES if has_products else loop_bytes, most_summed):
         return CompiledProgram(lowered.compile())
+
+
+@contextmanager
+def _explain_loops() -> Iterator[None]:
+    """A context in which the lack of a gradient of a loop is told in terms of the model.
+
+    Raises:
+        ValueError: in place of JAX's.
+    """
+    try:
+        yield
+    except ValueError as error:
+        if "Reverse-mode differentiation does not work for lax.while_loop" not in str(error):
+            raise
+        raise ValueError(
+            "the model's log density has no gradient by reverse mode, which this method needs: "
+            "values of its sites go through a lax.while_loop, or a lax.fori_loop whose bounds are "
+            "arrays, and the number of steps is not known when it is compiled. Give lax.scan, or "
+            "lax.fori_loop with integers of Python as bounds, with steps that do nothing at the "
+            "end (jnp.where); for an equation that the loop solves, lax.custom_root; or a method "
+            "without gradients: inference.importance, or mcmc with a kernel of your own"
+        ) from error
 
 
 def _joint_shardings(

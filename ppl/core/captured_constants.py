@@ -14,6 +14,7 @@ from jax.extend import core as jex
 from ppl.common.arguments import Arguments
 from ppl.core.model_pytree import Model
 from ppl.core.model_run import trace_model
+from ppl.core.scalar_sizes import explaining_sizes
 from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._program import Program
 from ppl.harvest._wiring import Shards
@@ -50,7 +51,9 @@ def trace_and_fingerprint(
         program = trace_model(model, None, args, kwargs)
         found.append((look(program), tuple(fingerprint_constants(program.jaxpr, program.consts))))
 
-    jax.eval_shape(trace_and_look, *leaves)
+    args, kwargs = arguments.join(data)
+    with explaining_sizes(model, args, kwargs):
+        jax.eval_shape(trace_and_look, *leaves)
     return found[0]
 
 

@@ -13,6 +13,7 @@ from ppl.analysis.misplaced_sites import explain
 from ppl.common import distribution_protocol
 from ppl.core.foreign_models import explaining_foreign_models
 from ppl.core.model_pytree import Model, check_callable, name_of, unwrap_model
+from ppl.core.scalar_sizes import NOT_CONCRETE, explaining_sizes, needs_a_number
 from ppl.core.site_cache import cached_at_site, lift_to_leaves
 from ppl.harvest import _values
 from ppl.harvest._interpreter import Action, Operands
@@ -32,13 +33,6 @@ from ppl.primitives.site_kinds import (
     TAGS,
     Hidden,
     kind_of,
-)
-
-_NOT_CONCRETE = (
-    jax.errors.ConcretizationTypeError,
-    jax.errors.NonConcreteBooleanIndexError,
-    jax.errors.TracerArrayConversionError,
-    jax.errors.TracerIntegerConversionError,
 )
 
 
@@ -71,18 +65,19 @@ def trace_model(
         pass
     if key is None:
         key = jax.eval_shape(lambda: jax.random.key(0))
-    try:
-        return trace(model, (key, *args), kwargs)
-    except (*_NOT_CONCRETE, TypeError) as error:
-        if not isinstance(error, _NOT_CONCRETE) and "of concrete values" not in str(error):
+    with explaining_sizes(model, args, kwargs):
+        try:
+            return trace(model, (key, *args), kwargs)
+        except (*NOT_CONCRETE, TypeError) as error:
+            if needs_a_number(error):
+                error.add_note(
+                    f"{name_of(model)} is traced, so that its sites have no numbers yet: neither "
+                    "Python's if, while, range, float and int nor NumPy can use a value that "
+                    "depends on a site. Use jnp.where or lax.cond for a choice, lax.scan or "
+                    "lax.fori_loop for a loop, jax.numpy for numpy, and pass sizes as integers of "
+                    "Python."
+                )
             raise
-        error.add_note(
-            f"{name_of(model)} is traced, so that its sites have no numbers yet: neither Python's "
-            "if, while, range, float and int nor NumPy can use a value that depends on a site. Use "
-            "jnp.where or lax.cond for a choice, lax.scan or lax.fori_loop for a loop, jax.numpy "
-            "for numpy, and pass sizes as integers of Python."
-        )
-        raise
 
 
 class SiteAction(Action):

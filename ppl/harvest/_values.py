@@ -53,10 +53,14 @@ def convert_foreign_arrays(tree: Any) -> Any:
     The tree is a dict of values, or the pair of positional and keyword arguments of a call.
 
     Raises:
-        TypeError: If an array holds something else than numbers.
+        TypeError: If an array holds something else than numbers, or an argument is a table or has
+            masked entries.
     """
     known = jax.Array | np.ndarray | np.generic
     tree = jax.tree.map(_strip_mask, tree)
+    if isinstance(tree, tuple):
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+            _check_argument(jax.tree_util.keystr(path[1:], simple=True, separator="."), leaf)
     is_foreign = lambda x: hasattr(x, "__array__") and not isinstance(x, known)  # noqa: E731
     tree = jax.tree.map(lambda x: np.asarray(x) if is_foreign(x) else x, tree)
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
@@ -80,6 +84,28 @@ _REMEDIES = {
     "M": ("dates", "Give the time since one of them: (x - x[0]) / numpy.timedelta64(1, 'D')."),
     "m": ("durations", "Give them in a unit: x / numpy.timedelta64(1, 'D')."),
 }
+
+
+def _check_argument(name: str, leaf: Any) -> None:
+    """Raise a TypeError for an argument that is a table of named columns, or has masked entries."""
+    columns = getattr(leaf, "columns", None)
+    if columns is not None and hasattr(leaf, "__array__") and not callable(columns):
+        names = [str(x) for x in columns]
+        raise TypeError(
+            f"argument {name}: expected numbers, got a {type(leaf).__name__} with the columns "
+            f"{reprlib.repr(names)}. A model takes arrays, to which the names of columns are lost: "
+            "give columns by name, {name: table[name].to_numpy() for name in table.columns}, or a "
+            "matrix, table.to_numpy()."
+        )
+    if isinstance(leaf, np.ma.MaskedArray):
+        masked, all_ = np.ma.count_masked(leaf), leaf.size
+        raise TypeError(
+            f"argument {name}: {masked} of its {all_} entries are masked, and an array of JAX has "
+            "no mask: what lies below it would count as a number. Leave these rows out; or make "
+            "what is missing a site with a distribution, observed in part: "
+            "ppl.condition(model, {site: ppl.impute(data)}); or give numbers of your own, "
+            "data.filled(number)."
+        )
 
 
 def _strip_mask(value: Any) -> Any:
