@@ -160,7 +160,7 @@ def svi(
         >>> bool(abs(result.parameters.loc[0] - 1.8) < 0.1)  # exactly 5 * 9 / (9 + 16)
         True
 
-        Batches of 100 rows of 10,000; `ppl.scale` makes their density an unbiased estimate:
+        Batches of 100 rows of 10,000; `ppl.scale` makes their log density an unbiased estimate:
 
         >>> import jax.numpy as jnp
         >>> def regression(key, x, num_rows):

@@ -23,6 +23,7 @@ from ppl.core.captured_constants import fingerprint_constants, fingerprint_wirin
 from ppl.core.completed_square import CompletedSquare
 from ppl.core.coupled_elements import find_layout
 from ppl.core.filtered_evidence import log_evidence_of_steps
+from ppl.core.group_factors import Axes
 from ppl.core.quadratic_scores import MergeKnown, Score, TracedScores, join_names
 from ppl.harvest import _jax
 from ppl.harvest._program import Harvester, Program
@@ -193,6 +194,19 @@ class BlockIntegral:
             return functools.reduce(jnp.add, map(jnp.sum, scores.values()))
         density = self._log_density(group, inputs, plants)
         return self._complete_square(group, density).log_integral()
+
+    def axes(self, path: Path, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]) -> Axes:
+        """The axes along which the elements of the integral that a score is in are apart."""
+        num = {path: len(scope.shape) for path, scope in self._structure[0].items()}
+        if not self.groups[path]:  # A score of its own.
+            return Axes({path: range(num[path])}, range(num[path]))
+        along = self._layout(self.groups[path]).score_axes or {}
+        of_scores = {
+            path: tuple(axes.index(i) if i in axes else None for i in range(n))
+            for path, n in num.items()
+            for axes in [along.get(path, ())]
+        }
+        return Axes(of_scores, range(max(map(len, along.values()), default=0)))
 
     def complete_square(
         self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from ppl.common import distribution_protocol
+from ppl.common.scaled_distribution import Scaled
 from ppl.core.block_integral import BlockIntegral
 from ppl.core.model_run import SiteAction, apply_at_site, log_prob
 from ppl.core.summation import Summation
@@ -106,12 +107,16 @@ class Marginal(distribution_protocol.DistributionWrapper):
 
     def constrain(self, position: Any) -> tuple[Any, jax.Array]:
         """The value at a position, and the log density of the position."""
+        value, log_det, log_prob = self.constrain_apart(position)
+        return value, log_det + distribution_protocol.sum_all(log_prob)
+
+    def constrain_apart(self, position: Any) -> tuple[Any, jax.Array, jax.Array]:
+        """The value at a position, the log determinant of the map, and the log probability."""
         self._check_space()
         value, log_density = distribution_protocol.constrain(self.base, position)
         log_prob = distribution_protocol.sum_all(distribution_protocol.log_prob(self.base, value))
         log_det = jnp.where(jnp.isfinite(log_prob), log_density - log_prob, 0.0)
-        score = distribution_protocol.sum_all(self.log_prob(value)) if self.is_host else 0.0
-        return value, log_det + score
+        return value, log_det, self.log_prob(value) if self.is_host else jnp.zeros(())
 
 
 def group_of(summation: Summation | BlockIntegral, path: Path) -> Any:
@@ -144,6 +149,8 @@ def score_by_step(site: Site) -> Site:
     def by_step(d: Any) -> Any:
         if isinstance(d, Marginal):
             return dataclasses.replace(d, by_step=True)
+        if isinstance(d, Scaled) and d.by_group:
+            return d
         if isinstance(d, distribution_protocol.DistributionWrapper):
             return dataclasses.replace(d, base=by_step(d.base))  # pyright: ignore
         return d

@@ -21,8 +21,8 @@ def replace_distribution(
         site: The site.
         operands: Its operands.
         make: A function from the distribution to the wrapper.
-        by_element: Arrays in the wrapper with the axes of the site in front. All other arrays that
-            the wrapper adds are equal for all elements.
+        by_element: Arrays in the wrapper with the outermost axes of the site in front, as many as
+            they have. All other arrays that the wrapper adds are equal for all elements.
 
     Returns:
         The site and its operands with the wrapper.
@@ -40,11 +40,16 @@ def replace_distribution(
     tree, leaves = made[-1]
     mapped = {id(leaf) for leaf in by_element}
 
-    def maps(axis: Axis) -> Iterator[bool]:
+    def maps(axis: Axis, depth: int) -> Iterator[bool]:
         for place, leaf in leaves:
-            yield id(leaf) in mapped if place is None else axis.mapped[place]
+            is_mapped = id(leaf) in mapped and depth < jnp.ndim(leaf)
+            yield is_mapped if place is None else axis.mapped[place]
 
-    axes = tuple(dataclasses.replace(axis, mapped=tuple(maps(axis))) for axis in site.axes)
+    outermost = range(len(site.axes) - 1, -1, -1)
+    axes = tuple(
+        dataclasses.replace(axis, mapped=tuple(maps(axis, depth)))
+        for axis, depth in zip(site.axes, outermost, strict=True)
+    )
     site = dataclasses.replace(site, extra_tree=tree, axes=axes)
     extras = (leaf if place is None else operands.extras[place] for place, leaf in leaves)
     return site, dataclasses.replace(operands, extras=tuple(map(jnp.asarray, extras)))

@@ -103,6 +103,17 @@ class Problem:
             if len(found) == size:
                 return found
 
+    @property
+    def chained(self) -> set[Any]:
+        """Plates along which elements depend on earlier ones."""
+        return {
+            self.plate(source.path, axis)
+            for scope in self.scopes.values()
+            for source, uses in scope.uses.items()
+            for axis, use in enumerate(uses)
+            if isinstance(use, Aligned) and use.lags != {0}
+        }
+
     def plate(self, path: Path, axis: int) -> Any:
         """The plate of an axis of a summed site."""
         return self._classes.find(("site", path, axis))

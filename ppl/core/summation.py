@@ -15,8 +15,10 @@ from ppl.analysis.scopes import ScopeReader, Scopes
 from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
 from ppl.core.elimination import Chains, Eliminator
 from ppl.core.factors import EliminationError, Factor, Gather, Local, Variable
+from ppl.core.group_factors import Axes
 from ppl.core.score_tables import Coordinate, Evaluator, ScoreStates, Table
 from ppl.core.sum_structure import Problem
+from ppl.harvest._plants import ByPath
 from ppl.harvest._program import Harvester, Program
 from ppl.harvest._site_names import describe
 from ppl.harvest._survey import Path
@@ -102,6 +104,29 @@ class Summation:
     ) -> jax.Array:
         """The log of the sum over the sites of one group, apart for independent elements."""
         return _total(self._eliminate(group, inputs, plants, {}, None))
+
+    def axes(self, path: Path, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]) -> Axes:
+        """The axes along which the elements of the sum that a score is in are apart."""
+        problem, group = self._abstract, self.groups[path]
+        labels: list[tuple[Any, ...]] = []
+
+        def run(plants: Mapping[Path, Any]) -> tuple[()]:
+            labels.extend(f.labels for f in self._eliminate(group, inputs, plants, {}, None))
+            return ()
+
+        jax.eval_shape(run, ByPath(plants))
+        together = problem.enumerated | problem.chained
+        of_sum = labels[0] if len(set(labels)) == 1 else ()
+
+        def name(path: Path, axis: int) -> Any:
+            plate = problem.plate_of_score(path, axis)
+            return None if plate in together else plate
+
+        of_scores = {
+            path: tuple(name(path, axis) for axis in scope.layout)
+            for path, scope in problem.scopes.items()
+        }
+        return Axes(of_scores, of_sum)
 
     def weigh(
         self, path: Path, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
@@ -250,13 +275,6 @@ def _eliminator(problem: Problem, factors: Sequence[Factor], most: int, key: Any
         for v in variables
     }
     sizes = {v: len(problem.states[v.path]) for v in variables}
-    chained = {
-        problem.plate(source.path, axis)
-        for scope in problem.scopes.values()
-        for source, uses in scope.uses.items()
-        for axis, use in enumerate(uses)
-        if isinstance(use, Aligned) and use.lags != {0}
-    }
     starts = {}
     for before, chain in problem.starts.items():
         for v in variables:
@@ -268,7 +286,7 @@ def _eliminator(problem: Problem, factors: Sequence[Factor], most: int, key: Any
         counts = {p: sum(describe(v.path) == p for v in together) for p in paths}
         return ", ".join(f"{p} ({n} elements)" if n > 1 else f"site {p}" for p, n in counts.items())
 
-    return Eliminator(sizes, plates, Chains(chained, starts), most, words, key)
+    return Eliminator(sizes, plates, Chains(problem.chained, starts), most, words, key)
 
 
 def _factors(problem: Problem, path: Path, table: Table, score: Any) -> list[Factor]:

@@ -237,6 +237,8 @@ class _Planning:
 
 
 _SHORT = {
+    "ppl.scale multiplies them": "ppl.scale multiplies it and what depends on it unlike",
+    "weights that ppl.scale gives": "elements that depend on it have different weights",
     "support is not the whole real line": "its support is bounded",
     "observed in part": "it is observed in part",
     "is improper": "it is improper given the rest",

@@ -245,6 +245,9 @@ def conditional(model: Model, site: str) -> Conditional:
 
         p(site | all other sites, data)
 
+    It is that of `log_density`: a score that `scale` multiplies counts with its factor. (`recover`
+    draws what `marginalize` has taken out without factors.)
+
     | site | full conditional |
     |---|---|
     | discrete, elements independent given the rest | `logits` of the states of each element |

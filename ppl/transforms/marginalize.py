@@ -1,6 +1,7 @@
 """marginalize: sites taken out of a model, by sums and integrals."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ from jax.tree_util import Partial
 
 from ppl.analysis.dependence import Dependence
 from ppl.common.missing_data import is_imputed
+from ppl.common.scaled_distribution import Scaled, ScaledTerm, multiply_score
+from ppl.core.group_factors import Axes, GroupFactors, unscaled
 from ppl.core.marginal_sites import (
     Look,
     Marginal,
@@ -65,7 +68,8 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
 
     It can be conditioned, scaled, sampled by `inference.mcmc` and so on, before or after; data with
     entries to `ignore` only before, where they belong to sites that depend on summed ones. The
-    values of summed sites given the others are drawn by `recover`.
+    factor of `scale` multiplies the log of a sum or an integral, so that sites that are scored
+    together need one factor. The values of summed sites given the others are drawn by `recover`.
 
     Which elements depend on which is read off the program of the model, so that the sum costs as
     much as one written by hand:
@@ -165,12 +169,13 @@ class _Rewriting:
     """One run of a marginalized model, which sows its sites."""
 
     def __init__(self, model: Model, program: Program, strategies: Mapping[str, Strategy]):
-        self._program = program
         run = ModelRun(model, program, Look())
         run.check_kinds()
+        self._scaled, program = program, unscaled(program, run.sites)
+        self._program = program
         self._found = run.sites
         self._summed = self._find_summed(run, strategies)
-        graph = Dependence()(program.jaxpr).sites
+        graph = Dependence()(self._scaled.jaxpr).sites
         self._parents = {path: sown.parents | sown.earlier for path, sown in graph.items()}
         after = [p for p in graph if p not in self._summed and self._reaches(p, cuts=False)]
         self._moved = [p for p in after if self._tag(p) == RANDOM]
@@ -185,7 +190,7 @@ class _Rewriting:
         self._summation = take_out(program, self._summed, strategies.values(), scored)
         self._plants: dict[Path, tuple[Any, ...]] = {}
         at = len(program.consts)
-        self._inputs = [x for i, x in enumerate(program.inputs)]
+        self._inputs = list(program.inputs)
         self._inputs[at] = None  # The key: nothing is drawn where all sites are planted.
 
     def _find_summed(self, run: ModelRun, strategies: Mapping[str, Strategy]) -> list[Path]:
@@ -222,15 +227,19 @@ class _Rewriting:
 
     def run(self, key: Any) -> Any:
         """The output of the model, drawn with all of its sites sown."""
-        kept = Harvester(self._program, Resow(kept=self._kept)).run({}, live_outs=False)[1]
+        kept = Harvester(self._scaled, Resow(kept=self._kept)).run({}, live_outs=False)[1]
         self._plants |= {path: tuple(x) for path, x in kept.items()}
+        self._group_factors = GroupFactors(self._scaled, self._summed, self._plants)
         hosts = self._find_hosts()
         for path in self._moved:
             self._sow_moved(path, key, path in hosts.values())
         for host in hosts.values():
             if host not in self._moved:
                 log_prob = log_prob_at(self._summation, host, self._inputs, self._plants)
-                self._sow(host, [log_prob], tag=FACTOR)
+                factors, by_group = self._factors_of(host)
+                product = functools.reduce(multiply_score, factors, log_prob)
+                term = ScaledTerm(log_prob, factors, by_group) if factors else None
+                self._sow(host, [product], tag=FACTOR, d=term)
         self._sow_recovered(key)
         program, action = self._program, Look(self._derived, planted=frozenset(self._plants))
         outs, derived = Harvester(program, action).run(self._plants)
@@ -287,7 +296,10 @@ class _Rewriting:
         has_factor = any(groups[factor] == groups[path] for factor in self._factors)
         of_support = path in self._summation.bounded, path in self._summation.moving
         static = self._summation, path, is_host, has_factor, *of_support
-        d = Marginal(base, self._inputs, plants, *static)
+        d: Any = Marginal(base, self._inputs, plants, *static)
+        factors, by_group = self._factors_of(path)
+        for factor in factors:
+            d = Scaled(d, factor, by_group)
         leaves = self._sow(path, jax.tree.leaves(value), tag=RANDOM, note=site.note, d=d, key=key)
         self._plants[path] = tuple(leaves)
 
@@ -297,6 +309,21 @@ class _Rewriting:
         """The value of a site, or its distribution, with others planted."""
         look = Look(frozenset([path]), distributions, frozenset(plants))
         return Harvester(self._program, look).run(plants, live_outs=False)[1][path]
+
+    def _factors_of(self, path: Path) -> tuple[list[Any], bool]:
+        """The factors of all that is scored together with a site; whether they have its axes."""
+        key = group_of(self._summation, path)
+        group = [p for p in self._summation.scored if group_of(self._summation, p) == key]
+
+        def find_axes() -> Axes:
+            plants = {
+                p: tuple(jnp.zeros(a.shape, a.dtype) for a in found.collapse().avals)
+                for p, found in self._found.items()
+                if self._tag(p) == RANDOM and p not in self._summed
+            }
+            return self._summation.axes(path, self._inputs, {**plants, **self._plants})
+
+        return self._group_factors.of(group, find_axes)
 
     def _first_states(self, path: Path) -> tuple[Any, ...]:
         """A summed site with all elements in the first state."""

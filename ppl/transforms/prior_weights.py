@@ -9,7 +9,9 @@ import jax.numpy as jnp
 
 from ppl.common.arguments import Arguments
 from ppl.common.missing_data import is_imputed
+from ppl.common.scaled_distribution import factors_at
 from ppl.core.captured_constants import trace_and_fingerprint
+from ppl.core.group_factors import unscaled
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest._names import nest_by_path, paths_in
@@ -62,14 +64,23 @@ class PriorWeights:
         return cls(model, data, arguments, latent, numbers)
 
     def weighted(self, key: jax.Array) -> tuple[dict[str, Any], jax.Array]:
-        """Values drawn from the prior, and their log weight: log density of data and factors."""
+        """Values drawn from the prior, and their log weight: log density of data and factors.
+
+        Draws do not know of `scale`, so the factor of a latent site, less one, counts too.
+        """
         args, kwargs = self.arguments.join(self.data)
         values = simulate(self.model)(key, *args, **kwargs)
-        run = ModelRun(self.model, trace_model(self.model, None, args, kwargs), Scores())
+        program = trace_model(self.model, None, args, kwargs)
+        run = ModelRun(self.model, program, Scores())
         paths = dict.fromkeys(self.latent)
         latent = {path: x for path, x in paths_in(values, paths) if path in paths}
         scores = run.records(run.fit_entries(latent, "weighted"))
         weights = {path: jnp.sum(x) for path, x in scores.items() if path not in latent}
+        if any(factors_at(site) for path in latent for site in run.sites[path].sites):
+            drawn = ModelRun(self.model, unscaled(program, run.sites), Scores()).records(
+                run.fit_entries(latent, "weighted")
+            )
+            weights |= {path: scores[path] - drawn[path] for path in latent}
         observed = [path for path, found in run.sites.items() if kind_of(found.site) == OBSERVED]
         drawn = {path: x for path, x in paths_in(values, {**run.sites}) if path not in observed}
         return nest_by_path(drawn), total(weights)

@@ -132,7 +132,8 @@ def recover(
         w = p(taken out, others) / (q(taken out | others) p_Laplace(others))
 
     Draws with these weights are draws of the posterior itself, and `inference.psis(log_weights)`
-    gives Pareto's k, which above 0.7 says that the approximation is too far off.
+    gives Pareto's k, which above 0.7 says that the approximation is too far off. The factor of a
+    `scale` counts in neither: draws are those of p(taken out | others), not of a power of it.
 
     Args:
         model: A model made by `marginalize`, perhaps conditioned since.

@@ -12,6 +12,7 @@ from jax.tree_util import Partial
 from ppl.analysis.constant_sites import find_constant_sites
 from ppl.common import distribution_protocol
 from ppl.common.missing_data import Imputed
+from ppl.common.scaled_distribution import Scaled
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.core.replaced_distribution import replace_distribution
@@ -24,7 +25,6 @@ from ppl.harvest._values import short_repr
 from ppl.harvest.pytrees import register_dataclass
 from ppl.primitives.site_kinds import LATENT, kind_of
 from ppl.transforms.reparam_strategies import Pushforward
-from ppl.transforms.scale import Scaled
 
 Strategy = Callable[[Any], Any]
 
@@ -143,7 +143,7 @@ def _is_free(d: Any) -> bool:
 
 def _wrap_with_strategy(d: Any, strategy: Strategy, site: str) -> Any:
     if isinstance(d, Scaled):
-        return Scaled(_wrap_with_strategy(d.base, strategy, site), d.factor)
+        return dataclasses.replace(d, base=_wrap_with_strategy(d.base, strategy, site))
     if isinstance(d, Imputed):
         raise ValueError(
             f"reparam: site {site} is observed in part, and has no other coordinates than its own."

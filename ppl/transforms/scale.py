@@ -1,4 +1,4 @@
-"""scale: the log probabilities of a model times a factor, as for a minibatch."""
+"""scale: the log probabilities of a model times a factor or weights, as for a minibatch."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -8,47 +8,34 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
-from ppl.common import distribution_protocol
+from ppl.common.scaled_distribution import Scaled, ScaledTerm, multiply_score
+from ppl.core.marginal_sites import marginals_of
 from ppl.core.model_pytree import as_pytree
 from ppl.core.model_run import SiteAction
 from ppl.core.replaced_distribution import replace_distribution
 from ppl.harvest import _jax, _values
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
-from ppl.harvest._program import Harvester, trace
+from ppl.harvest._plants import ByPath
+from ppl.harvest._program import Harvester, Program, trace
+from ppl.harvest._site_names import describe
 from ppl.harvest._sow import Site
-from ppl.harvest.pytrees import register_dataclass
+from ppl.harvest._survey import Path, struct_of
 from ppl.primitives.site_kinds import FACTOR, RANDOM
-
-
-@register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Scaled(distribution_protocol.DistributionWrapper):
-    """A distribution with its log probability multiplied by `factor`."""
-
-    base: Any
-    factor: Any
-
-    def log_prob(self, value: Any) -> jax.Array:
-        """The log probability under `base` times the factor, -inf outside of the support."""
-        return _multiply_score(distribution_protocol.log_prob(self.base, value), self.factor)
-
-    def constrain(self, position: Any) -> tuple[Any, jax.Array]:
-        """The value, and its scaled log probability plus the unscaled log determinant."""
-        value, log_density = distribution_protocol.constrain(self.base, position)
-        unscaled = distribution_protocol.log_prob(self.base, value)
-        finite = jnp.where(unscaled == -jnp.inf, 0, unscaled)
-        return value, log_density + distribution_protocol.sum_all(
-            _multiply_score(finite, self.factor) - finite
-        )
+from ppl.transforms.density import LogProbs
 
 
 @dataclasses.dataclass(frozen=True)
 class Multiply(SiteAction):
-    """Action of `scale`: multiplies log probabilities and factors."""
+    """Action of `scale`: multiplies log probabilities and factors.
+
+    Attributes:
+        factor: The number by which all are multiplied; weights of entries are planted.
+    """
 
     factor: Any = None
     records = False
+    perturbs = True  # A plant does not replace the value.
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
         """All operands."""
@@ -56,39 +43,81 @@ class Multiply(SiteAction):
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         """Sow the site again: a random one in `Scaled`, a factor multiplied."""
-        if site.tag == RANDOM:
-            make = lambda d: Scaled(d, self.factor)  # noqa: E731
-            site, operands = replace_distribution(site, operands, make)
-        elif site.tag == FACTOR:
-            values = [_multiply_score(x, self.factor) for x in operands.values]
-            operands = dataclasses.replace(operands, values=tuple(values))
+        factor, by_element = self.factor, ()
+        if plant is not None:
+            (factor,) = by_element = tuple(plant)
+        if site.tag == RANDOM and factor is not None:
+            make = lambda d: Scaled(d, factor)  # noqa: E731
+            site, operands = replace_distribution(site, operands, make, by_element)
+        elif site.tag == FACTOR and factor is not None:
+            site, operands = _multiply_term(site, operands, factor, bool(by_element))
         return sow_again(site, operands), None
+
+
+def _multiply_term(
+    site: Site, operands: Operands, factor: Any, is_by_element: bool
+) -> tuple[Site, Operands]:
+    """A `factor` multiplied, beside which its terms before and the factors stand."""
+    (product,) = operands.values
+    extras, axes = operands.extras, site.axes
+    if extras:
+        term = jax.tree.unflatten(site.extra_tree, range(len(extras)))
+    else:
+        term, extras = ScaledTerm(0, []), (product,)
+        axes = [dataclasses.replace(axis, mapped=(True,)) for axis in axes]
+    # The new factor is the last leaf.
+    term = dataclasses.replace(term, factors=[*term.factors, len(extras)])
+    outermost = range(len(axes) - 1, -1, -1)
+    axes = tuple(
+        dataclasses.replace(axis, mapped=(*axis.mapped, is_by_element and depth < jnp.ndim(factor)))
+        for axis, depth in zip(axes, outermost, strict=True)
+    )
+    site = dataclasses.replace(site, extra_tree=jax.tree.structure(term), axes=axes)
+    scaled = multiply_score(product, factor)
+    return site, dataclasses.replace(operands, values=(scaled,), extras=(*extras, factor))
 
 
 def scale(f: Callable[..., Any], factor: Any) -> Callable[..., Any]:
     """Multiply the log probabilities of all sites in a function, and its factors.
 
-    With a random minibatch of a data set, `scale(likelihood, len(data) / len(batch))` gives an
-    unbiased estimate of the log likelihood of all data. Draws stay as they are.
+    A number multiplies all of them. With a random minibatch of a data set, `scale(likelihood,
+    len(data) / len(batch))` gives an unbiased estimate of the log likelihood of all data. Weights
+    of rows, as in a survey, are an array: its axes are the first axes of the log probabilities of
+    each site, as `log_probs` gives them, whether by `vmap`, by a loop or by the distribution. Draws
+    stay as they are, and weights of weights multiply.
+
+    What is multiplied is the score of observations, never the terms of a sum: where `marginalize`
+    takes latent sites out, before or after, the factor multiplies the log of their sum or integral,
+
+        factor * log sum over z of p(z, y).
+
+    So the sites that are summed together need one factor, and stand in one `scale`. Rows with
+    latent sites of their own may have different weights; rows that share one may not. `recover`
+    draws from the conditional distribution of the latent sites given the data without factors,
+    p(z | y), and its `log_weights` are those of p(z, y).
 
     Args:
         f: A model or a part of one, any function that samples.
-        factor: A number or a scalar array, not negative, finite.
+        factor: A number, or an array of weights; not negative, finite.
 
     Returns:
         A function of the same arguments: a pytree whose leaf is the factor.
 
     Raises:
-        ValueError: If `factor` is known to be negative or not finite, or is no scalar.
-        TypeError: If `factor` is no real number.
+        ValueError: If `factor` is known to be negative or not finite; when called, if a site does
+            not have a log probability for each weight.
+        TypeError: If `factor` is no real number and no array of these.
 
     Example:
-        >>> import ppl, distributions as dist
+        >>> import jax.numpy as jnp, ppl, distributions as dist
         >>> def likelihood(key, x):
         ...     return ppl.sample(key, dist.Normal(x, 1.0), name="y")
         >>> half = ppl.scale(likelihood, 0.5)
         >>> round(ppl.log_density(half)({"y": 0.0}, 0.0).item(), 4)
         -0.4595
+        >>> weighted = ppl.scale(likelihood, jnp.array([1.0, 0.0, 2.0]))
+        >>> print(ppl.log_probs(weighted)({"y": jnp.zeros(3)}, jnp.zeros(3))["y"].round(2))
+        [-0.92 -0.   -1.84]
     """
     factor = _check_factor(factor)
     return Partial(_run_scaled, as_pytree(f), factor)
@@ -96,12 +125,45 @@ def scale(f: Callable[..., Any], factor: Any) -> Callable[..., Any]:
 
 def _run_scaled(f: Callable[..., Any], factor: Any, *args: Any, **kwargs: Any) -> Any:
     program = trace(f, args, kwargs)
-    return program.unflatten(Harvester(program, Multiply(factor)).run({})[0])
+    if not jnp.ndim(factor):
+        return program.unflatten(Harvester(program, Multiply(factor)).run({})[0])
+    plants = {path: (x,) for path, x in _spread(program, factor).items()}
+    return program.unflatten(Harvester(program, Multiply()).run(plants)[0])
 
 
-def _multiply_score(log_prob: jax.Array, factor: Any) -> jax.Array:
-    product = log_prob * jnp.asarray(factor, log_prob.dtype)
-    return jnp.where(log_prob == -jnp.inf, log_prob, product)
+def _spread(program: Program, weights: jax.Array) -> dict[Path, jax.Array]:
+    """By scored site, the weights with all axes of the `vmap`s and loops around it.
+
+    Raises:
+        ValueError: If a site does not have a log probability for each weight.
+    """
+    scores = Harvester(program, LogProbs())
+    random = {p: f.collapse().avals for p, f in scores.sites.items() if f.site.tag == RANDOM}
+    inputs = [struct_of(v.aval) for v in program.jaxpr.invars]
+
+    def shapes(inputs: Sequence[Any], planted: Any) -> ByPath:
+        bare = dataclasses.replace(program, consts=[], operands=list(inputs))
+        return ByPath(Harvester(bare, LogProbs()).run(planted, live_outs=False)[1])
+
+    shape_of = {p: x.shape for p, x in jax.eval_shape(shapes, inputs, ByPath(random)).items()}
+    spread = {}
+    for path, found in scores.sites.items():
+        marginals = marginals_of(found.site)
+        if marginals and not any(marginal.is_host for marginal in marginals):
+            continue  # It is scored at another site.
+        shape, num = shape_of[path], weights.ndim
+        if shape[:num] != weights.shape:
+            raise ValueError(
+                f"scale: site {describe(path)} has log probabilities of shape {shape}, for weights "
+                f"of shape {weights.shape}, whose axes must be the first of these. Scale a "
+                "function that draws one value a row, or give one number."
+            )
+        front = len(found.site.axes) + found.depth if found.depth else 0  # Loops take steps of it.
+        rest = shape[num:front]
+        spread[path] = jnp.broadcast_to(
+            jnp.expand_dims(weights, range(num, num + len(rest))), (*weights.shape, *rest)
+        )
+    return spread
 
 
 def _check_factor(factor: Any) -> jax.Array:
@@ -113,11 +175,7 @@ def _check_factor(factor: Any) -> jax.Array:
         raise TypeError(f"scale: expected a number as factor, got {factor}, a boolean.")
     if jnp.issubdtype(factor.dtype, jnp.complexfloating):
         raise TypeError(f"scale: expected a real number as factor, got {factor}.")
-    if factor.ndim:
-        raise ValueError(
-            f"scale: expected a scalar as factor, got the shape {factor.shape}. To weigh the "
-            "elements of a site apart, vmap over them."
-        )
-    if not _jax.is_traced(factor) and not 0 <= factor < jnp.inf:
+    is_known = not _jax.is_traced(factor)
+    if is_known and not bool(jnp.all((factor >= 0) & (factor < jnp.inf))):
         raise ValueError(f"scale: factor must be finite and not negative, got {factor}.")
     return factor

@@ -296,7 +296,7 @@ ERRORS = {
     "scale-infinite": (lambda: ppl.scale(chain, jnp.inf), ValueError, "finite and not negative, got inf"),
     "scale-complex": (lambda: ppl.scale(chain, 1j), TypeError, "real number as factor"),
     "nest-no-function": (lambda: ppl.nest(None, scope="s"), TypeError, "nest: f must be a function, got None"),
-    "scale-shape": (lambda: ppl.scale(chain, X), ValueError, r"scalar as factor, got the shape \(3,\).*vmap"),
+    "scale-shape": (lambda: ppl.log_density(ppl.scale(chain, jnp.ones(3)))(dict.fromkeys("abcd", 0.0)), ValueError, r"scale: site 'a' has log probabilities of shape \(\), for weights of shape \(3,\)"),
     "scale-text": (lambda: ppl.scale(chain, "2"), TypeError, "number as factor, got '2'"),
     "scale-no-function": (lambda: ppl.scale(1.0, 2.0), TypeError, "got 1.0"),
     "factor-integer": (lambda: ppl.factor(jnp.arange(3), name="f"), TypeError, r"factor 'f': expected a log weight of floats, got int32\[3\]"),

@@ -1,0 +1,100 @@
+"""Scores times a factor: scaled distributions and terms, which remember what was multiplied."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ppl.common import distribution_protocol
+from ppl.common.lift import lift
+from ppl.harvest._sow import Site
+from ppl.harvest.pytrees import register_dataclass
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Scaled(distribution_protocol.DistributionWrapper):
+    """A distribution with its log probability multiplied by `factor`.
+
+    Attributes:
+        base: The distribution.
+        factor: A number, or an array whose axes are the first of the log probability.
+        by_group: Whether an axis of the factor stands for the groups of a sum or an integral.
+    """
+
+    base: Any
+    factor: Any
+    by_group: bool = dataclasses.field(default=False, metadata={"static": True})
+
+    def log_prob(self, value: Any) -> jax.Array:
+        """The log probability under `base` times the factor, -inf outside of the support."""
+        return multiply_score(distribution_protocol.log_prob(self.base, value), self.factor)
+
+    def constrain(self, position: Any) -> tuple[Any, jax.Array]:
+        """The value, and its scaled log probability plus the unscaled log determinant."""
+        if hasattr(self.base, "constrain_apart"):
+            value, log_det, log_prob = self.base.constrain_apart(position)
+            return value, log_det + distribution_protocol.sum_all(
+                multiply_score(log_prob, self.factor)
+            )
+        value, log_density = distribution_protocol.constrain(self.base, position)
+        unscaled = distribution_protocol.log_prob(self.base, value)
+        finite = jnp.where(unscaled == -jnp.inf, 0, unscaled)
+        return value, log_density + distribution_protocol.sum_all(
+            multiply_score(finite, self.factor) - finite
+        )
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class ScaledTerm:
+    """Terms of a log density that were multiplied by factors, one after another.
+
+    It stands beside the product at the site of a `factor`.
+
+    Attributes:
+        log_weight: The terms before that.
+        factors: The factors; the axes of each are the first of the terms.
+        by_group: Whether an axis of a factor stands for the groups of a sum or an integral.
+    """
+
+    log_weight: Any
+    factors: list[Any]
+    by_group: bool = dataclasses.field(default=False, metadata={"static": True})
+
+
+def multiply_score(log_prob: jax.Array, factor: Any) -> jax.Array:
+    """A score times a factor, whose axes are the first of the score; -inf stays, whatever it is."""
+    factor = jnp.asarray(factor, log_prob.dtype)
+    factor = jnp.expand_dims(factor, tuple(range(factor.ndim, log_prob.ndim)))
+    return jnp.where(log_prob == -jnp.inf, log_prob, log_prob * factor)
+
+
+def without_factors(d: Any) -> Any:
+    """A distribution without the factors of its log probability."""
+    if isinstance(d, Scaled):
+        return without_factors(d.base)
+    if isinstance(d, distribution_protocol.DistributionWrapper):
+        return dataclasses.replace(d, base=without_factors(d.base))  # pyright: ignore
+    return d
+
+
+def factors_at(site: Site) -> list[int]:
+    """The places of factors among the extra operands of a site; mostly none."""
+    if not site.num_extras:
+        return []
+    d = jax.tree.unflatten(site.extra_tree, range(site.num_extras))
+    if isinstance(d, ScaledTerm):
+        return list(d.factors)
+    places = []
+    while isinstance(d, distribution_protocol.DistributionWrapper):
+        places += [d.factor] if isinstance(d, Scaled) else []
+        d = d.base  # pyright: ignore[reportAttributeAccessIssue]
+    return places
+
+
+def unscaled_terms(site: Site, extras: Any) -> jax.Array:
+    """The terms at the site of a scaled `factor`, before they were multiplied."""
+    of = lambda *leaves: jax.tree.unflatten(site.extra_tree, leaves).log_weight  # noqa: E731
+    return lift(of, site.axes)(*extras)
