@@ -250,8 +250,8 @@ MUTANTS = (
     Mutant(
         name="ess-threshold-of-one-chain",
         file="inference/results/problems.py",
-        old="enough = LOW_ESS_PER_CHAIN * summary.num_chains",
-        new="enough = LOW_ESS_PER_CHAIN",
+        old="else LOW_ESS_PER_CHAIN * num_chains",
+        new="else LOW_ESS_PER_CHAIN",
         breaks="four chains are told to mix with the draws that one would need",
         tests=("tests/inference/test_mcmc_result.py",),
         keyword="each_problem",

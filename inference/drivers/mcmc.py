@@ -302,7 +302,7 @@ def _run(
     monitor.finish()
     is_adapted = isinstance(kernel, HamiltonianKernel) and num_warmup > 0
     with without_interrupts():
-        noncentering = noncentering_of_chains(target, samples.draws, samples.stats, is_ensemble)
+        noncentering = noncentering_of_chains(target, samples.draws, samples.stats)
     about = {
         "num_warmup": num_warmup,
         "target_acceptance_rate": target_acceptance_rate if is_adapted else None,

@@ -8,7 +8,7 @@ import numpy as np
 
 import ppl
 from inference.results.diagnostics import ess_bulk
-from inference.results.problems import LOW_ESS, LOW_ESS_PER_CHAIN, may_need_reparam
+from inference.results.problems import MANY_CHAINS, enough_draws, may_need_reparam
 from inference.results.psis import largest_pareto_k
 
 # Draws whose ESS is looked at, which takes some hundredths of a second.
@@ -32,12 +32,10 @@ def find_noncentering(target: Any) -> str | None:
     return "done" if any(site.strategy is not None for site in sites) else "impossible"
 
 
-def noncentering_of_chains(
-    target: Any, draws: Any, stats: Mapping[str, Any], is_ensemble: bool = False
-) -> str | None:
+def noncentering_of_chains(target: Any, draws: Any, stats: Mapping[str, Any]) -> str | None:
     """As `find_noncentering`; `None` if transitions did not diverge and ESS and E-BFMI are high."""
     try:
-        if not (may_need_reparam(stats) or _is_slow(draws, is_ensemble)):
+        if not (may_need_reparam(stats) or _is_slow(draws)):
             return None
     except Exception:  # the draws matter more than advice about them
         return None
@@ -49,10 +47,10 @@ def noncentering_of_guide(target: Any, pareto_k: Any, num_draws: int) -> str | N
     return find_noncentering(target) if pareto_k > largest_pareto_k(num_draws) else None
 
 
-def _is_slow(draws: Any, is_ensemble: bool) -> bool:
+def _is_slow(draws: Any) -> bool:
     """Whether a scalar has low ESS, among as many as can be looked at in little time.
 
-    Of an ensemble all chains together need enough; the others are taken to be like those seen.
+    Many chains need enough all together; those not looked at are taken to be like the others.
     """
     leaves = [x for x in jax.tree.leaves(draws) if np.issubdtype(x.dtype, np.floating) and x.size]
     if not leaves:
@@ -64,7 +62,7 @@ def _is_slow(draws: Any, is_ensemble: bool) -> bool:
     some = [x[:num_chains, :num_draws] for x in leaves]
     some = [x.reshape(num_chains, num_draws, -1)[..., :number] for x in some]
     ess = ess_bulk(np.concatenate(some, 2))
-    if is_ensemble:
-        seen = num_chains * num_draws / (whole[0] * whole[1])
-        return bool(np.any(ess < LOW_ESS * seen))
-    return bool(np.any(ess < LOW_ESS_PER_CHAIN * num_chains))
+    seen = num_chains / whole[0]
+    if whole[0] >= MANY_CHAINS:  # else each chain needs enough, which it has before its end
+        seen *= num_draws / whole[1]
+    return bool(np.any(ess < enough_draws(whole[0]) * seen))

@@ -11,6 +11,7 @@ from inference.results.diagnostics import as_numbers, by_block
 from inference.results.rank_scores import Array, rank_normalize
 
 HIGH_RHAT = 1.01
+_TAU = 2.0  # autocorrelation time of draws that short chains may have
 _MAX_FALSE = 1e-4  # probability that independent draws exceed the limit by their noise
 
 
@@ -103,18 +104,19 @@ def nested_rhat_limit(num_superchains: int, num_chains: int, num_draws: int) -> 
 def rhat_limit(num_chains: int, num_draws: int) -> float:
     r"""Limit of R-hat for many short chains that each have a start of their own.
 
-    Of independent draws, in :math:`2m` half chains of :math:`n / 2` draws, :math:`\hat R^2` is
-    :math:`1 + (F - 1) \cdot 2 / n`, nearly, with an F distribution. The limit is
+    Of draws with the autocorrelation time :math:`\tau`, in :math:`2m` half chains of
+    :math:`n / 2` draws, :math:`\hat R^2` is :math:`1 + (\tau F - 1) \cdot 2 / n`, nearly, with an
+    F distribution. The limit is
 
-    .. math:: \sqrt{1.01^2 + (q - 1) \cdot 2 / n},
+    .. math:: \sqrt{1.01^2 + (2 q - 1) \cdot 2 / n},
 
-    with the quantile :math:`q` that independent draws exceed once in 10,000 times. For long
-    chains, it is 1.01.
+    with the quantile :math:`q` that is exceeded once in 10,000 times: every second draw may repeat
+    the one before. For long chains, it is 1.01.
     """
     half = max(num_draws // 2, 2)
     degrees = 2 * num_chains - 1, 2 * num_chains * (half - 1)
     quantile = float(scipy.special.fdtri(*degrees, 1 - _MAX_FALSE))
-    return math.sqrt(HIGH_RHAT**2 + (quantile - 1) / half)
+    return math.sqrt(HIGH_RHAT**2 + (_TAU * quantile - 1) / half)
 
 
 def _nested_rhat(chains: Array, num_superchains: int) -> Array:

@@ -14,7 +14,8 @@ from inference.results.summary import Summary
 
 # Thresholds of warnings.
 LOW_EBFMI, LOW_ESS_PER_CHAIN = 0.3, 100
-LOW_ESS = 400  # of all chains together, if they are of an ensemble
+LOW_ESS = 400  # of all chains together, if they are many
+MANY_CHAINS = 16  # from here on each may be short: the rules look at all of them together
 LOW_ACCEPTANCE, LOW_STEP_SIZE = 0.1, 0.2  # mean rate; step size over the median chain's
 FROZEN_STEP_SIZE = 1e-3  # over the median chain's
 MAX_ROUNDING = 0.1  # nats; rounding of a log density to its dtype
@@ -80,10 +81,8 @@ def describe_checks(
     high_rhat, _ = _limits(summary, settings)
     nested = "" if settings.get("num_superchains") is None else "nested "
     found.append(f"{nested}R-hat at most {high_rhat:.3g}")
-    if settings.get("is_ensemble"):
-        found.append(f"ESS at least {LOW_ESS}")
-    else:
-        found.append(f"ESS at least {LOW_ESS_PER_CHAIN} per chain")
+    each = "" if summary.num_chains >= MANY_CHAINS else " per chain"
+    found.append(f"ESS at least {LOW_ESS_PER_CHAIN if each else LOW_ESS}{each}")
     return f"No problem found: {', '.join(found)}."
 
 
@@ -94,16 +93,20 @@ def may_need_reparam(stats: Mapping[str, np.ndarray]) -> bool:
     return "energy" in stats and bool(np.any(ebfmi(stats["energy"]) < LOW_EBFMI))
 
 
+def enough_draws(num_chains: int) -> int:
+    """Least ESS of a run without a finding: 100 per chain, and 400 of many chains together."""
+    return LOW_ESS if num_chains >= MANY_CHAINS else LOW_ESS_PER_CHAIN * num_chains
+
+
 def _limits(summary: Summary, settings: Mapping[str, Any]) -> tuple[float, int]:
     """Highest R-hat and lowest ESS of a run without a finding."""
     high_rhat = HIGH_RHAT
     superchains = settings.get("num_superchains")
     if superchains is not None:
         high_rhat = nested_rhat_limit(superchains, summary.num_chains, summary.num_draws)
-    elif settings.get("is_ensemble") and summary.num_chains > 1:
+    elif summary.num_chains >= MANY_CHAINS:
         high_rhat = rhat_limit(summary.num_chains, summary.num_draws)
-    enough = LOW_ESS_PER_CHAIN * summary.num_chains
-    return high_rhat, LOW_ESS if settings.get("is_ensemble") else enough
+    return high_rhat, enough_draws(summary.num_chains)
 
 
 def _range_problems(
@@ -306,7 +309,8 @@ def _mixing_problems(summary: Summary, settings: Mapping[str, Any]) -> Iterator[
     ess = np.fmin(summary.ess_bulk, summary.ess_tail)
     if np.any(ess < enough):
         worst = summary.names[int(np.nanargmin(ess))]
-        each = "" if settings.get("is_ensemble") else f" ({LOW_ESS_PER_CHAIN} per chain)"
+        is_few = summary.num_chains < MANY_CHAINS
+        each = f" ({LOW_ESS_PER_CHAIN} per chain)" if is_few else ""
         unreliable = "quantiles are" if is_nested else "quantiles and R-hat are"
         yield (
             f"ESS is below {enough}{each} for {np.sum(ess < enough)} of "

@@ -127,6 +127,17 @@ def test_each_problem_comes_with_what_to_do(found, message):
     assert any(re.search(message, problem) for problem in found), found
 
 
+def test_many_short_chains_are_judged_all_together():
+    """Independent draws, of which no chain has a hundred; or chains that do not agree."""
+    few = RNG.normal(size=(512, 46)), RNG.normal(size=(16, 30))
+    for mu in few:
+        summary = MCMCResult({"mu": mu}, {}, None).summary()
+        assert summary.problems == (), summary.problems
+        assert "ESS at least 400." in str(summary).replace("\n ", "")
+    stuck = few[0] + np.where(np.arange(512) % 8 == 0, 1.0, 0.0)[:, None]
+    assert re.search("R-hat exceeds 1.0", MCMCResult({"mu": stuck}, {}, None).summary().problems[0])
+
+
 def test_no_problem_is_said_to_be_none():
     assert problems() == ()
     assert "No problem found" in str(RESULT.summary())

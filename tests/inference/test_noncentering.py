@@ -181,8 +181,8 @@ def test_a_run_without_adaptation_has_no_target(kernel, num_warmup):
     assert (run.inverse_mass_matrix is None) == isinstance(kernel, RandomWalk)
 
 
-def test_an_ensemble_needs_enough_draws_of_all_chains_together():
+def test_many_chains_need_enough_draws_all_together():
     draws = {"x": np.random.default_rng(0).normal(size=(64, 20))}
-    assert _is_slow(draws, is_ensemble=False)
-    assert not _is_slow(draws, is_ensemble=True)
-    assert _is_slow({"x": np.repeat(draws["x"][:, :4], 5, 1)}, is_ensemble=True)
+    assert not _is_slow(draws)
+    assert _is_slow({"x": draws["x"][:8]})
+    assert _is_slow({"x": np.repeat(draws["x"][:, :4], 5, 1)})
