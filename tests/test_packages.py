@@ -167,7 +167,7 @@ def test_mcmc_reaches_chains():
 INSIDES = {
     "jax._src": {"inference/runtime/xla_options.py"},
     "jax.core": {"ppl/harvest/_jax.py"},
-    "jax.interpreters": {"ppl/harvest/_jax.py"},
+    "jax.interpreters": {"ppl/harvest/_jax.py", "ppl/harvest/_jax_tables.py"},
 }
 
 

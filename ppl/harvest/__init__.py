@@ -15,12 +15,15 @@ Reading order:
 5. `_construct`, `_wiring`, `rules/`: one record for each primitive that holds programs, as `cond`
    and `scan` do; every analysis reads these records.
 6. `_program`: a function traced, surveyed and interpreted.
-7. `_harvest`: the API; `_names`: nested dicts of sown values; `_vjp` and `_tangents`: derivatives.
+7. `_harvest`: the API; `_names`: nested dicts of sown values; `_vjp`, `_tangents` and `_pin`:
+   derivatives.
 8. `_effect`, `state_threading`, `_handle`: effects and handlers, by the records of step 5.
 
-`_jax` and `_jaxprs` hold every use of JAX that is undocumented. The other files are small helpers.
+`_jax`, `_jax_tables` and `_jaxprs` hold every use of JAX that is undocumented. The other files are
+small helpers.
 """
 
+from ppl.harvest import _pin as _pin
 from ppl.harvest import _tangents as _tangents
 from ppl.harvest._effect import effect as effect
 from ppl.harvest._effect import sown as sown

@@ -1,8 +1,8 @@
 """Undocumented JAX: all that harvest uses beyond the documented API.
 
 Each function says why it is here. All were tried on JAX 0.10.2 and 0.12.0.1. Nothing from
-`jax._src` is imported. Undocumented are the meaning of equation parameters and of two registration
-tables.
+`jax._src` is imported. Undocumented is the meaning of equation parameters; `_jax_tables` has the
+tables of rules.
 """
 
 import weakref
@@ -259,6 +259,7 @@ _PASSES_ON = (
     "device_put",
     "optimization_barrier",
     "pcast",
+    "pin",
     "pvary",
     "random_clone",
     "reshard",
@@ -353,41 +354,3 @@ def is_traced(x: Any) -> bool:
 def is_ref(aval: Any) -> bool:
     """Whether an abstract value is a mutable array, whose class has no public name."""
     return hasattr(aval, "inner_aval")
-
-
-def rewrite_before_batching(
-    primitive: jex.Primitive, rewrite: Callable[[dict, Sequence], dict]
-) -> None:
-    """Apply `rewrite(params, dims)` to each equation with sows before `vmap` batches it.
-
-    After batching nothing tells a `vmap` of a loop from a loop of a `vmap`, or the branches of a
-    cond from the program around it. The table of batching rules is public; its entries for the
-    constructs of JAX are not documented. Equations without a sow are left alone.
-    """
-    table = batching.fancy_primitive_batchers
-    batch_as_before = table[primitive]
-
-    def batch(axis_data: Any, args: Any, dims: Any, **params: Any) -> Any:
-        if any(has_sow(jaxpr) for value in params.values() for jaxpr in jaxprs_in(value)):
-            params = rewrite(params, dims)
-        return batch_as_before(axis_data, args, dims, **params)
-
-    table[primitive] = batch
-
-
-def rewrite_before_tangents(primitive: jex.Primitive, rewrite: Callable[[dict], dict]) -> None:
-    """Apply `rewrite(params)` to each equation with sows, for its tangents alone.
-
-    The jvp rule of `custom_linear_solve` uses the parameters for the primal and for the tangent, so
-    the primal is solved for again here; XLA merges the work that the two solves share. The table of
-    jvp rules is public.
-    """
-    jvp_as_before = ad.primitive_jvps[primitive]
-
-    def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-        outs, outs_dot = jvp_as_before(primals, tangents, **rewrite(params))
-        if any(has_sow(jaxpr) for value in params.values() for jaxpr in jaxprs_in(value)):
-            outs = primitive.bind(*primals, **params)
-        return outs, outs_dot
-
-    ad.primitive_jvps[primitive] = jvp

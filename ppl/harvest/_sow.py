@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.extend import core as jex
 from jax.extend.core import primitives
 
-from ppl.harvest import _jax, _jaxprs, _values
+from ppl.harvest import _jax, _jax_tables, _jaxprs, _values
 from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._tie import tie
 from ppl.harvest._values import short_repr
@@ -395,5 +395,5 @@ def _mark(jaxpr: Jaxpr, depth: int, selected: bool) -> Jaxpr:
 
 
 for _loop in _LOOPS:
-    _jax.rewrite_before_batching(_loop, _mark_loop)
-_jax.rewrite_before_batching(primitives.cond_p, _mark_cond)
+    _jax_tables.rewrite_before_batching(_loop, _mark_loop)
+_jax_tables.rewrite_before_batching(primitives.cond_p, _mark_cond)

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 from jax.extend.core import primitives
 
-from ppl.harvest import _jax, _jaxprs
+from ppl.harvest import _jax, _jax_tables, _jaxprs
 from ppl.harvest._interpreter import Action, Interpreter, Operands
 from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._sow import Site
@@ -46,6 +46,6 @@ def without_sows(jaxpr: Jaxpr) -> Jaxpr:
     return jax.make_jaxpr(run)(*jaxpr.in_avals)
 
 
-_jax.rewrite_before_tangents(
+_jax_tables.rewrite_before_tangents(
     primitives.linear_solve_p, lambda params: _jaxprs.map_jaxprs(params, without_sows)
 )

@@ -6,7 +6,8 @@ comparison is exact.
 
 from .calls import CALLS
 from .cases import COND, JIT, NEST, STRAIGHT
+from .invariant_cases import INVARIANT
 from .loop_cases import LOOPS, SCAN
 from .vmap_cases import VMAP
 
-CASES = [*STRAIGHT, *JIT, *COND, *SCAN, *LOOPS, *VMAP, *NEST, *CALLS]
+CASES = [*STRAIGHT, *JIT, *COND, *SCAN, *LOOPS, *VMAP, *NEST, *CALLS, *INVARIANT]

@@ -155,6 +155,16 @@ def test_law(case: Case, law: str, name: str) -> None:
     assert_same(*sides)
 
 
+@pytest.mark.parametrize("case", [c for c in CASES if c.reverse], ids=lambda case: case.id)
+def test_the_shapes_of_what_a_gradient_sows(case: Case) -> None:
+    """They are those of the function, for every row; planting takes them, and nothing is left."""
+    f = jax.grad(total(case.f))
+    shapes = lambda g, *args: jax.eval_shape(harvest(g, tag=TAG), *args)[1]  # noqa: E731
+    expected = shapes(case.f, {}, case.x)
+    assert shapes(f, {}, case.x) == expected
+    assert is_custom(case) or shapes(f, expected, case.x) == {}
+
+
 def gradient_of_plant(f: Function, plants: Any, x: Any) -> Any:
     return jax.grad(lambda p: total(lambda x: plant(f, tag=TAG)(p, x))(x))(plants)
 

@@ -187,15 +187,18 @@ def test_the_code_of_a_root() -> None:
     assert len(operands) == len(body.in_avals)
 
 
+TABLES = "ppl.harvest._jax_tables"
+
+
 def test_tangents_are_solved_for_without_sows() -> None:
-    assert ad.primitive_jvps[jex.primitives.linear_solve_p].__module__ == "ppl.harvest._jax"
+    assert ad.primitive_jvps[jex.primitives.linear_solve_p].__module__ == TABLES
     names = [e.primitive.name for e in equations(lambda x: jax.jvp(solved, (x,), (x,)), X)]
     assert (names.count("sow"), names.count("custom_linear_solve")) == (1, 3)
 
 
 def test_scan_is_batched_by_an_entry_of_a_public_table() -> None:
     """A scan with a sow passes through our entry, which counts the axes inside of it."""
-    assert batching.fancy_primitive_batchers[jex.primitives.scan_p].__module__ == "ppl.harvest._jax"
+    assert batching.fancy_primitive_batchers[jex.primitives.scan_p].__module__ == TABLES
     step = lambda c, v: (put(c + v, "append"), None)  # noqa: E731
     mapped = the("sow", jax.vmap(lambda x: lax.scan(step, x, XS)[0]), XS).params["site"]
     assert (mapped.loops, [a.size for a in mapped.axes]) == ((0,), [2])

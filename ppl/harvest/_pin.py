@@ -1,0 +1,131 @@
+"""Pins: what a loop sows stays in the loop, also where it does not vary.
+
+Where JAX splits a scan into what is known and what is not, for a derivative or a checkpoint, it
+moves all that does not depend on the step out of the loop: a sow, too, whose value would then be
+sown once and not in every step. So each sow in a scan is made to depend on the step before the scan
+is split. The dependence costs nothing when the program runs.
+"""
+
+import functools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import jax
+import numpy as np
+from jax import lax
+from jax.extend import core as jex
+from jax.extend.core import primitives
+from jax.sharding import PartitionSpec
+
+from ppl.harvest import _jax, _jax_tables
+from ppl.harvest._jaxprs import Jaxpr
+from ppl.harvest._sow import sow_p
+from ppl.harvest.rules import construct_of
+from ppl.harvest.state_threading import bind_equation, read_arrays, start_evaluation
+
+
+def _pin(value: Any, step: Any) -> Any:
+    """Array that is made to depend on the step, for JAX alone; its tangent is not."""
+    return pin_p.bind(value, step)[0]
+
+
+pin_p = _jax.make_primitive(
+    "pin",
+    impl=lambda value, step: [value],
+    abstract_eval=lambda value, step: [value],
+    jvp=lambda primals, tangents: (pin_p.bind(*primals), [tangents[0]]),
+    transpose=lambda cotangents, value, step: [cotangents[0], None],
+    batch=lambda args, dims: (pin_p.bind(*args), [dims[0]]),
+)
+
+
+class Pinner:
+    """Evaluation of a program whose sows depend on the step of a loop around it."""
+
+    def run(self, jaxpr: Jaxpr, args: Sequence[Any], state: Any) -> tuple[list[Any], Any]:
+        """Results of a jaxpr whose sows depend on the state, which stays as it is."""
+        inner, env = start_evaluation(jaxpr, args)
+        for eqn in inner.eqns:
+            if _jax.has_sow(eqn):
+                outs = self._open(eqn, read_arrays(env, eqn.invars), state)
+                env.update(zip(eqn.outvars, outs, strict=True))
+            else:
+                bind_equation(env, eqn)
+        return read_arrays(env, inner.outvars), state
+
+    def check_unchanged(self, eqn: jex.JaxprEqn, new: Any, old: Any) -> None:
+        """No check: the state does not change."""
+
+    def refuse(self, eqn: jex.JaxprEqn) -> NoReturn:
+        """Raise an error; no construct that is threaded refuses."""
+        raise NotImplementedError(f"{eqn.primitive.name!r} cannot be opened.")
+
+    def _open(self, eqn: jex.JaxprEqn, args: list[Any], step: Any) -> Sequence[Any]:
+        match eqn.primitive.name:
+            case "sow":
+                values = args[: eqn.params["site"].num_values]
+                return sow_p.bind(
+                    *(_pin(value, step) for value in values), *args[len(values) :], **eqn.params
+                )
+            case "scan":
+                return self._scan(eqn, args, step)
+            case "remat2":
+                checkpoint = functools.partial(jax.checkpoint, **_jax.checkpoint_options(eqn))
+                return checkpoint(self._body(eqn))(args, step)
+            case "shard_map":
+                in_specs, out_specs = _jax.shard_specs(eqn)
+                specs = {"in_specs": (list(in_specs), PartitionSpec()), "out_specs": [*out_specs]}
+                options = _jax.shard_options(eqn)
+                return jax.shard_map(self._body(eqn), **specs, **options)(args, step)
+            case "jit" | "cond" | "while" | "closed_call" | "eval_jaxpr":
+                construct = construct_of(eqn)
+                assert construct is not None
+                return construct.thread(eqn, args, step, self)[0]
+        # Custom derivatives stay as they are: all that they read depends on the step.
+        return _jax.bind(eqn, [_pin(x, step) for x in args])
+
+    def _body(self, eqn: jex.JaxprEqn) -> Callable[[list[Any], Any], list[Any]]:
+        return lambda args, step: self.run(eqn.params["jaxpr"], args, step)[0]
+
+    def _scan(self, eqn: jex.JaxprEqn, args: list[Any], step: Any) -> Sequence[Any]:
+        num_consts, num_carry = _jax.scan_sizes(eqn)
+        consts, inits = args[:num_consts], args[num_consts : num_consts + num_carry]
+        xs = (args[num_consts + num_carry :], _pin(_steps(eqn.params), step))
+
+        def body(carry: list[Any], inputs: Any) -> tuple[list[Any], list[Any]]:
+            xs, step = inputs
+            outs, _ = self.run(eqn.params["jaxpr"], [*consts, *carry, *xs], step)
+            return outs[:num_carry], outs[num_carry:]
+
+        carry, ys = lax.scan(body, inits, xs, **_jax.scan_options(eqn))
+        return [*carry, *ys]
+
+
+def _steps(params: dict[str, Any]) -> np.ndarray:
+    """A row for each step of a scan; what stands in it does not matter."""
+    return np.zeros(params["length"], bool)
+
+
+_pinned: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def _with_step(jaxpr: Jaxpr) -> Jaxpr:
+    """Body of a scan with one more input, on which its sows depend."""
+    if jaxpr not in _pinned:
+
+        def run(*args: Any) -> list[Any]:
+            return Pinner().run(jaxpr, args[:-1], args[-1])[0]
+
+        step = jax.ShapeDtypeStruct((), bool)
+        _pinned[jaxpr] = jax.make_jaxpr(run)(*jaxpr.in_avals, step)
+    return _pinned[jaxpr]
+
+
+def _pin_scan(params: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray]:
+    """Parameters of a scan whose sows depend on the step, and its last operand."""
+    return _jax_tables.add_scanned_input(params, _with_step(params["jaxpr"])), _steps(params)
+
+
+_jax_tables.rewrite_before_split(primitives.scan_p, _pin_scan)
+_jax_tables.keep_whole(primitives.while_p)
