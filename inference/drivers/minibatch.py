@@ -10,6 +10,7 @@ import ppl
 from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
 from inference.drivers.discrete_target import DiscreteTarget
+from inference.runtime.devices import copy_to_default_device
 from ppl.common.arguments import Arguments
 from ppl.harvest.function_equality import ByContents
 from ppl.harvest.pytrees import register_dataclass
@@ -53,9 +54,9 @@ class GivenBatch:
 
     @classmethod
     def of(cls, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> "GivenBatch":
-        """Batch of the arguments of a model."""
+        """Batch of the arguments of a model, copied to the default device if it is spread."""
         arguments, data = Arguments.split(args, kwargs)
-        return cls(data, arguments)
+        return cls(copy_to_default_device(data), arguments)
 
     def __call__(self, key: jax.Array, target: Any, guide: Any) -> Retargeted:
         """Target of the batch, the guide to it, and its layout."""

@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from ppl.harvest.function_equality import ByContents
 
@@ -11,16 +12,50 @@ def optimizer_of(optimizer: Any, rate: float) -> ByContents:
     """The user's optimiser, compared by contents; by default Adam with the learning rate `rate`.
 
     Raises:
-        TypeError: if `optimizer` is not an optax optimiser.
+        TypeError: if `optimizer` is not an optax optimiser, or one that needs more than gradients
+            and the value of the loss.
     """
     import optax
 
     optimizer = optax.adam(rate) if optimizer is None else optimizer
+    if isinstance(optimizer, optax.MultiSteps):
+        optimizer = optimizer.gradient_transformation()
     if not isinstance(optimizer, optax.GradientTransformation):
         raise TypeError(
             f"optimizer must be an optax optimiser such as optax.adam({rate}), got {optimizer!r}"
         )
-    return ByContents.of(optimizer)
+    rule = ByContents.of(optimizer)
+    _check_needs(rule, rate)
+    return rule
+
+
+def _check_needs(optimizer: ByContents, rate: float) -> None:
+    """Refuses optimisers that a step cannot give what they need, after a step that is traced only.
+
+    Raises:
+        TypeError: if it needs the loss as a function, or pairs of parameters.
+    """
+
+    def step(parameters: Any) -> Any:
+        state = optimizer.value.init(parameters)
+        return apply_gradient(optimizer, parameters, state, parameters, value=jnp.sum(rate))
+
+    try:
+        jax.eval_shape(step, {"x": jnp.zeros(2)})
+    except (TypeError, AttributeError) as error:
+        if "value_fn" in str(error):
+            raise TypeError(
+                "optimizer calls the loss again along a line (value_fn), as optax.lbfgs does, and "
+                f"the loss here has other draws in each step; give one such as optax.adam({rate}). "
+                "inference.optimize finds modes by L-BFGS"
+            ) from error
+        if "'fast'" in str(error):
+            raise TypeError(
+                "optimizer has fast and slow parameters, as optax.lookahead, which a guide has "
+                f"not; give one such as optax.adam({rate})"
+            ) from error
+    except Exception:  # it may depend on names or shapes of the real parameters
+        return
 
 
 def apply_gradient(

@@ -78,6 +78,15 @@ def trace_model(
                     "Python."
                 )
             raise
+        except ValueError as error:
+            if "passed to shard_map" not in str(error):
+                raise
+            raise ValueError(
+                f"{name_of(model)} calls jax.shard_map on a mesh with explicit axes, which asks of "
+                "each array to be spread as in_specs says already, and values of sites and "
+                "arguments of a model are not. Make the mesh with automatic axes: jax.make_mesh("
+                "shape, names, axis_types=(jax.sharding.AxisType.Auto,) * len(names))."
+            ) from error
 
 
 class SiteAction(Action):

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 import distributions as dist
 import ppl
@@ -201,6 +201,30 @@ def test_a_model_may_spread_data_that_were_spread(infer):
         ppl.factor(jax.shard_map(total, mesh=spread.mesh, **specs)(x, b), name="data")
 
     infer(jax.random.key(0), spreading, jax.device_put(jnp.arange(8.0), spread))
+
+
+def test_explicit_axes_are_told_and_batches_may_be_spread():
+    mesh = jax.make_mesh((4,), ("a",), axis_types=(AxisType.Explicit,))
+    over = NamedSharding(mesh, PartitionSpec("a"))
+    x = np.arange(8.0, dtype="f4")
+
+    def spreading(key, x):
+        b = ppl.sample(key, dist.Normal(0.0, 1.0), name="b")
+        each = jax.shard_map(lambda x: x, mesh=mesh, in_specs=over.spec, out_specs=over.spec)(x)
+        ppl.factor(-jnp.sum((each - b) ** 2), name="data")
+
+    with pytest.raises(ValueError, match=r"mesh with explicit axes.*AxisType\.Auto"):
+        svi(jax.random.key(0), spreading, jax.device_put(x, over), num_steps=2)
+
+    def observing(key, x):
+        b = ppl.sample(key, dist.Normal(0.0, 1.0), name="b")
+        ppl.factor(-jnp.sum((x - b) ** 2), name="data")
+
+    of_batches = [
+        svi(jax.random.key(0), observing, batches=[batch], num_steps=20, num_draws=5)
+        for batch in (x, jax.device_put(x, over))
+    ]
+    np.testing.assert_array_equal(*(fit.draws["b"] for fit in of_batches))
 
 
 def rows(key, over):

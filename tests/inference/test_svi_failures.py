@@ -184,6 +184,12 @@ STATE = svi_step.SVIState(*[np.zeros(2)] * 6)
         ({"objective": Renyi(0.5, None)}, TypeError, "doubly_reparameterized of Renyi must be"),
         ({"guide": LowRank(0)}, ValueError, "rank of LowRank must be an integer of at least 1"),
         ({"optimizer": 0.01}, TypeError, "optimizer must be an optax optimiser such as"),
+        ({"optimizer": optax.lbfgs()}, TypeError, "optimizer calls the loss again along a line"),
+        (
+            {"optimizer": optax.lookahead(optax.adam(0.1), 5, 0.5)},
+            TypeError,
+            "optimizer has fast and slow parameters, as optax.lookahead",
+        ),
         ({"objective": "elbo"}, TypeError, "objective must be an objective such as ELBO()"),
         ({"tolerance": 2}, ValueError, "tolerance must lie between 0 and 1, or be None, got 2"),
         ({"init": "here"}, ValueError, "init must be one of 'uniform', 'prior', 'optimum'"),
