@@ -1,7 +1,7 @@
 """Pointwise log probabilities of many draws, computed in memory-bounded chunks."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import jax
@@ -18,7 +18,12 @@ class PointwiseLikelihood(Protocol):
     """Log probabilities of a model at a draw, made by a driver; a pytree."""
 
     shapes: tuple[tuple[str, tuple[int, ...]], ...]
-    latent: tuple[str, ...]
+    priors: tuple[str, ...]
+    is_scaled: bool
+
+    def log_predictive(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Log probabilities without the factors that change how much an observation counts."""
+        ...
 
     def log_probs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Log probabilities of all random sites and factors by name."""
@@ -30,7 +35,10 @@ class PointwiseLikelihood(Protocol):
 
 
 def log_likelihoods(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Log likelihood of each element of each observed site, by name.
+    """Log likelihood of each element of each observed site, or group of elements, by name.
+
+    It is the density of an observation itself: where ``ppl.scale`` multiplies its score in the
+    posterior, it is not multiplied.
 
     Args:
         likelihood: The likelihood, ``ppl.transforms.likelihood.Likelihood``.
@@ -43,8 +51,17 @@ def log_likelihoods(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.n
     return _map(_log_likelihood, likelihood, draws)
 
 
+def log_scores(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Terms of the log density of the posterior that belong to the data, multiplied by factors.
+
+    Returns:
+        Arrays as of :func:`log_likelihoods`.
+    """
+    return _map(_log_score, likelihood, draws)
+
+
 def log_probs(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Log probability of each element of each random site, latent or observed, and of factors.
+    """Log probability of each element of each random site, or group of elements, and of factors.
 
     Returns:
         Arrays ``(chain, draw, *shape)`` by name.
@@ -71,8 +88,16 @@ def _map(of_draw: Any, likelihood: Any, draws: Mapping[str, Any]) -> dict[Any, n
 
 
 def _log_likelihood(likelihood: Any, draws: Any) -> Any:
+    return _of_data(likelihood, likelihood.log_predictive, draws)
+
+
+def _log_score(likelihood: Any, draws: Any) -> Any:
+    return _of_data(likelihood, likelihood.log_probs, draws)
+
+
+def _of_data(likelihood: Any, log_probs: Callable[[Any], dict[str, Any]], draws: Any) -> Any:
     def one(draw: Any) -> Any:
-        found = likelihood.log_probs(draw)
+        found = log_probs(draw)
         return {name: found[name] for name, _ in likelihood.shapes}
 
     return lax.map(one, draws, batch_size=_batch_size(likelihood, draws))
@@ -89,10 +114,10 @@ def _log_prior(likelihood: Any, draws: Any) -> Any:
         found, data = likelihood.log_probs(draw), jnp.zeros(())
         priors = {}
         for name, x in found.items():
-            is_prior = jnp.full(x.shape, name in likelihood.latent)
+            is_prior = jnp.full(x.shape, name in likelihood.priors)
             if name in imputed:
                 is_prior = imputed[name].all(tuple(range(x.ndim, imputed[name].ndim)))
-            if name in likelihood.latent:
+            if name in likelihood.priors:
                 priors[name] = jnp.sum(jnp.where(is_prior, x, 0))
             data = data + jnp.sum(jnp.where(is_prior, 0, x))
         return priors | {"": data}

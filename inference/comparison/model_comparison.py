@@ -149,6 +149,15 @@ def _check(estimates: Any) -> None:
         raise ValueError(
             f"the models must predict the same observations, but their numbers differ: {found}"
         )
+    first = {name: next((n for n in x.names if "[group" in n), "") for name, x in estimates.items()}
+    if len(set(map(bool, first.values()))) > 1:
+        grouped = next(name for name in first if first[name])
+        single = next(name for name in first if not first[name])
+        raise ValueError(
+            "the models must predict the same observations, but the terms of "
+            f"{grouped} are of groups of entries, as {first[grouped]}, and those of {single} are "
+            f'not, as {estimates[single].names[0]}. Leave out the same in both, as by unit="row".'
+        )
 
 
 def _problems(comparison: Comparison, found: list[ElpdEstimate], num_units: int) -> tuple[str, ...]:

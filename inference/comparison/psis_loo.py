@@ -31,35 +31,42 @@ def psis_loo(
     log_likelihood: np.ndarray,
     log_weights: np.ndarray | None = None,
     relative_efficiency: np.ndarray | float | None = None,
+    log_scores: np.ndarray | None = None,
 ) -> PointwiseLOO:
     r"""Leave-one-out log predictive densities of units.
 
     .. math:: \log p(y_i \mid y_{-i}) \approx \log\frac{\sum_s w_{is}\, p(y_i \mid z_s)}
        {\sum_s w_{is}}
 
-    The weights :math:`w_{is}` are the smoothed :math:`w_s / p(y_i \mid z_s)`.
+    The weights :math:`w_{is}` are the smoothed :math:`w_s / p(y_i \mid z_s)`, or
+    :math:`w_s / p(y_i \mid z_s)^{f_i}` if an observation counts :math:`f_i` times in the posterior.
 
     Args:
         log_likelihood: ``(chain, draw, unit)``.
         log_weights: Log weights :math:`\log w_s` of the draws, ``(chain, draw)``, or `None`.
         relative_efficiency: ESS of the draws divided by their number, for each unit or for all; by
             default that of the likelihood of each unit, and 1 for draws with weights.
+        log_scores: Terms of the units in the log density of the posterior, ``(chain, draw, unit)``;
+            by default their log likelihoods.
 
     References:
         Vehtari et al. (2017), equation 10 and section 2.
     """
+    log_scores = log_likelihood if log_scores is None else log_scores
     num_draws, num_units = log_likelihood[..., 0].size, log_likelihood.shape[-1]
     if relative_efficiency is None:
-        relative_efficiency = 1.0 if log_weights is not None else efficiency_of(log_likelihood)
+        relative_efficiency = 1.0 if log_weights is not None else efficiency_of(log_scores)
     efficiency = np.broadcast_to(relative_efficiency, num_units)
     flat = log_likelihood.reshape(num_draws, num_units)
+    terms = log_scores.reshape(num_draws, num_units)
     base = np.zeros(num_draws) if log_weights is None else np.ravel(log_weights).astype(np.float64)
     base = base - log_sum_exp(base)
     elpd, pareto_k, lpd = (np.empty(num_units) for _ in range(3))
     for i in range(num_units):
         column = flat[:, i].astype(np.float64)
         with np.errstate(invalid="ignore"):
-            smoothed, pareto_k[i] = psis_on_host(base - column, 0.0, float(efficiency[i]))
+            ratios = base - terms[:, i].astype(np.float64)
+            smoothed, pareto_k[i] = psis_on_host(ratios, 0.0, float(efficiency[i]))
             elpd[i] = log_sum_exp(smoothed + column) - log_sum_exp(smoothed)
         lpd[i] = log_sum_exp(base + column)
     return PointwiseLOO(elpd, pareto_k, lpd)

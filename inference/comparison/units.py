@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-_KINDS = ("element", "row")
+_KINDS = ("element", "row", "group")
 _BATCH = (
     "Each log probability is one: give the distribution a batch, as dist.Normal(loc * jnp.ones(n), "
     "scale), in place of dist.iid or one joint event."
@@ -16,18 +16,44 @@ _BATCH = (
 
 
 @dataclasses.dataclass(frozen=True)
+class Groups:
+    """Groups of entries of sites, each of which has one log probability.
+
+    Attributes:
+        entries: Number of the group of each entry by site; `None` where that is not known.
+        rows: Row of each group, of the shape of the log probabilities; `None` if some have several.
+        num_rows: Number of rows.
+    """
+
+    entries: Mapping[str, np.ndarray | None]
+    rows: np.ndarray | None
+    num_rows: int
+
+    @property
+    def label(self) -> str:
+        """Words for the sites."""
+        return ", ".join(self.entries)
+
+
+@dataclasses.dataclass(frozen=True)
 class Units:
     """Observations that are left out and predicted, each made of log probabilities of sites.
 
     Attributes:
-        numbers: Number of the unit of each log probability by site; -1 for those of no unit.
+        numbers: Number of the unit of each log probability by name; -1 for those of no unit.
         names: Name of each unit.
-        kind: ``"element"`` or ``"row"``.
+        kind: ``"element"``, ``"row"`` or ``"group"``.
+        rows: Row of each unit, ``(unit,)``, if they are rows.
+        num_rows: Number of rows, missing ones included, if they are rows.
+        groups: Groups of entries by the name of their log probabilities.
     """
 
     numbers: dict[str, np.ndarray]
     names: tuple[str, ...]
     kind: str
+    rows: np.ndarray
+    num_rows: int
+    groups: Mapping[str, Groups]
 
     @classmethod
     def of(
@@ -37,16 +63,19 @@ class Units:
         sites: str | Sequence[str] | None = None,
         kind: str = "element",
         remedy: str = _BATCH,
+        groups: Mapping[str, Groups] | None = None,
     ) -> "Units":
         """Units of observed sites.
 
         Args:
-            shapes: Name of each observed site, and the shape of its log probabilities.
-            missing: Flags of the log probabilities that are left out, by site.
-            sites: Names of the sites whose observations are units; by default all.
-            kind: ``"element"``: each log probability is a unit. ``"row"``: the log probabilities
-                with one index on axis 0 are a unit, those of all sites together.
+            shapes: Name of each observed site, or of groups of entries, and the shape of its log
+                probabilities.
+            missing: Flags of the log probabilities that are left out, by name.
+            sites: The names whose observations are units; by default all.
+            kind: ``"element"`` or ``"group"``: each log probability is a unit. ``"row"``: the log
+                probabilities with one index on axis 0 are a unit, those of all sites together.
             remedy: Advice for fewer than two units.
+            groups: The groups of entries by name.
 
         Raises:
             ValueError: if a name is unknown, sites have different numbers of rows, or there are
@@ -61,32 +90,35 @@ class Units:
                 )
         if kind not in _KINDS:
             raise ValueError(f"unit must be one of {', '.join(map(repr, _KINDS))}, got {kind!r}")
-        by_site = _rows if kind == "row" else _elements
-        numbers, names = by_site({n: np.asarray(missing[n]) for n in chosen})
+        groups, flags = groups or {}, {n: np.asarray(missing[n]) for n in chosen}
+        rows, num_rows = np.zeros(0, int), 0
+        if kind == "row":
+            numbers, names, rows, num_rows = _rows(flags, groups)
+        else:
+            numbers, names = _elements(flags, groups)
         rest = {n: np.full(s, -1) for n, s in known.items() if n not in chosen}
         if len(names) < 2:
             raise ValueError(
-                f"{', '.join(chosen)}: cross-validation needs two observations at least, got "
+                f"{', '.join(groups[n].label if n in groups else n for n in chosen)}: "
+                "cross-validation needs two observations at least, got "
                 f"{len(names)}. {remedy}"
             )
-        return cls({**numbers, **rest}, names, kind)
+        return cls({**numbers, **rest}, names, kind, rows, num_rows, groups)
 
     def __len__(self) -> int:
         return len(self.names)
 
-    @property
-    def num_rows(self) -> int:
-        """Number of rows of the sites whose observations are units, missing ones included."""
-        return max(len(np.atleast_1d(x)) for x in self.numbers.values() if (x >= 0).any())
-
-    @property
-    def rows(self) -> np.ndarray:
-        """Row of each unit, ``(unit,)``."""
-        rows = np.zeros(len(self), int)
-        for numbers in self.numbers.values():
-            places = np.argwhere(np.atleast_1d(numbers) >= 0)
-            rows[numbers[numbers >= 0]] = places[:, 0]
-        return rows
+    def _of_entries(self) -> dict[str, tuple[np.ndarray, bool]]:
+        """Number of the unit of each entry by site; where unknown, the units that it may be of."""
+        found = {}
+        for name, numbers in self.numbers.items():
+            entries = self.groups[name].entries if name in self.groups else {name: None}
+            for site, groups in entries.items():
+                if groups is None:
+                    found[site] = numbers, name in self.groups
+                else:
+                    found[site] = np.where(groups >= 0, np.ravel(numbers)[groups], -1), False
+        return found
 
     def digest(self, data: Mapping[str, Any]) -> np.ndarray:
         """Checksum of the data of each unit, ``(unit,)``; equal for equal data in any dtype.
@@ -95,12 +127,14 @@ class Units:
             data: Values of observed sites, the axes of the log probabilities in front.
         """
         digests = np.zeros(len(self), np.uint32)
-        for name, numbers in self.numbers.items():
+        for site, (numbers, is_whole) in self._of_entries().items():
             kept = numbers >= 0
-            for leaf in jax.tree.leaves(data[name]):
+            for leaf in jax.tree.leaves(data[site]):
                 x: Any = np.asarray(leaf)
                 parts = np.stack([x.real, x.imag], -1) if np.iscomplexobj(x) else x
-                rows = np.asarray(parts, np.float32)[kept] + np.float32(0)  # no -0
+                values = np.asarray(parts, np.float32) + np.float32(0)  # no -0
+                values = values[None] if kept.ndim > 0 == np.ndim(leaf) else values
+                rows = [values] * np.count_nonzero(kept) if is_whole else values[kept]
                 for unit, row in zip(numbers[kept].tolist(), rows, strict=True):
                     digests[unit] = zlib.crc32(row.tobytes(), int(digests[unit]))
         return digests
@@ -130,33 +164,50 @@ class Units:
         return {name: ~is_out[numbers] for name, numbers in self.numbers.items()}
 
 
-def _elements(missing: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
+def _elements(
+    missing: Mapping[str, np.ndarray], groups: Mapping[str, Groups]
+) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
     numbers, names = {}, []
     for name, flags in missing.items():
         places = np.argwhere(~flags)
         number = np.full(flags.shape, -1)
         number[~flags] = len(names) + np.arange(len(places))
         numbers[name] = number
-        names += [_label(name, place) for place in places.tolist()]
+        if name in groups:
+            names += [_label_group(groups[name].label, place) for place in places.tolist()]
+        else:
+            names += [_label(name, place) for place in places.tolist()]
     return numbers, tuple(names)
 
 
-def _rows(missing: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
+def _rows(
+    missing: Mapping[str, np.ndarray], groups: Mapping[str, Groups]
+) -> tuple[dict[str, np.ndarray], tuple[str, ...], np.ndarray, int]:
     lengths = {name: flags.shape[0] if flags.ndim else 1 for name, flags in missing.items()}
+    lengths |= {name: groups[name].num_rows for name in missing if name in groups}
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{name} {length}" for name, length in lengths.items())
         raise ValueError(f"the sites have different numbers of rows: {found}; choose by site=")
     num_rows = next(iter(lengths.values()))
     has_any = np.zeros(num_rows, bool)
-    for flags in missing.values():
-        has_any |= (~flags).reshape(num_rows, -1).any(1)
-    number_of_row = np.where(has_any, np.cumsum(has_any) - 1, -1)
-    numbers = {}
+    rows = {}
     for name, flags in missing.items():
-        rows = np.reshape(number_of_row, (num_rows,) + (1,) * max(0, flags.ndim - 1))
-        numbers[name] = np.where(flags, -1, np.broadcast_to(rows, flags.shape or (1,)))
-    label = next(iter(missing)) if len(missing) == 1 else "row"
-    return numbers, tuple(_label(label, [row]) for row in np.flatnonzero(has_any).tolist())
+        along = np.arange(num_rows).reshape(-1, *[1] * max(0, flags.ndim - 1))
+        rows[name] = (
+            groups[name].rows if name in groups else np.broadcast_to(along, flags.shape or (1,))
+        )
+        has_any[rows[name][~flags.reshape(rows[name].shape)]] = True
+    number_of_row = np.where(has_any, np.cumsum(has_any) - 1, -1)
+    numbers = {
+        name: np.where(flags, -1, number_of_row[rows[name]]) for name, flags in missing.items()
+    }
+    sites = [s for name in missing for s in (groups[name].entries if name in groups else [name])]
+    label, kept = sites[0] if len(sites) == 1 else "row", np.flatnonzero(has_any)
+    return numbers, tuple(_label(label, [row]) for row in kept.tolist()), kept, num_rows
+
+
+def _label_group(label: str, place: Sequence[int]) -> str:
+    return f"{label}[{' '.join(['group', ', '.join(map(str, place))]).strip()}]"
 
 
 def _label(name: str, place: Sequence[int]) -> str:

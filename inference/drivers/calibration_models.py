@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 import ppl
 from ppl.core.model_pytree import as_pytree
@@ -76,12 +77,16 @@ def merge(one: Mapping[str, Any], other: Mapping[str, Any]) -> Values:
 def log_likelihood(model: Any, values: Values, data: Values, args: Sequence[Any]) -> jax.Array:
     """Log probability of the data given the latent sites."""
     scores = ppl.log_probs(as_pytree(model))(merge(values, data), *args)
-    of_data = jax.tree.map(lambda _, score: score.sum(), data, _matching(scores, data))
-    return sum(jax.tree.leaves(of_data))  # pyright: ignore[reportReturnType]
+    return _sum_without(scores, values)
 
 
-def _matching(scores: Any, data: Any) -> Any:
-    """Scores of the sites in `data`."""
-    if not isinstance(data, Mapping):
-        return scores
-    return {name: _matching(scores[name], part) for name, part in data.items()}
+def _sum_without(scores: Any, latent: Any) -> jax.Array:
+    """The sum of all scores but those of latent sites, by themselves."""
+    total = jnp.zeros(())
+    for name, score in scores.items():
+        own = latent.get(name) if isinstance(latent, Mapping) else None
+        if isinstance(score, Mapping):
+            total += _sum_without(score, own or {})
+        elif own is None:
+            total += jnp.sum(score)
+    return total

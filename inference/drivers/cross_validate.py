@@ -15,7 +15,14 @@ from inference.comparison.elpd import ElpdEstimate, make_estimate
 from inference.comparison.psis_loo import log_sum_exp
 from inference.comparison.units import Units
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.held_out import Refits, describe_draws, observe, words_on_marginalized
+from inference.drivers.held_out import (
+    Refits,
+    check_draws,
+    check_exchangeable,
+    check_times,
+    describe_draws,
+    observe,
+)
 from inference.drivers.mcmc import mcmc
 from inference.runtime.jax_settings import settings
 
@@ -49,7 +56,8 @@ def cross_validate(
     The model is fitted to all data first. Each further fit begins with draws, step size and mass
     matrix of that one, and all of them run one compiled program. The term of an observation
     :math:`y_i` in fold :math:`f` is :math:`\log\frac{1}{S}\sum_s p(y_i \mid z_s)` over draws
-    without the observations of :math:`f`.
+    without the observations of :math:`f`. A factor or weights of ``ppl.scale`` change how much an
+    observation counts in a fit, and not how it is scored.
 
     Args:
         key: Typed or legacy key; with the other arguments it determines the result.
@@ -71,8 +79,8 @@ def cross_validate(
         joint: Whether a fold is one term, :math:`\log p(y_f \mid y_{-f})`, not one for each
             observation in it.
         site: Name of the observed site, or names, whose observations are left out; by default all.
-        unit: ``"element"`` or ``"row"``: what is one observation; see :func:`loo`. Always rows with
-            ``folds="future"``.
+        unit: ``"element"``, ``"row"`` or ``"group"``: what is one observation; see :func:`loo`.
+            Always rows with ``folds="future"``.
         num_warmup: Iterations of warm-up of each fit; the first has 1000 at least.
         num_draws: Draws of each chain of a fit.
         num_chains: Chains of each fit.
@@ -84,7 +92,8 @@ def cross_validate(
 
     Raises:
         TypeError: if an argument has the wrong type.
-        ValueError: if a value is out of range, or `folds` does not fit the observations.
+        ValueError: if a value is out of range, `folds` does not fit the observations, or a
+            marginalized model has no log probabilities of them. No fit is made then.
 
     Example:
         >>> import jax.numpy as jnp, ppl, distributions as dist, inference
@@ -114,6 +123,15 @@ def cross_validate(
         )
     if not is_future and (start is not None or horizon != 1):
         raise ValueError('start and horizon are for folds="future"')
+    with settings(None):
+        unit = "row" if is_future else unit
+        observed = observe(model, args, kwargs, site, unit)
+        units = observed.units
+        if is_future:
+            check_times(observed.likelihood, site)
+        else:
+            check_exchangeable("cross_validate", observed)
+        parts = _future(units, start, horizon) if is_future else _parts(key, folds, units, joint)
     whole = mcmc(
         key,
         model,
@@ -125,10 +143,7 @@ def cross_validate(
         **kwargs,
     )
     with settings(None):
-        unit = "row" if is_future else unit
-        observed = observe(model, args, kwargs, whole.draws, site, unit)
-        units = observed.units
-        parts = _future(units, start, horizon) if is_future else _parts(key, folds, units, joint)
+        check_draws(observed.likelihood, whole.draws)
         refits = Refits(key, observed, whole, model, args, kwargs, **numbers)
         terms, names, p = _run(refits, parts), _names(units, parts), np.nan
         if not (is_future or joint):
@@ -140,8 +155,7 @@ def cross_validate(
     digests = observed.digests
     if parts[0].is_joint:
         digests = np.array([zlib.crc32(digests[fold.scored].tobytes()) for fold in parts])
-    problems = (*(() if is_future else words_on_marginalized(observed.likelihood)), *refits.words())
-    return make_estimate(terms, names, about, p=p, problems=problems, digests=digests)
+    return make_estimate(terms, names, about, p=p, problems=refits.words(), digests=digests)
 
 
 def _run(refits: Refits, parts: Sequence[Fold]) -> np.ndarray:

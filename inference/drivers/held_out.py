@@ -14,7 +14,7 @@ from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
 from inference.common.pointwise import log_likelihoods
 from inference.comparison.psis_loo import log_sum_exp
-from inference.comparison.units import Units
+from inference.comparison.units import Groups, Units
 from inference.drivers.init_from_result import positions_of
 from inference.hamiltonian.nuts import NUTS
 from inference.initialization.initial_positions import Init
@@ -24,53 +24,118 @@ from inference.results.result import Result
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
 from ppl.transforms.likelihood import UNMARGINALIZED, Likelihood, select
+from ppl.transforms.scored_entries import ScoredEntries
 
 _LARGE_RHAT = 1.05  # of the log predictive density in a fit without some observations
 _NUM_STEPS = 400  # iterations of warm-up where the first fit has no mass matrix
 _RATE = 0.8
 _FEW = 10  # draws that carry a predictive density
-_MARGINALIZED = (
-    "the model is marginalized: this leaves observations out one by one only where they are "
-    "independent given the draws, as in a mixture. The terms of a chain are of each observation "
-    "given those before, and sites that are scored together have one joint term, at the last of "
-    'them. Then take cross_validate(folds="future"), or the model as it was before '
-    "ppl.marginalize, with draws of ppl.recover."
-)
-_JOINT = (
-    "The model is marginalized, and all observations that depend on the same elements of what was "
-    "taken out have one joint term. For a term for each group, write the groups under jax.vmap, "
-    f"not by an index; for a term for each observation, {UNMARGINALIZED}"
+_CHAIN = (
+    "the model is marginalized, and the terms of {} are of each step of a chain given those before "
+    "it, not given all others: this leaves out no observation, but the term of one. Take "
+    'cross_validate(folds="future"), or the model as it was before ppl.marginalize, with draws of '
+    "ppl.recover."
 )
 
 
 class Observed(NamedTuple):
-    """Likelihood of a model, what is an observation in it, and a checksum of each observation."""
+    """Likelihood of a model, and what is an observation in it.
+
+    Attributes:
+        likelihood: The likelihood.
+        units: The observations.
+        digests: A checksum of each.
+        steps: Sites whose observations are steps of a chain, each scored given those before.
+    """
 
     likelihood: Likelihood
     units: Units
     digests: np.ndarray
+    steps: tuple[str, ...]
 
 
-def words_on_marginalized(likelihood: Likelihood) -> tuple[str, ...]:
-    """Problems of observations that are left out of a marginalized model, one at most."""
-    return (_MARGINALIZED,) if likelihood.joint.summed else ()
+def words_on_chains(observed: Observed) -> tuple[str, ...]:
+    """Problems of observations that are steps of a chain, one at most."""
+    return (_CHAIN.format(", ".join(observed.steps)),) if observed.steps else ()
+
+
+def check_exchangeable(where: str, observed: Observed) -> None:
+    """Checks that a fit without some units leaves out these observations.
+
+    Raises:
+        ValueError: if units are steps of a chain, as later ones are scored given them.
+    """
+    for problem in words_on_chains(observed):
+        raise ValueError(f"{where}: {problem}")
 
 
 def observe(
     model: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
-    draws: Any,
     site: Any,
     unit: str,
+    draws: Any = None,
 ) -> Observed:
-    """Likelihood of a model and its units, given draws of the posterior.
+    """Likelihood of a model and its units.
 
     Raises:
-        ValueError: if nothing is observed, a latent site has no draws, or a name or kind of unit is
-            unknown.
+        ValueError: if nothing is observed, a name or kind of unit is unknown, the model has no log
+            probabilities of such units, or `draws` lack a latent site.
     """
     likelihood = copy_to_default_device(Likelihood.of(model, args, kwargs))
+    if draws is not None:
+        check_draws(likelihood, draws)
+    missing, data = compile_once(_look, likelihood)(likelihood)
+    chosen = choose_scores(likelihood, [site] if isinstance(site, str) else site)
+    if unit in ("element", "row"):
+        for entries in chosen:
+            _check_unit(entries, unit)
+    is_missing, groups = {}, {}
+    for entries in likelihood.observed_scores:
+        is_missing[entries.name] = _missing_scores(entries, missing)
+        if entries.groups is not None:
+            groups[entries.name] = _groups_of(entries)
+    names = None if site is None else [entries.name for entries in chosen]
+    units = Units.of(likelihood.shapes, is_missing, names, unit, groups=groups)
+    steps = [name for x in chosen if splits_chain(x, unit) for name in x.sites]
+    return Observed(likelihood, units, units.digest(data), tuple(steps))
+
+
+def splits_chain(entries: ScoredEntries, unit: str) -> bool:
+    """Whether units hold some steps of a chain, and not others."""
+    if entries.time is None or entries.shape[entries.time] == 1:
+        return False
+    if unit != "row" or entries.rows is None:
+        return True
+    return bool(np.any(np.diff(entries.rows, axis=entries.time)))
+
+
+def check_times(likelihood: Likelihood, site: Any) -> None:
+    """Checks that the steps of chains in a marginalized model are the rows of the data, in order.
+
+    Raises:
+        ValueError: if not, as a row is scored given later ones.
+    """
+    for entries in choose_scores(likelihood, [site] if isinstance(site, str) else site):
+        if entries.time is None or entries.rows is None:
+            continue
+        steps = np.moveaxis(entries.rows, entries.time, -1)
+        if entries.is_reversed or np.any(steps != np.arange(steps.shape[-1])):
+            order = "from the last to the first" if entries.is_reversed else "on another axis"
+            raise ValueError(
+                f'folds="future": the model is marginalized, and the steps of its chain are not '
+                f"the rows of {', '.join(entries.sites)} in order, but run {order}, so that rows "
+                f"are scored given later ones. Put time on axis 0, or {UNMARGINALIZED}"
+            )
+
+
+def check_draws(likelihood: Likelihood, draws: Any) -> None:
+    """Checks that there are draws of all latent sites.
+
+    Raises:
+        ValueError: if not.
+    """
     drawn = [name for name, _ in named_leaves(draws)]
     for latent in likelihood.latent:
         if not any(name == latent or name.startswith(f"{latent}.") for name in drawn):
@@ -78,16 +143,18 @@ def observe(
                 f"result has no draws of {latent!r}, which the likelihood needs; run mcmc without "
                 "keep, or keep all latent sites"
             )
-    first = jax.tree.map(lambda x: np.asarray(x)[0, 0], draws)
-    missing, data = compile_once(_look, likelihood, first)(likelihood, first)
-    _check_scored(likelihood, [site] if isinstance(site, str) else site or [])
-    remedy = {"remedy": _JOINT} if likelihood.joint.summed else {}
-    units = Units.of(likelihood.shapes, missing, site, unit, **remedy)
-    return Observed(likelihood, units, units.digest(data))
 
 
-def _check_scored(likelihood: Likelihood, sites: Sequence[str]) -> None:
-    """Check that sites are not scored at others, as of a marginalized model, and not latent."""
+def choose_scores(likelihood: Likelihood, sites: Sequence[str] | None) -> list[ScoredEntries]:
+    """The log probabilities of some observed sites, or of all.
+
+    Raises:
+        ValueError: if a site is not observed, or is scored together with another that is not meant.
+    """
+    if sites is None:
+        return list(likelihood.observed_scores)
+    chosen: dict[str, ScoredEntries] = {}
+    known = [name for x in likelihood.observed_scores for name in x.sites]
     for name in sites:
         if name in likelihood.latent:
             raise ValueError(
@@ -95,16 +162,62 @@ def _check_scored(likelihood: Likelihood, sites: Sequence[str]) -> None:
                 "observes it in part, use ppl.ignore in its place, so that its known entries are "
                 "observations"
             )
-        if name in likelihood.joint.elsewhere:
+        if name not in known:
             raise ValueError(
-                f"site: in this marginalized model {name!r} is scored together with a later site; "
-                f"choose among {', '.join(dict(likelihood.shapes))}"
+                f"site: the model has no observed site {name!r}; it has {', '.join(known)}"
             )
+        entries = next(x for x in likelihood.observed_scores if name in x.sites)
+        others = [other for other in entries.sites if other not in sites]
+        if others:
+            raise ValueError(
+                f"site: in this marginalized model {name!r} is scored together with "
+                f"{', '.join(map(repr, others))}; choose all of {', '.join(entries.sites)}"
+            )
+        chosen[entries.name] = entries
+    return list(chosen.values())
 
 
-def _look(likelihood: Likelihood, draw: Any) -> tuple[Any, Any]:
+def _check_unit(entries: ScoredEntries, unit: str) -> None:
+    """Checks that each log probability belongs to one element, or to one row."""
+    if entries.groups is None or (unit == "row" and entries.rows is not None):
+        return
+    num = int(np.prod(entries.shape, dtype=int))
+    sites, gone = ", ".join(entries.sites), ", ".join(entries.taken_out)
+    remedies = ['whole groups, unit="group"'] if num > 1 else []
+    remedies += ['rows, unit="row"'] if entries.rows is not None and num > 1 else []
+    leave = f"Leave out {', or '.join(remedies)}. " if remedies else ""
+    which = "rows" if unit == "row" else "observations"
+    raise ValueError(
+        f"unit={unit!r}: the model is marginalized, and all entries of {sites} that depend on the "
+        f"same elements of {gone} have one log probability together, {entries.name!r} of "
+        f"ppl.log_probs, {num} in all; single {which} have none. {leave}For each observation, "
+        f"{UNMARGINALIZED}"
+    )
+
+
+def _missing_scores(entries: ScoredEntries, missing: Mapping[str, Any]) -> np.ndarray:
+    """Flags of the log probabilities all of whose entries are left out."""
+    if entries.groups is None:
+        return np.asarray(missing[entries.name])
+    counts = np.zeros(int(np.prod(entries.shape, dtype=int)), int)
+    for site in entries.sites:
+        numbers = entries.numbers_of_entries(site)
+        if numbers is None or np.any(numbers < 0):
+            return np.zeros(entries.shape, bool)
+        np.add.at(counts, numbers[~np.asarray(missing[site])], 1)
+    return (counts == 0).reshape(entries.shape)
+
+
+def _groups_of(entries: ScoredEntries) -> Groups:
+    lengths = [shape[0] if shape else 1 for shape in entries.site_shapes.values()]
+    numbers = {site: entries.numbers_of_entries(site) for site in entries.sites}
+    return Groups(numbers, entries.rows, max(lengths))
+
+
+def _look(likelihood: Likelihood) -> tuple[Any, Any]:
     """Flags of missing data, and the data."""
-    return likelihood.missing(draw), likelihood.observed(draw)
+    values = likelihood.any_values()
+    return likelihood.missing(values), likelihood.observed(values)
 
 
 def check_result(where: str, result: Any, model: Any) -> None:

@@ -7,18 +7,19 @@ import jax
 import numpy as np
 
 from inference.common.argument_checks import check_count, short_repr
-from inference.common.pointwise import log_likelihoods
+from inference.common.pointwise import log_likelihoods, log_scores
 from inference.comparison.elpd import ElpdEstimate, make_estimate
 from inference.comparison.psis_loo import psis_loo
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.held_chains import check_model
 from inference.drivers.held_out import (
     Refits,
+    check_exchangeable,
     check_result,
     describe_draws,
     log_weights_of,
     observe,
-    words_on_marginalized,
+    words_on_chains,
 )
 from inference.results.psis import largest_pareto_k
 from inference.results.result import Result
@@ -47,6 +48,9 @@ def loo(
     draws beyond the support are missing, and Pareto k may be low. ``refit=-jnp.inf`` does not rely
     on it.
 
+    A factor or weights of ``ppl.scale`` change how much an observation counts in the posterior, and
+    so what leaving it out does. What is predicted is the observation itself, with its own density.
+
     Data that ``ppl.ignore`` leaves out are no observations, nor are factors and sites that
     ``ppl.impute`` observes in part.
 
@@ -60,7 +64,9 @@ def loo(
 
             - ``"element"``: each log probability of a site, one for each element of ``vmap``,
               loops and the distribution's batch;
-            - ``"row"``: all log probabilities with one index on axis 0, of all sites together.
+            - ``"row"``: all log probabilities with one index on axis 0, of all sites together;
+            - ``"group"``: as ``"element"``, but of a marginalized model in which several entries
+              depend on one element of what is taken out, all of these together.
 
         refit: Pareto k above which the term is computed exactly, by NUTS without the observation;
             by default for none. 0.7 is a good choice; ``-jnp.inf`` computes all terms exactly.
@@ -76,8 +82,9 @@ def loo(
 
     Raises:
         TypeError: if `result` is no result with draws, or an argument has the wrong type.
-        ValueError: if the model observes nothing, a name is unknown, or the draws are of another
-            model or, as far as their log density tells, of other data.
+        ValueError: if the model observes nothing, a name is unknown, a marginalized model has no
+            log probabilities of such units, or the draws are of another model or, as far as their
+            log density tells, of other data.
 
     Example:
         >>> import jax.numpy as jnp, ppl, distributions as dist, inference
@@ -108,13 +115,18 @@ def loo(
         "num_chains": check_count("num_chains", num_chains, least=1),
     }
     with settings(None):
-        observed = observe(model, args, kwargs, result.draws, site, unit)
+        observed = observe(model, args, kwargs, site, unit, result.draws)
+        if refit is not None:
+            check_exchangeable("loo", observed)
         check_model("loo", result, observed.likelihood.latent, model, args, kwargs)
-        log_likelihood = observed.units.gather(log_likelihoods(observed.likelihood, result.draws))
-        found = psis_loo(log_likelihood, log_weights_of(result))
+        likelihood, units = observed.likelihood, observed.units
+        log_likelihood, terms = units.gather(log_likelihoods(likelihood, result.draws)), None
+        if likelihood.is_scaled:
+            terms = units.gather(log_scores(likelihood, result.draws))
+        found = psis_loo(log_likelihood, log_weights_of(result), log_scores=terms)
         terms, pareto_k = found.elpd, found.pareto_k
         is_exact = np.zeros(len(terms), bool)
-        problems = words_on_marginalized(observed.likelihood)
+        problems = words_on_chains(observed)
         about = (
             f"leave-one-out, {len(terms)} observations: PSIS from {describe_draws(result.draws)}"
         )

@@ -11,7 +11,7 @@ import numpy as np
 
 import ppl
 from inference.common.leaf_names import named_leaves
-from inference.common.pointwise import log_probs
+from inference.common.pointwise import log_likelihoods, log_probs
 from inference.drivers.held_chains import check_model
 from inference.results.result import Result
 from inference.runtime.devices import copy_to_default_device
@@ -243,24 +243,25 @@ def _log_probs(
     """Log probabilities of the draws by group and site, and which of their entries there are.
 
     A site observed in part is in both groups: its missing entries are latent values, and the
-    others are data. Factors are in neither: they are not observations. Sites of a marginalized
-    model that are scored at another site are in neither, nor are data that are scored together with
-    a latent site.
+    others are data. Factors are in neither: they are not observations. Entries that a
+    marginalized model scores together stand under the name of their groups, but for data that are
+    scored together with a latent site, which are in neither.
     """
     with settings(None):
         likelihood = Likelihood.of(model, args, kwargs, needs="nothing")
-        arrays = log_probs(copy_to_default_device(likelihood), draws)
+        likelihood = copy_to_default_device(likelihood)
+        arrays = log_probs(likelihood, draws)
+        if likelihood.is_scaled:  # the density of data is their own, however much they count
+            arrays |= log_likelihoods(likelihood, draws)
     groups: Groups = {"log_prior": {}, "log_likelihood": {}}
     masks: dict[str, dict[str, np.ndarray]] = {"log_prior": {}, "log_likelihood": {}}
     by_name = {join_scopes(path): site for path, site in sites.items()}
-    left_out = {*likelihood.joint.elsewhere, *dict(likelihood.joint.mixed)}
-    for name, x in arrays.items():
-        if name in left_out:
+    for entries in likelihood.scored:
+        if entries.kind not in ("observed", "latent"):  # a factor has no observations to leave out
             continue
-        if (site := by_name.get(name)) is None:  # a factor, which has no observations to leave out
-            continue
-        is_data = site.kind == "observed"
-        if site.missing is None:
+        name, x = entries.name, arrays[entries.name]
+        site, is_data = by_name.get(name), entries.kind == "observed"
+        if site is None or site.missing is None:
             groups["log_likelihood" if is_data else "log_prior"][name] = x
             continue
         missing = np.asarray(site.missing)

@@ -45,6 +45,8 @@ def power_scale(
         *args: Arguments of the model: data.
         prior: Names of the latent sites whose priors are scaled together; by default all. In a
             hierarchy, name those at the top: the distribution of the others is part of the model.
+            Sites that a marginalized model scores together have a name together, as in
+            ``ppl.log_probs``.
         **kwargs: More arguments of the model.
 
     Returns:
@@ -73,17 +75,17 @@ def power_scale(
     check_inputs(power_scale, jax.random.key(0), model, args, kwargs)
     with settings(None):
         likelihood = copy_to_default_device(Likelihood.of(model, args, kwargs, needs="likelihood"))
-        latent = [x for x in likelihood.latent if x not in likelihood.joint.elsewhere]
-        names = [prior] if isinstance(prior, str) else list(latent if prior is None else prior)
+        priors = likelihood.priors
+        names = [prior] if isinstance(prior, str) else list(priors if prior is None else prior)
         for name in names:
-            if name not in likelihood.latent:
+            if name not in (*priors, *likelihood.latent):
                 raise ValueError(
-                    f"prior: the model has no latent site {name!r}; it has {', '.join(latent)}"
+                    f"prior: the model has no latent site {name!r}; it has {', '.join(priors)}"
                 )
-            if name not in latent:
+            if name not in priors:
                 raise ValueError(
-                    f"prior: in this marginalized model {name!r} is scored together with a later "
-                    f"site; choose among {', '.join(latent)}"
+                    f"prior: in this marginalized model {name!r} is scored together with other "
+                    f"sites; choose among {', '.join(priors)}"
                 )
         check_model("power_scale", result, likelihood.latent, model, args, kwargs)
         scores = log_priors(likelihood, result.draws)

@@ -33,6 +33,7 @@ from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._sow import Site, sow_p
 from ppl.harvest._survey import Path, struct_of
+from ppl.harvest._values import nodes
 from ppl.harvest._wiring import Branches, Call, Scan
 from ppl.harvest.rules import wiring_of
 from ppl.primitives.site_kinds import FACTOR, LATENT, RANDOM, kind_of
@@ -113,6 +114,7 @@ class ScopeReader:
         self.causes: dict[Path, str] = {}
         self.moving: set[Path] = set()
         self.bounded: set[Path] = set()
+        self.num_parts: dict[Path, int] = {}
 
     def read(
         self, jaxpr: Jaxpr, inputs: Sequence[Any], names: Sequence[int] | None = None
@@ -197,6 +199,7 @@ class ScopeReader:
         if path in self._scored:
             shape, uses = self._score(eqn, site, extras)
             scopes[path] = Scope(site, shape, uses)
+            self.num_parts[path] = self._count_parts(eqn, len(shape))
             if path not in self._summed:
                 if self._depends(distribution_protocol.in_support, eqn, extras):
                     self.bounded.add(path)
@@ -229,6 +232,16 @@ class ScopeReader:
         given += [x for x, skip in zip(extras, known, strict=True) if not skip]
         outs = self._walk(jaxpr, given, {})
         return outs[0].shape, join(*(out.uses for out in outs))
+
+    def _count_parts(self, eqn: jex.JaxprEqn, num_axes: int) -> int:
+        """The number of axes of a score that are independent parts of one event."""
+        site = eqn.params["site"]
+        families = {kind.__name__ for kind, _ in nodes(site.extra_tree)}
+        if families.isdisjoint(distribution_protocol.FAMILIES_OF_PARTS):
+            return 0
+        values, _, atoms, _ = site.split(eqn.invars)
+        jaxpr, _ = _trace_at_site(distribution_protocol.log_prob, site, values, atoms)
+        return num_axes - len(jaxpr.out_avals[0].shape)
 
     def _moves(self, eqn: jex.JaxprEqn, extras: Sequence[Value]) -> bool:
         """Whether the map of a latent site from unconstrained space depends on a summed site."""

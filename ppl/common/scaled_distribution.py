@@ -20,12 +20,10 @@ class Scaled(distribution_protocol.DistributionWrapper):
     Attributes:
         base: The distribution.
         factor: A number, or an array whose axes are the first of the log probability.
-        by_group: Whether an axis of the factor stands for the groups of a sum or an integral.
     """
 
     base: Any
     factor: Any
-    by_group: bool = dataclasses.field(default=False, metadata={"static": True})
 
     def log_prob(self, value: Any) -> jax.Array:
         """The log probability under `base` times the factor, -inf outside of the support."""
@@ -56,12 +54,10 @@ class ScaledTerm:
     Attributes:
         log_weight: The terms before that.
         factors: The factors; the axes of each are the first of the terms.
-        by_group: Whether an axis of a factor stands for the groups of a sum or an integral.
     """
 
     log_weight: Any
     factors: list[Any]
-    by_group: bool = dataclasses.field(default=False, metadata={"static": True})
 
 
 def multiply_score(log_prob: jax.Array, factor: Any) -> jax.Array:

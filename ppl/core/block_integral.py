@@ -15,6 +15,7 @@ import numpy as np
 from jax import lax
 
 from ppl.analysis.degree import Degree
+from ppl.analysis.element_dependence import Indexed
 from ppl.analysis.scopes import ScopeReader, Scopes
 from ppl.common.missing_data import is_imputed
 from ppl.core.block_layout import BlockLayout
@@ -24,6 +25,7 @@ from ppl.core.completed_square import CompletedSquare
 from ppl.core.coupled_elements import find_layout
 from ppl.core.filtered_evidence import log_evidence_of_steps
 from ppl.core.group_factors import Axes
+from ppl.core.group_scores import GroupScores, Lookup, Spread
 from ppl.core.quadratic_scores import MergeKnown, Score, TracedScores, join_names
 from ppl.harvest import _jax
 from ppl.harvest._program import Harvester, Program
@@ -170,13 +172,16 @@ class BlockIntegral:
 
     def _layout(self, group: tuple[Path, ...]) -> BlockLayout:
         scopes, reader = self._structure
-        mine = {path: scopes[path] for path, key in self.groups.items() if key == group}
-        shapes = {path: self.aval(path).shape for path in group}
-        layout = find_layout(mine, group, shapes)
+        layout = self._find_layout(group, scopes)
         size = max(layout.size_of_block, layout.size_of_border)
         if size > self.most:
             raise ValueError(self._explain_size(group, size, reader.causes))
         return layout
+
+    def _find_layout(self, group: tuple[Path, ...], scopes: Scopes) -> BlockLayout:
+        mine = {path: scopes[path] for path, key in self.groups.items() if key == group}
+        shapes = {path: self.aval(path).shape for path in group}
+        return find_layout(mine, group, shapes)
 
     def aval(self, path: Path) -> Any:
         """The abstract value of a site."""
@@ -195,18 +200,23 @@ class BlockIntegral:
         density = self._log_density(group, inputs, plants)
         return self._complete_square(group, density).log_integral()
 
-    def axes(self, path: Path, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]) -> Axes:
+    def axes(self, path: Path) -> Axes:
         """The axes along which the elements of the integral that a score is in are apart."""
-        num = {path: len(scope.shape) for path, scope in self._structure[0].items()}
+        scopes, reader = self._structure
+        spreads = {p: Spread.of(x, reader.num_parts.get(p, 0), ()) for p, x in scopes.items()}
         if not self.groups[path]:  # A score of its own.
-            return Axes({path: range(num[path])}, range(num[path]))
-        along = self._layout(self.groups[path]).score_axes or {}
+            spread = spreads[path]
+            of_sum = tuple(i for i in range(len(spread.shape)) if i not in spread.parts)
+            return Axes({path: range(len(spread.shape))}, of_sum)
+        layout = self._layout(self.groups[path])
+        along = layout.score_axes or {}
         of_scores = {
-            path: tuple(axes.index(i) if i in axes else None for i in range(n))
-            for path, n in num.items()
-            for axes in [along.get(path, ())]
+            p: tuple(axes.index(i) if i in axes else None for i in range(len(spread.shape)))
+            for p, spread in spreads.items()
+            for axes in [along.get(p, ())]
         }
-        return Axes(of_scores, range(max(map(len, along.values()), default=0)))
+        num_axes = max(map(len, along.values()), default=0)
+        return Axes(of_scores, range(num_axes + self._is_by_step(layout)))
 
     def complete_square(
         self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
@@ -219,27 +229,65 @@ class BlockIntegral:
         """The layout of the sites, which are one group."""
         return self._layout(self.sites)
 
-    def log_prob_of_steps(
+    def log_prob_of_groups(
         self,
         group: tuple[Path, ...],
         inputs: Sequence[Any],
         plants: Mapping[Path, Sequence[Any]],
-        path: Path,
     ) -> jax.Array:
-        """The log probability with one number for each step of a chain, as a score has; or in all.
+        """The log of the integral over the sites of one group, as `group_scores` describes it.
 
-        It is that of the scores of a step given those of all steps before.
+        The number of a step of a chain is that of its scores given those of all steps before.
         """
-        layout = self._layout(group) if group else None
-        if layout is None or not (layout.has_steps and self.is_exact):
-            return self.log_prob(group, inputs, plants)
+        layout = self._layout(group)
+        if not self._is_by_step(layout):
+            if layout.group_axes is None or layout.score_axes is not None:
+                return self.log_prob(group, inputs, plants)
+            scores, uses = self._group_scores(group, inputs, plants), self._uses(group, inputs)
+            uses = {path: tuple(map(_evaluate, each)) for path, each in uses.items()}
+            density = lambda x: layout.total_of_groups(scores(x), uses)  # noqa: E731
+            return self._complete_square(group, density).log_integral()
         square = self._complete_square(group, self._log_density(group, inputs, plants))
         point = square.mode if square.shear is None else square.mode.sheared(square.shear)
         scores = self._group_scores(group, inputs, plants)
         found = log_evidence_of_steps(
             layout, lambda x: layout.total_of_steps(scores(x)), lax.stop_gradient(point)
         )
-        return layout.arrange_steps(path, jnp.where(jnp.any(square.is_improper), -jnp.inf, found))
+        return layout.arrange_steps(jnp.where(jnp.any(square.is_improper), -jnp.inf, found))
+
+    def _is_by_step(self, layout: BlockLayout) -> bool:
+        return layout.has_steps and self.is_exact
+
+    def _uses(
+        self, group: tuple[Path, ...], inputs: Sequence[Any]
+    ) -> Mapping[Path, tuple[int | Indexed, ...]]:
+        """The axes of scores along the groups, with indices read from the inputs."""
+        scopes = ScopeReader(self.sites, self.scored, {}).read(self.jaxpr, inputs, self.inputs)
+        return self._find_layout(group, scopes).group_axes or {}
+
+    def group_scores(self, path: Path, inputs: Sequence[Any]) -> GroupScores:
+        """The numbers of the group of a score, and the entries that each belongs to.
+
+        Args:
+            path: The path of the score.
+            inputs: The inputs of the program, as far as they are known.
+        """
+        group = self.groups[path]
+        layout, (scopes, reader) = self._layout(group), self._structure
+        is_by_step, sizes = self._is_by_step(layout), ()
+        axes: dict[Path, tuple[Any, ...]] = {p: () for p in self.scored if self.groups[p] == group}
+        if is_by_step:
+            sizes, steps = layout.shape_of_steps, layout.step_axes or {}
+            axes = {p: (*(layout.score_axes or {}).get(p, ()), steps[p]) for p in axes}
+        elif layout.group_axes is not None:
+            sizes, axes = layout.plates, dict(self._uses(group, inputs))
+        spreads = tuple(
+            (p, Spread.of(scopes[p], reader.num_parts.get(p, 0), [_known(i) for i in axes[p]]))
+            for p in axes
+            if p not in self.sites
+        )
+        time = len(sizes) - 1 if is_by_step else None
+        return GroupScores(group, sizes, spreads, time, layout.is_reversed)
 
     def draw(
         self, key: jax.Array, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
@@ -342,6 +390,19 @@ def value_and_slope(log_density: LogDensity, x: BlockVector) -> tuple[jax.Array,
 def sheared(log_density: LogDensity, shear: jax.Array) -> LogDensity:
     """A log density whose inner entries are measured from a linear function of its border."""
     return lambda x: log_density(x.sheared(shear))
+
+
+def _evaluate(axis: int | Indexed) -> int | Indexed:
+    """The axis of a score, or an index that is read already, outside of what is differentiated."""
+    if isinstance(axis, int):
+        return axis
+    array = jnp.asarray(axis.read())
+    return dataclasses.replace(axis, read=lambda: array)
+
+
+def _known(axis: int | Indexed | None) -> int | Lookup | None:
+    """The axis of a score, or the numbers of an index as far as they are known."""
+    return Lookup.of(axis.axes, axis) if isinstance(axis, Indexed) else axis
 
 
 def _missing(aval: Any) -> jax.Array:

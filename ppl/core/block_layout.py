@@ -9,13 +9,14 @@ that have all of these axes are inner; all others make the border.
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ppl.analysis.element_dependence import Indexed
 from ppl.core.block_matrices import BlockMatrix, BlockVector
 from ppl.harvest._survey import Path
 
@@ -40,6 +41,8 @@ class BlockLayout:
         reach: How many steps apart elements may be that one score depends on.
         score_axes: For each score, its axes along the plates; None if elements of the plates are
             not apart, as there is a border, or an index reads them.
+        group_axes: For each score, its axes along the plates, or the indices that read them, whose
+            axes are those of the score; None if elements of the plates are not apart.
         step_axes: For each score, its axis along the steps, None for a score of no step; None for
             all if a score depends on more than a step and the one before it.
         is_reversed: Whether the last step comes first.
@@ -53,6 +56,7 @@ class BlockLayout:
     score_axes: Mapping[Path, tuple[int, ...]] | None = None
     step_axes: Mapping[Path, int | None] | None = None
     is_reversed: bool = False
+    group_axes: Mapping[Path, tuple[int | Indexed, ...]] | None = None
 
     @property
     def num_plates(self) -> int:
@@ -107,6 +111,24 @@ class BlockLayout:
             )
         return functools.reduce(jnp.add, found)
 
+    def total_of_groups(
+        self, scores: Mapping[Path, jax.Array], uses: Mapping[Path, Sequence[int | Indexed]]
+    ) -> jax.Array:
+        """The sum of scores for each element of the plates, also where indices read them."""
+        found = jnp.zeros(self.plates, jnp.result_type(*scores.values()))
+        for path, score in scores.items():
+            along = jnp.indices(score.shape, sparse=True)
+            index = []
+            for use in uses[path]:
+                if isinstance(use, int):
+                    index.append(along[use])
+                    continue
+                array = jnp.transpose(jnp.asarray(use.read()), np.argsort(use.axes).tolist())
+                others = [i for i in range(score.ndim) if i not in use.axes]
+                index.append(jnp.expand_dims(array, others))
+            found = found.at[tuple(jnp.broadcast_to(i, score.shape) for i in index)].add(score)
+        return found
+
     @property
     def has_steps(self) -> bool:
         """Whether the scores of steps may be told apart."""
@@ -127,14 +149,15 @@ class BlockLayout:
             found = found.astype(score.dtype).at[:, : score.shape[1]].add(score)
         return found
 
-    def arrange_steps(self, path: Path, found: jax.Array) -> jax.Array:
-        """Numbers of steps, of shape (n, t), with axes in the order of those of a score."""
-        assert self.step_axes is not None
+    @property
+    def shape_of_steps(self) -> tuple[int, ...]:
+        """The plates, if they are apart, and the steps."""
+        return (*(self.plates if self.score_axes else ()), self.num_steps)
+
+    def arrange_steps(self, found: jax.Array) -> jax.Array:
+        """Numbers of steps, of shape (n, t), in the order of the program, with axes of plates."""
         found = jnp.flip(found, 1) if self.is_reversed else found
-        axes, time = (self.score_axes or {}).get(path, ()), self.step_axes[path]
-        found = found.reshape(*(self.plates if axes else ()), self.num_steps)
-        order = np.argsort([*axes, len(axes) if time is None else time])
-        return jnp.transpose(found, order.tolist())
+        return found.reshape(self.shape_of_steps)
 
     def values(self, x: BlockVector) -> dict[Path, jax.Array]:
         """The values of all sites."""

@@ -5,6 +5,7 @@ near ones alone is the time of a chain. The sites that have all of these axes ar
 make the border.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -43,7 +44,7 @@ def find_layout(
         return BlockLayout({}, {path: shapes[path] for path in sites})
     time = next((c for c in best if classes.reach(c)), None)
     plates = [c for c in best if c != time]
-    score_axes = {
+    group_axes = {
         path: _axes_of_score(scopes[path], read, plates)
         for path, read in zip(scopes, reads, strict=True)
     }
@@ -60,16 +61,20 @@ def find_layout(
     step_axes, is_reversed = None, False
     if time is not None and classes.reach(time) == 1:
         step_axes, is_reversed = _axes_of_steps(scopes, reads, time, classes.length(time))
-    are_apart = plates and not border and all(x is not None for x in score_axes.values())
+    are_apart = plates and not border and all(x is not None for x in group_axes.values())
+    are_aligned = are_apart and all(
+        isinstance(i, int) for x in group_axes.values() for i in x or ()
+    )
     return BlockLayout(
         inner,
         border,
         tuple(classes.length(c) for c in plates),
         1 if time is None else classes.length(time),
         0 if time is None else classes.reach(time),
-        score_axes if are_apart else None,  # pyright: ignore[reportArgumentType]
+        group_axes if are_aligned else None,  # pyright: ignore[reportArgumentType]
         step_axes,
         is_reversed,
+        group_axes if are_apart else None,  # pyright: ignore[reportArgumentType]
     )
 
 
@@ -95,15 +100,21 @@ def _axes_of_steps(
 
 def _axes_of_score(
     scope: Scope, reads: "Sequence[Read]", plates: Sequence[frozenset[Axis]]
-) -> tuple[int, ...] | None:
-    """The axes of a score as it is recorded along the plates; None if it lacks one."""
-    found = []
+) -> tuple[int | Indexed, ...] | None:
+    """The axes of a score as it is recorded along the plates, or indices; None if it lacks one."""
+    found: list[int | Indexed] = []
     for plate in plates:
         keys = {key for axis, key, _ in reads if axis in plate}
         key = keys.pop() if len(keys) == 1 else None
-        if key is None or key[0] != "aligned":
+        if key is None:
             return None
-        found.append(scope.layout.index(key[1]))
+        if key[0] == "aligned":
+            found.append(scope.layout.index(key[1]))
+        else:
+            uses = (use for each in scope.uses.values() for use in each)
+            use = next(u for u in uses if isinstance(u, Indexed) and _key(u)[0] == key)
+            axes = tuple(scope.layout.index(i) for i in use.axes)
+            found.append(dataclasses.replace(use, axes=axes))
     return tuple(found)
 
 

@@ -120,9 +120,13 @@ class GroupScores:
         return hash((self.taken_out, self.sizes, self.spreads, self.time, self.is_joint))
 
     @property
-    def name(self) -> str:
-        """The name of the groups: what is taken out, and what is scored."""
-        return ".".join(map(join_scopes, (*self.taken_out, *dict(self.spreads))))
+    def path(self) -> Path:
+        """The name of the groups: what is taken out and what is scored, in their common scope."""
+        paths = (*self.taken_out, *dict(self.spreads))
+        depth = 0
+        while all(len(p) > depth + 1 and p[depth] == paths[0][depth] for p in paths):
+            depth += 1
+        return (*paths[0][:depth], ".".join(join_scopes(p[depth:]) for p in paths))
 
     @functools.cached_property
     def _entry_of_group(self) -> np.ndarray | None:
@@ -145,7 +149,7 @@ class GroupScores:
 
     @property
     def time_of_site(self) -> int | None:
-        """The axis of the log probability of the one site that runs along the steps, if any does."""
+        """The axis of the log probability of the one site that runs along the steps, or None."""
         ((_, spread),) = self.spreads
         axis = None if self.time is None else spread.axes[self.time]
         if not isinstance(axis, int):
@@ -169,6 +173,17 @@ class GroupScores:
             return jnp.zeros(num, flat.dtype).at[entries[kept]].add(flat[kept]).reshape(shape)
         group_of_entry = np.flatnonzero(kept)[np.argsort(entries[kept])]
         return flat[group_of_entry].reshape(shape)
+
+    def arrange_factor(self, factor: jax.Array) -> jax.Array:
+        """Factors of the numbers, in the shape of these as they are arranged."""
+        factor = jnp.broadcast_to(factor, self.sizes)
+        entries = self._entry_of_group
+        if entries is None:
+            return factor
+        ((_, spread),) = self.spreads
+        _, group_of_entry = np.unique(entries, return_index=True)
+        group_of_entry = group_of_entry[np.count_nonzero(np.any(entries < 0)) :]
+        return factor.reshape(-1)[group_of_entry].reshape(spread.shape_of_site)
 
     def groups_of_entries(self, path: Path) -> np.ndarray | None:
         """The number of the group of each entry of a site, -1 if its parts are in several.

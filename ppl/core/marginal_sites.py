@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from ppl.common import distribution_protocol
-from ppl.common.scaled_distribution import Scaled
 from ppl.core.block_integral import BlockIntegral
+from ppl.core.group_scores import GroupScores
 from ppl.core.model_run import SiteAction, apply_at_site, log_prob
 from ppl.core.summation import Summation
 from ppl.harvest._harvest import sow_again
@@ -18,7 +18,7 @@ from ppl.harvest._plants import ByPath
 from ppl.harvest._program import Harvester, Program
 from ppl.harvest._site_names import describe
 from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path
+from ppl.harvest._survey import Path, Sites
 from ppl.harvest.pytrees import register_dataclass
 from ppl.primitives.site_kinds import FACTOR, RANDOM, Hidden
 
@@ -39,10 +39,12 @@ class Marginal(distribution_protocol.DistributionWrapper):
         summation: The sum.
         path: The path of the site.
         is_host: Whether the sum is scored here.
-        has_factor: Whether a factor is among what is scored together.
         is_bounded: Whether the support depends on summed sites, so that the base has one of many.
         is_moving: Whether the map from unconstrained space depends on summed sites.
-        by_step: Whether normal states of a chain are scored step by step, which takes longer.
+        scores: Which entries of which sites the numbers of the sum belong to; None if the site
+            depends on no summed one.
+        by_step: Whether integrals are scored as finely as they come apart, a chain of normal states
+            step by step, which takes longer.
     """
 
     base: Any
@@ -51,35 +53,31 @@ class Marginal(distribution_protocol.DistributionWrapper):
     summation: Summation | BlockIntegral = dataclasses.field(metadata={"static": True})
     path: Path = dataclasses.field(metadata={"static": True})
     is_host: bool = dataclasses.field(metadata={"static": True})
-    has_factor: bool = dataclasses.field(metadata={"static": True})
     is_bounded: bool = dataclasses.field(metadata={"static": True})
     is_moving: bool = dataclasses.field(metadata={"static": True})
+    scores: GroupScores | None = dataclasses.field(metadata={"static": True})
     by_step: bool = dataclasses.field(default=False, metadata={"static": True})
 
     def log_prob(self, value: Any) -> jax.Array:
-        """The log of the sum over all states, one number for each group that is independent."""
+        """The log of the sum over all states: in the shape of the site's own log probability.
+
+        Where entries are not apart, there is one number for each group that is independent.
+        """
         if not self.is_host:
             if self.support is None or self.support.is_unrestricted:
                 return jnp.zeros(())
             # The host sees a point of the support in place of a value outside of it.
             return jnp.where(jnp.all(self.is_possible(value)), 0.0, -jnp.inf)
         plants = {**self.plants, self.path: tuple(jax.tree.leaves(value))}
-        group = self.summation.groups[self.path]
-        if self.by_step and group and isinstance(self.summation, BlockIntegral):
-            return self.summation.log_prob_of_steps(group, self.inputs, plants, self.path)
-        return log_prob_at(self.summation, self.path, self.inputs, plants)
+        found = log_prob_at(self.summation, self.path, self.inputs, plants, self.by_step)
+        if self.scores is None or found.shape != self.scores.sizes:
+            return found
+        return self.scores.arrange(found)
 
     @property
     def support(self) -> Any:
         """The set of values with positive density, or None if it depends on summed sites."""
         return None if self.is_bounded else super().support
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether the site depends on no summed one, given the values of all others."""
-        summation = self.summation
-        is_apart = isinstance(summation, Summation) and self.path in summation.untouched
-        return is_apart or not summation.groups[self.path]
 
     @property
     def bijector(self) -> Any:
@@ -124,17 +122,38 @@ def group_of(summation: Summation | BlockIntegral, path: Path) -> Any:
     return summation.groups[path] or path
 
 
+def is_alone(summation: Summation | BlockIntegral, path: Path) -> bool:
+    """Whether a score depends on no summed site, given the values of all others."""
+    is_apart = isinstance(summation, Summation) and path in summation.untouched
+    return is_apart or not summation.groups[path]
+
+
 def log_prob_at(
     summation: Summation | BlockIntegral,
     path: Path,
     inputs: Sequence[Any],
     plants: Mapping[Path, Sequence[Any]],
+    by_step: bool = False,
 ) -> jax.Array:
     """The log probability of all that is scored together with a site, or of the site alone."""
-    if summation.groups[path]:
-        return summation.log_prob(summation.groups[path], inputs, plants)
+    if is_alone(summation, path):
+        return score_alone(summation, path, inputs, plants, by_step)
+    if by_step and isinstance(summation, BlockIntegral):
+        return summation.log_prob_of_groups(summation.groups[path], inputs, plants)
+    return summation.log_prob(summation.groups[path], inputs, plants)
+
+
+def score_alone(
+    summation: Summation | BlockIntegral,
+    path: Path,
+    inputs: Sequence[Any],
+    plants: Mapping[Path, Sequence[Any]],
+    by_step: bool = False,
+) -> jax.Array:
+    """The log probability of a site that depends on no summed one."""
     planted = frozenset([*plants, *summation.sites])
-    run = Harvester(Program(summation.jaxpr, list(inputs), [], list), ScoreOne(path, planted))
+    action = ScoreOne(path, planted, by_step)
+    run = Harvester(Program(summation.jaxpr, list(inputs), [], list), action)
     unread = {
         p: tuple(jnp.zeros(a.shape, a.dtype) for a in f.collapse().avals)
         for p, f in run.sites.items()
@@ -149,8 +168,6 @@ def score_by_step(site: Site) -> Site:
     def by_step(d: Any) -> Any:
         if isinstance(d, Marginal):
             return dataclasses.replace(d, by_step=True)
-        if isinstance(d, Scaled) and d.by_group:
-            return d
         if isinstance(d, distribution_protocol.DistributionWrapper):
             return dataclasses.replace(d, base=by_step(d.base))  # pyright: ignore
         return d
@@ -159,6 +176,39 @@ def score_by_step(site: Site) -> Site:
         return site
     d = jax.tree.unflatten(site.extra_tree, range(site.num_extras))
     return dataclasses.replace(site, extra_tree=jax.tree.structure(by_step(d)))
+
+
+def marginal_of(site: Site) -> Marginal | None:
+    """The sum that scores a site, without arrays; None if it depends on nothing taken out."""
+    return next((m for m in marginals_of(site) if m.scores is not None), None)
+
+
+def name_scores(sites: Sites, records: Mapping[Path, jax.Array]) -> dict[Path, jax.Array]:
+    """Log probabilities by site, or by the name of their groups where sites have none of their own.
+
+    Sites that are scored together with others have none.
+    """
+    found, elsewhere = {}, []
+    for path, record in records.items():
+        marginal = marginal_of(sites[path].site)
+        if marginal is None:
+            found[path] = record
+        elif marginal.is_host:
+            found[name_of_score(path, marginal)] = record
+        else:
+            elsewhere.append((name_of_score(path, marginal), record))
+    for name, record in elsewhere:  # Minus infinity outside of a support, else 0.
+        if name in found:
+            found[name] = found[name] + jnp.sum(record)
+    return found
+
+
+def name_of_score(path: Path, marginal: Marginal) -> Path:
+    """The path under which a site in a sum is scored: its own, or one by the name of the groups."""
+    scores = marginal.scores
+    if scores is None or scores.are_apart:
+        return path
+    return (*path[: len(path) - len(marginal.path)], *scores.path)
 
 
 def marginals_of(site: Site) -> list[Marginal]:
@@ -234,10 +284,12 @@ class ScoreOne(SiteAction):
     Attributes:
         path: The site.
         planted: The sites whose values are planted; the score reads no other.
+        by_step: Whether it is as fine as it comes apart, if the site is in another integral.
     """
 
     path: Path
     planted: frozenset[Path]
+    by_step: bool = False
     tags: ClassVar = (RANDOM, FACTOR)
     at_once: ClassVar[bool] = True
 
@@ -252,7 +304,9 @@ class ScoreOne(SiteAction):
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         """The planted value, and its log probability at the site that is scored."""
         values = operands.values if plant is None else plant
-        return values, log_prob(site, operands, values) if site.path == self.path else None
+        if site.path != self.path:
+            return values, None
+        return values, log_prob(score_by_step(site) if self.by_step else site, operands, values)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,13 +3,14 @@
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
-from ppl.analysis.element_dependence import ALL, Aligned, Source, Use, join
+from ppl.analysis.element_dependence import ALL, Aligned, Indexed, Source, Use, join
 from ppl.analysis.scopes import Scope
+from ppl.core.group_scores import Lookup, Spread
 from ppl.core.score_tables import Coordinate, Table
 from ppl.harvest._survey import Path
 
@@ -46,9 +47,11 @@ class Problem:
         causes: Mapping[Path, str],
         moving: frozenset[Path],
         bounded: frozenset[Path],
+        num_parts: Mapping[Path, int],
     ):
         self.states, self.causes = states, causes
         self.moving, self.bounded = moving, bounded
+        self._num_parts = num_parts
         self.starts = _pair_starts(scopes, states)
         self._join_axes(scopes)
         unrolled = [p for p, chain in self.starts.items() if self._is_unrolled(chain)]
@@ -129,6 +132,63 @@ class Problem:
     def touches(self, path: Path) -> bool:
         """Whether a score depends on a summed site."""
         return bool(self.scopes[path].uses) or path in self.states
+
+    def is_start(self, path: Path) -> bool:
+        """Whether a site stands for the states of a chain before its first step."""
+        return path in self.starts
+
+    def plates_of_group(self, group: Any) -> dict[Any, int]:
+        """The plates that all summed sites of a group share, with their sizes.
+
+        The sum comes apart along them. They are in the order of the axes of a site as recorded.
+        """
+        paths = [p for p in self.states if self.group(p) == group and not self.is_start(p)]
+        found: dict[Any, int] = {}
+        for number, path in enumerate(paths):
+            scope = self.scopes[path]
+            mine = {self.plate(path, axis): scope.shape[axis] for axis in scope.layout}
+            found = {p: n for p, n in (found if number else mine).items() if p in mine}
+        return {p: n for p, n in found.items() if p not in self.enumerated}
+
+    def plates_of_site(self, path: Path) -> tuple[Any, ...]:
+        """The plates of the axes of a log probability as it is recorded, without those of parts."""
+        scope, num_parts = self.scopes[path], self._num_parts.get(path, 0)
+        num_body = len(scope.shape) - len(scope.loops)
+        parts = range(num_body - num_parts, num_body)
+        return tuple(self.plate_of_score(path, i) for i in scope.layout if i not in parts)
+
+    def lags_of(self, plate: Any) -> set[int]:
+        """The lags along a plate, by which scores look back."""
+        return {
+            lag
+            for scope in self.scopes.values()
+            for source, uses in scope.uses.items()
+            for axis, use in enumerate(uses)
+            if isinstance(use, Aligned) and self.plate(source.path, axis) == plate
+            for lag in use.lags
+        }
+
+    def spread(self, path: Path, plates: Collection[Any]) -> Spread:
+        """The entries of a score, spread over the plates of its group."""
+        axes = [self._axis_along(path, plate) for plate in plates]
+        return Spread.of(self.scopes[path], self._num_parts.get(path, 0), axes)
+
+    def _axis_along(self, path: Path, plate: Any) -> int | Lookup | None:
+        """The axis of a score as recorded that runs along a plate, or the index that reads it."""
+        scope = self.scopes[path]
+        mine = [i for i in range(len(scope.shape)) if self.plate_of_score(path, i) == plate]
+        if mine:
+            return scope.layout.index(mine[0]) if len(mine) == 1 else None
+        uses = {
+            use
+            for source, each in scope.uses.items()
+            for axis, use in enumerate(each)
+            if self.plate(source.path, axis) == plate
+        }
+        match tuple(uses):
+            case (Indexed(axes) as use,):
+                return Lookup.of([scope.layout.index(i) for i in axes], use)
+        return None
 
     def use(self, path: Path, axis: int, use: Use) -> Use:
         """The use of an axis: all elements, if they are enumerated and not aligned."""

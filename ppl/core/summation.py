@@ -16,9 +16,9 @@ from ppl.core.captured_constants import fingerprint_constants, fingerprint_wirin
 from ppl.core.elimination import Chains, Eliminator
 from ppl.core.factors import EliminationError, Factor, Gather, Local, Variable
 from ppl.core.group_factors import Axes
+from ppl.core.group_scores import GroupScores
 from ppl.core.score_tables import Coordinate, Evaluator, ScoreStates, Table
 from ppl.core.sum_structure import Problem
-from ppl.harvest._plants import ByPath
 from ppl.harvest._program import Harvester, Program
 from ppl.harvest._site_names import describe
 from ppl.harvest._survey import Path
@@ -103,20 +103,37 @@ class Summation:
         self, group: Any, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
     ) -> jax.Array:
         """The log of the sum over the sites of one group, apart for independent elements."""
-        return _total(self._eliminate(group, inputs, plants, {}, None))
+        done, plates = self._eliminate(group, inputs, plants, {}, None)
+        return _total(done, plates)
 
-    def axes(self, path: Path, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]) -> Axes:
+    def group_scores(self, path: Path, inputs: Sequence[Any]) -> GroupScores:
+        """The numbers of the group of a score, and the entries that each belongs to.
+
+        Args:
+            path: The path of the score.
+            inputs: The inputs of the program, as far as they are known.
+        """
+        problem, group = self._problem(inputs, {}), self.groups[path]
+        plates = problem.plates_of_group(group)
+        mine = [p for p in self.scored if self.groups[p] == group]
+        spreads = {p: problem.spread(p, plates) for p in mine if p not in self.states}
+        lags = [problem.lags_of(plate) for plate in plates]
+        time = next((i for i, each in enumerate(lags) if each - {0}), None)
+        return GroupScores(
+            tuple(p for p in self.states if self.groups[p] == group),
+            tuple(plates.values()),
+            tuple(spreads.items()),
+            time,
+            time is not None and min(lags[time]) < 0,
+        )
+
+    def axes(self, path: Path) -> Axes:
         """The axes along which the elements of the sum that a score is in are apart."""
-        problem, group = self._abstract, self.groups[path]
-        labels: list[tuple[Any, ...]] = []
-
-        def run(plants: Mapping[Path, Any]) -> tuple[()]:
-            labels.extend(f.labels for f in self._eliminate(group, inputs, plants, {}, None))
-            return ()
-
-        jax.eval_shape(run, ByPath(plants))
+        problem = self._abstract
         together = problem.enumerated | problem.chained
-        of_sum = labels[0] if len(set(labels)) == 1 else ()
+        of_sum = tuple(problem.plates_of_group(self.groups[path]))
+        if path in self.untouched:  # A score of its own.
+            of_sum = problem.plates_of_site(path)
 
         def name(path: Path, axis: int) -> Any:
             plate = problem.plate_of_score(path, axis)
@@ -171,7 +188,8 @@ class Summation:
             sums = []
             for i, group in enumerate(dict.fromkeys(self.groups.values())):
                 at = jax.random.fold_in(key, i)
-                sums.append(jnp.sum(_total(self._eliminate(group, inputs, plants, probes, at))))
+                done, _ = self._eliminate(group, inputs, plants, probes, at)
+                sums += [jnp.sum(factor.table) for factor in done]
             return sum(sums)
 
         one_hot = jax.grad(total)(probes)
@@ -184,7 +202,7 @@ class Summation:
         scopes = reader.read(self.jaxpr, inputs, self.inputs)
         self._check_elements(scopes)
         moving, bounded = frozenset(reader.moving), frozenset(reader.bounded)
-        return Problem(scopes, self.states, reader.causes, moving, bounded)
+        return Problem(scopes, self.states, reader.causes, moving, bounded, reader.num_parts)
 
     def _check_elements(self, scopes: Scopes) -> None:
         """Check that each element of a summed site has a score of its own."""
@@ -209,9 +227,11 @@ class Summation:
         plants: Mapping[Path, Sequence[Any]],
         probes: Mapping[Path, Any],
         key: Any,
-    ) -> list[Factor]:
+    ) -> tuple[list[Factor], Mapping[Any, int]]:
+        """Factors whose sum is the log of the sum, and the plates along which it is apart."""
         problem, factors = self._find_factors(group, inputs, plants, probes)
-        return _eliminator(problem, factors, self.most, key).run(factors)
+        done = _eliminator(problem, factors, self.most, key).run(factors)
+        return done, problem.plates_of_group(group)
 
     def _find_factors(
         self,
@@ -255,13 +275,15 @@ class Summation:
         )
 
 
-def _total(factors: Sequence[Factor]) -> Any:
-    """The sum of factors: one factor keeps its elements apart."""
-    if len(factors) == 1:
-        return factors[0].table
-    same = {f.labels for f in factors}
-    tables = [f.table if len(same) == 1 else jnp.sum(f.table) for f in factors]
-    return functools.reduce(jnp.add, tables)
+def _total(factors: Sequence[Factor], plates: Mapping[Any, int]) -> jax.Array:
+    """The sum of factors, with an axis for each of some plates along which it is apart."""
+    apart = [f for f in factors if set(f.labels) == set(plates)]
+    tables = [f.over(tuple(plates)) for f in apart] or [jnp.zeros(tuple(plates.values()))]
+    total = functools.reduce(jnp.add, tables)
+    for factor in factors:
+        if factor not in apart:  # It belongs to no element.
+            total = total.at[(0,) * total.ndim].add(jnp.sum(factor.table))
+    return total
 
 
 def _eliminator(problem: Problem, factors: Sequence[Factor], most: int, key: Any) -> Eliminator:

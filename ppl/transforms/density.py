@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from ppl.core.marginal_sites import score_by_step
+from ppl.core.marginal_sites import name_scores, score_by_step
 from ppl.core.model_pytree import Model
 from ppl.core.model_run import ModelRun, SiteAction, score, trace_model
 from ppl.harvest._interpreter import Operands
@@ -108,7 +108,9 @@ def log_probs(model: Model) -> Callable[..., dict[str, Any]]:
 
     Returns:
         A function of the same arguments as `log_density(model)`. It gives a dict by site of log
-        probabilities, one for each element of `vmap` axes, loops and the distribution's batch.
+        probabilities, one for each element of `vmap` axes, loops and the distribution's batch. Of
+        a model that is marginalized, entries that are scored together stand under the name of their
+        groups, such as "z.y", one number for each group. The sum of all is the log density.
 
     Raises:
         ValueError: In the cases of `log_density`.
@@ -125,6 +127,7 @@ def log_probs(model: Model) -> Callable[..., dict[str, Any]]:
     def probs(values: Mapping[str, Any], *args: Any, **kwargs: Any) -> dict[str, Any]:
         _check_first("log_probs", values)
         run = ModelRun(model, trace_model(model, None, args, kwargs), LogProbs())
-        return nest_by_path(run.records(run.fit(values, "log_probs", complete=True)))
+        records = run.records(run.fit(values, "log_probs", complete=True))
+        return nest_by_path(name_scores(run.sites, records))
 
     return probs

@@ -12,8 +12,10 @@ from jax.tree_util import Partial
 from ppl.common import distribution_protocol
 from ppl.common.arguments import Arguments
 from ppl.common.missing_data import Ignored, Imputed, is_imputed
+from ppl.common.scaled_distribution import factors_at
 from ppl.core.captured_constants import trace_and_fingerprint
-from ppl.core.marginal_sites import group_of, marginals_of
+from ppl.core.group_factors import unscaled
+from ppl.core.marginal_sites import marginal_of, name_of_score, name_scores, score_by_step
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.core.replaced_distribution import replace_distribution
@@ -23,10 +25,10 @@ from ppl.harvest._names import nest_by_path, paths_in
 from ppl.harvest._program import Program
 from ppl.harvest._site_names import join_scopes
 from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path, Sites
 from ppl.harvest.pytrees import register_dataclass
 from ppl.primitives.site_kinds import FACTOR, LATENT, OBSERVED, kind_of
 from ppl.transforms.density import LogProbs
+from ppl.transforms.scored_entries import ScoredEntries, find_scored
 from ppl.transforms.trace import inspection
 
 
@@ -58,6 +60,7 @@ class Select(SiteAction):
         if plant is not None:
             (counts,) = plant
             make = lambda d: Selected(d, counts)  # noqa: E731
+            site = score_by_step(site)
             site, operands = replace_distribution(site, operands, make, (counts,))
         return sow_again(site, operands), None
 
@@ -69,8 +72,9 @@ def select(model: Model, counts: Mapping[str, Any]) -> Model:
 
     Args:
         model: A function of a random key, with observed sites.
-        counts: Boolean arrays by name of observed site, scopes joined by dots, each of the shape of
-            the site's log probabilities; they may be traced.
+        counts: Boolean arrays by name of observed site, or of groups of observed entries that a
+            marginalized model scores together, scopes joined by dots; each of the shape of the log
+            probabilities. They may be traced.
 
     Returns:
         A model of the same arguments: a pytree whose leaves include `counts`.
@@ -82,12 +86,13 @@ def _run_selected(
     model: Model, counts: Mapping[str, Any], key: Any, *args: Any, **kwargs: Any
 ) -> Any:
     run = ModelRun(model, trace_model(model, key, args, kwargs), Select())
-    paths = {join_scopes(path): path for path in _observed(run)}
+    paths = {}
+    for path, found in run.sites.items():
+        marginal = marginal_of(found.site)
+        if kind_of(found.site) == OBSERVED and (marginal is None or marginal.is_host):
+            name = path if marginal is None else name_of_score(path, marginal)
+            paths[join_scopes(name)] = path
     return run.output({paths[name]: (jnp.asarray(x),) for name, x in counts.items()})
-
-
-def _observed(run: ModelRun) -> list[Path]:
-    return [path for path, found in run.sites.items() if kind_of(found.site) == OBSERVED]
 
 
 UNMARGINALIZED = (
@@ -95,54 +100,6 @@ UNMARGINALIZED = (
     "out: dataclasses.replace(result, draws={**result.draws, **ppl.recover(marginalized, "
     "result.draws)(key, *args)})."
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class JointScores:
-    """Sites of a marginalized model that are scored together.
-
-    Attributes:
-        elsewhere: Names of sites that are scored at another site, and have the log probability 0.
-        mixed: Names of observed sites that are scored together with a latent site or a factor, each
-            with words for that.
-        summed: Names of observed sites whose log probability is that of a sum or an integral.
-    """
-
-    elsewhere: tuple[str, ...] = ()
-    mixed: tuple[tuple[str, str], ...] = ()
-    summed: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, sites: Sites) -> "JointScores":
-        """The sites of a model that are scored together."""
-        together: dict[Any, list[Path]] = {}
-        elsewhere, mixed, summed = [], {}, []
-        for path, found in sites.items():
-            for marginal in marginals_of(found.site):
-                group = group_of(marginal.summation, marginal.path)
-                together.setdefault((path[:-1], marginal.summation, group), []).append(path)
-                elsewhere += [] if marginal.is_host else [join_scopes(path)]
-                if kind_of(found.site) == OBSERVED:
-                    mixed |= {join_scopes(path): "a factor"} if marginal.has_factor else {}
-                    summed += [] if marginal.is_alone else [join_scopes(path)]
-        for paths in together.values():
-            by_kind = {kind_of(sites[path].site): join_scopes(path) for path in paths}
-            if LATENT in by_kind and OBSERVED in by_kind:
-                mixed[by_kind[OBSERVED]] = f"the latent site {by_kind[LATENT]!r}"
-        return cls(tuple(elsewhere), tuple(mixed.items()), tuple(summed))
-
-    def check_apart(self, where: str) -> None:
-        """Check that the log probabilities of observed sites are those of data alone.
-
-        Raises:
-            ValueError: If they are joint ones of data and latent sites or factors.
-        """
-        for name, other in self.mixed:
-            raise ValueError(
-                f"{where} is marginalized, and its site {name!r} is scored together with {other}, "
-                "as both depend on what was taken out, so that the data have no log probability of "
-                f"their own; {UNMARGINALIZED}"
-            )
 
 
 @register_dataclass
@@ -156,20 +113,18 @@ class Likelihood:
         model: The model, as a pytree.
         data: The data among the arguments of the model.
         arguments: The static arguments of the model.
-        shapes: Name of each observed site, scopes joined by dots, with the shape of its log
-            probabilities: `vmap` axes, loops and the distribution's batch. Those that are scored at
-            another site are left out.
+        scored: What each array of log probabilities belongs to.
         latent: Names of the latent sites.
-        joint: Which sites are scored together, in a marginalized model.
+        is_scaled: Whether a factor of `scale` multiplies a log probability.
         captured: Fingerprint of the numbers in the model's program; new numbers recompile.
     """
 
     model: Model
     data: list[Any]
     arguments: Arguments = dataclasses.field(metadata={"static": True})
-    shapes: tuple[tuple[str, tuple[int, ...]], ...] = dataclasses.field(metadata={"static": True})
+    scored: tuple[ScoredEntries, ...] = dataclasses.field(metadata={"static": True})
     latent: tuple[str, ...] = dataclasses.field(metadata={"static": True})
-    joint: JointScores = dataclasses.field(metadata={"static": True})
+    is_scaled: bool = dataclasses.field(metadata={"static": True})
     captured: tuple[Hashable, ...] = dataclasses.field(metadata={"static": True})
 
     @classmethod
@@ -200,43 +155,89 @@ class Likelihood:
             }
             planted = {path: tuple(jax.tree.leaves(value)) for path, value in latent.items()}
             records = jax.eval_shape(run.records, planted)
-            joint = JointScores.of(run.sites)
-            shapes = tuple((join_scopes(path), records[path].shape) for path in _observed(run))
-            shapes = tuple(pair for pair in shapes if pair[0] not in joint.elsewhere)
+            scored = find_scored(run.sites, {path: x.shape for path, x in records.items()})
             sites = [found.site for found in run.sites.values()]
             has_more = any(kind_of(site) == FACTOR or is_imputed(site) for site in sites)
             if needs != "nothing":
-                joint.check_apart(run.name)
-            has = {"observed": shapes, "likelihood": shapes or has_more, "nothing": True}
+                _check_apart(run.name, scored)
+            is_observed = any(x.kind == OBSERVED for x in scored)
+            has = {"observed": is_observed, "likelihood": is_observed or has_more, "nothing": True}
             if not has[needs]:
                 raise ValueError(
                     f"{run.name} has no observed site, so there is no likelihood. Give the model "
                     "conditioned on the data: ppl.condition(model, {site: data}). A site with "
                     "missing entries by ppl.impute is a latent one: use ppl.ignore in its place."
                 )
-            return shapes, tuple(map(join_scopes, latent)), joint
+            each = (site for found in run.sites.values() for site in found.sites)
+            return scored, tuple(map(join_scopes, latent)), any(map(factors_at, each))
 
-        (shapes, latent, joint), numbers = trace_and_fingerprint(look, model, arguments, data)
-        return cls(model, data, arguments, shapes, latent, joint, numbers)
+        found, numbers = trace_and_fingerprint(look, model, arguments, data)
+        return cls(model, data, arguments, *found, numbers)
+
+    @property
+    def observed_scores(self) -> tuple[ScoredEntries, ...]:
+        """The log probabilities of observed data."""
+        return tuple(x for x in self.scored if x.kind == OBSERVED)
+
+    @property
+    def shapes(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """Shape of the log probabilities of each observed site, or group of observed entries."""
+        return tuple((x.name, x.shape) for x in self.observed_scores)
+
+    @property
+    def priors(self) -> tuple[str, ...]:
+        """The names of log probabilities of latent sites alone."""
+        return tuple(x.name for x in self.scored if x.kind == LATENT)
 
     def log_probs(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Log probabilities of all random sites and factors at values of the latent sites."""
+        """Log probabilities of all random sites and factors at values of the latent sites.
+
+        They are by site, or by the name of groups of entries that are scored together, and are
+        terms of the log density: those that `scale` multiplies are multiplied.
+        """
+        return self._score(values, is_scaled=True)
+
+    def log_predictive(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Log probabilities as in `log_probs`, without the factors of `scale`.
+
+        A factor changes how much an observation counts in the posterior, and not how it is
+        distributed.
+        """
+        return self._score(values, is_scaled=False)
+
+    def _score(self, values: Mapping[str, Any], *, is_scaled: bool) -> dict[str, Any]:
+        args, kwargs = self.arguments.join(self.data)
+        program = trace_model(self.model, None, args, kwargs)
+        run = ModelRun(self.model, program, LogProbs())
+        if not is_scaled:
+            run = ModelRun(self.model, unscaled(program, run.sites), LogProbs())
+        records = run.records(run.fit(values, "log_probs", complete=True))
+        found = name_scores(run.sites, records)
+        return {join_scopes(path): record for path, record in found.items()}
+
+    def any_values(self) -> dict[str, Any]:
+        """Zeros in place of the latent sites, for what does not depend on them."""
         args, kwargs = self.arguments.join(self.data)
         run = ModelRun(self.model, trace_model(self.model, None, args, kwargs), LogProbs())
-        kinds = LATENT, OBSERVED, FACTOR
-        kept = [path for path, found in run.sites.items() if kind_of(found.site) in kinds]
-        records = run.records(run.fit(values, "log_probs", complete=True))
-        return {join_scopes(path): records[path] for path in kept}
+        zeros = {
+            path: jax.tree.unflatten(
+                found.site.tree, [jnp.zeros(a.shape, a.dtype) for a in found.collapse().avals]
+            )
+            for path, found in run.latent().items()
+        }
+        return nest_by_path(zeros)
 
     def missing(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Boolean arrays by observed site: which elements are left out by `ppl.ignore`."""
         found = self._sites(values)
-        return {name: _missing(found[name].distribution, shape) for name, shape in self.shapes}
+        shapes = {site: n for x in self.observed_scores for site, n in x.site_shapes.items()}
+        return {site: _missing(found[site].distribution, shape) for site, shape in shapes.items()}
 
     def observed(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The data by observed site, 0 where they are left out by `ppl.ignore`."""
         found = self._sites(values)
-        data = {name: found[name].value for name, _ in self.shapes}
+        sites = [site for x in self.observed_scores for site in x.sites]
+        data = {name: found[name].value for name in sites}
         for name in data:
             for flags in _flags(found[name].distribution, Ignored):
                 data[name] = jnp.where(flags, 0, data[name])
@@ -254,6 +255,19 @@ class Likelihood:
         latent = [(p, x) for p, x in paths_in(values, run.sites) if join_scopes(p) in self.latent]
         records = run.run(run.fit(nest_by_path(dict(latent)), "log_probs", complete=True))[1]
         return {join_scopes(path): site for path, site in records.items()}
+
+
+def _check_apart(where: str, scored: Sequence[ScoredEntries]) -> None:
+    """Check that the log probabilities of observed sites are those of data alone."""
+    for entries in scored:
+        kinds = dict((kind, name) for name, kind in entries.kinds)
+        if OBSERVED in kinds and entries.kind is None:
+            latent = f"the latent site {kinds[LATENT]!r}" if LATENT in kinds else "a factor"
+            raise ValueError(
+                f"{where} is marginalized, and its site {kinds[OBSERVED]!r} is scored together "
+                f"with {latent}, as both depend on what was taken out, so that the data have no "
+                f"log probability of their own; {UNMARGINALIZED}"
+            )
 
 
 def _missing(d: Any, shape: tuple[int, ...]) -> jax.Array:

@@ -12,7 +12,8 @@ from jax.tree_util import Partial
 from ppl.analysis.dependence import Dependence
 from ppl.common.missing_data import is_imputed
 from ppl.common.scaled_distribution import Scaled, ScaledTerm, multiply_score
-from ppl.core.group_factors import Axes, GroupFactors, unscaled
+from ppl.core.group_factors import GroupFactors, unscaled
+from ppl.core.group_scores import GroupScores
 from ppl.core.marginal_sites import (
     Look,
     Marginal,
@@ -20,6 +21,7 @@ from ppl.core.marginal_sites import (
     Resow,
     SummedProgram,
     group_of,
+    is_alone,
     log_prob_at,
 )
 from ppl.core.marginal_strategies import (
@@ -82,10 +84,11 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
     | n normal blocks of d that are independent given the rest | n d^3 |
     | d normal states in a scan of T steps | T d^3 |
 
-    Sites that depend on summed ones stand at the top level of the new model. The sites that depend
-    on the same summed ones are scored together, at the last of them, with one number for each
-    group of elements that is independent of the others. In a chain it is log p(y[t] | y[0], ...,
-    y[t-1]).
+    Sites that depend on summed ones stand at the top level of the new model. Where each group of
+    elements that is independent of the others holds one observation, `log_probs` has its log
+    probability in the place of the observation; in a chain it is log p(y[t] | y[0], ..., y[t-1]).
+    Entries and sites of which several depend on the same summed elements are scored together:
+    `log_probs` has one number for each group, under the name of the groups, such as "z.y".
 
     Args:
         model: A function of a random key.
@@ -189,6 +192,7 @@ class _Rewriting:
         scored = (*self._summed, *self._moved, *self._factors)
         self._summation = take_out(program, self._summed, strategies.values(), scored)
         self._plants: dict[Path, tuple[Any, ...]] = {}
+        self._scores: dict[Any, GroupScores] = {}
         at = len(program.consts)
         self._inputs = list(program.inputs)
         self._inputs[at] = None  # The key: nothing is drawn where all sites are planted.
@@ -235,10 +239,11 @@ class _Rewriting:
             self._sow_moved(path, key, path in hosts.values())
         for host in hosts.values():
             if host not in self._moved:
-                log_prob = log_prob_at(self._summation, host, self._inputs, self._plants)
                 factors, by_group = self._factors_of(host)
+                inputs, plants = self._inputs, self._plants
+                log_prob = log_prob_at(self._summation, host, inputs, plants, by_step=by_group)
                 product = functools.reduce(multiply_score, factors, log_prob)
-                term = ScaledTerm(log_prob, factors, by_group) if factors else None
+                term = ScaledTerm(log_prob, factors) if factors else None
                 self._sow(host, [product], tag=FACTOR, d=term)
         self._sow_recovered(key)
         program, action = self._program, Look(self._derived, planted=frozenset(self._plants))
@@ -292,14 +297,15 @@ class _Rewriting:
             plants = {**self._plants, **first, path: tuple(nothing)}
             base = self._look(path, plants, distributions=True)
         plants = ByPath(self._plants)
-        groups = {p: group_of(self._summation, p) for p in (*self._factors, path)}
-        has_factor = any(groups[factor] == groups[path] for factor in self._factors)
         of_support = path in self._summation.bounded, path in self._summation.moving
-        static = self._summation, path, is_host, has_factor, *of_support
-        d: Any = Marginal(base, self._inputs, plants, *static)
+        scores = self._find_scores(path)
         factors, by_group = self._factors_of(path)
+        static = self._summation, path, is_host, *of_support, scores, by_group  # of steps, too
+        d: Any = Marginal(base, self._inputs, plants, *static)
         for factor in factors:
-            d = Scaled(d, factor, by_group)
+            if by_group and scores is not None:
+                factor = scores.arrange_factor(factor)
+            d = Scaled(d, factor)
         leaves = self._sow(path, jax.tree.leaves(value), tag=RANDOM, note=site.note, d=d, key=key)
         self._plants[path] = tuple(leaves)
 
@@ -314,16 +320,18 @@ class _Rewriting:
         """The factors of all that is scored together with a site; whether they have its axes."""
         key = group_of(self._summation, path)
         group = [p for p in self._summation.scored if group_of(self._summation, p) == key]
+        return self._group_factors.of(group, lambda: self._summation.axes(path))
 
-        def find_axes() -> Axes:
-            plants = {
-                p: tuple(jnp.zeros(a.shape, a.dtype) for a in found.collapse().avals)
-                for p, found in self._found.items()
-                if self._tag(p) == RANDOM and p not in self._summed
-            }
-            return self._summation.axes(path, self._inputs, {**plants, **self._plants})
-
-        return self._group_factors.of(group, find_axes)
+    def _find_scores(self, path: Path) -> GroupScores | None:
+        """The entries that the score of a site belongs to, and the groups of these."""
+        if is_alone(self._summation, path):
+            return None
+        group = self._summation.groups[path]
+        if group not in self._scores:
+            found = self._summation.group_scores(path, self._inputs)
+            is_joint = any(is_imputed(x) for p in found.taken_out for x in self._found[p].sites)
+            self._scores[group] = dataclasses.replace(found, is_joint=is_joint)
+        return self._scores[group]
 
     def _first_states(self, path: Path) -> tuple[Any, ...]:
         """A summed site with all elements in the first state."""

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from ppl.common.scaled_distribution import Scaled, ScaledTerm, multiply_score
-from ppl.core.marginal_sites import marginals_of
+from ppl.core.marginal_sites import marginals_of, score_by_step
 from ppl.core.model_pytree import as_pytree
 from ppl.core.model_run import SiteAction
 from ppl.core.replaced_distribution import replace_distribution
@@ -46,6 +46,7 @@ class Multiply(SiteAction):
         factor, by_element = self.factor, ()
         if plant is not None:
             (factor,) = by_element = tuple(plant)
+            site = score_by_step(site)
         if site.tag == RANDOM and factor is not None:
             make = lambda d: Scaled(d, factor)  # noqa: E731
             site, operands = replace_distribution(site, operands, make, by_element)

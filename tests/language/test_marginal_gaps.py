@@ -128,7 +128,7 @@ def test_ignored_entries_of_several_outcomes_of_a_sum():
     for model, name in ((summed, "b"), (ppl.nest(summed, scope="in"), "in.b")):
         share = {"share": 0.3} if name == "b" else {"in": {"share": 0.3}}
         found = ppl.log_probs(model)(share)
-        found = found["b"] if name == "b" else found["in"]["b"]
+        found = found["z.a.b"] if name == "b" else found["in"]["z.a.b"]
         np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-15)
 
 
