@@ -172,7 +172,8 @@ class Likelihood:
             return scored, tuple(map(join_scopes, latent)), any(map(factors_at, each))
 
         found, numbers = trace_and_fingerprint(look, model, arguments, data)
-        return cls(model, data, arguments, *found, numbers)
+        scored, latent, is_scaled = found
+        return cls(model, data, arguments, scored, latent, is_scaled, numbers)
 
     @property
     def observed_scores(self) -> tuple[ScoredEntries, ...]:
