@@ -1,9 +1,8 @@
-"""Audit of keys: two draws with one name and one key share all their randomness.
+"""Audit of keys: two draws of one site with one key share all their randomness.
 
 The density takes the draws for independent, so it would be wrong.
 """
 
-from collections.abc import Hashable
 from typing import NamedTuple
 
 from ppl.analysis.symbolic_evaluation import Place, Symbolic
@@ -32,31 +31,24 @@ _LOOPS = {
 
 
 class Conflict(NamedTuple):
-    """Two sites with equal draws, or one site in several iterations of a `loop`.
+    """One site with equal draws in several iterations of a loop.
+
+    Two sites have different draws whatever their keys: their names and scopes are folded into them.
 
     Attributes:
-        first: The path of the first site.
-        second: The path of the second site.
-        loop: "scan", "vmap" or "shard_map" for one site, else ''.
+        path: The path of the site.
+        loop: "scan", "vmap" or "shard_map".
     """
 
-    first: Path
-    second: Path
-    loop: str = ""
+    path: Path
+    loop: str
 
     def complaint(self) -> str:
         """Error message with a remedy."""
-        if self.loop:
-            where, remedy = _LOOPS[self.loop]
-            return (
-                f"site {describe(self.first)} would have the same draw in {where}, so its density "
-                f"would be wrong. {remedy}"
-            )
+        where, remedy = _LOOPS[self.loop]
         return (
-            f"sites {describe(self.first)} and {describe(self.second)} would have the same draw, "
-            "as they have one name and one key, so its density would be wrong. Split the key, and "
-            "call each submodel with its own: a, b = jax.random.split(key); "
-            'ppl.nest(f, scope="a")(a); ppl.nest(f, scope="b")(b).'
+            f"site {describe(self.path)} would have the same draw in {where}, so its density "
+            f"would be wrong. {remedy}"
         )
 
 
@@ -69,22 +61,22 @@ def check_keys(model: str, program: Program, survey: Survey) -> None:
         survey: The survey of its sites.
 
     Raises:
-        ValueError: If two draws have one name and one key.
+        ValueError: If two draws of a site have one key.
     """
     for conflict in Keys(program, survey).conflicts():
         raise ValueError(f"{model}: {conflict.complaint()}")
 
 
 class Keys:
-    """Random sites of a program, indexed by name and key."""
+    """Draws of a program, indexed by site and key."""
 
     def __init__(self, program: Program, survey: Survey):
-        self._draws: dict[tuple[Hashable, Term], list[tuple[Path, Place]]] = {}
+        self._draws: dict[tuple[Path, Term], list[Place]] = {}
         self._found: dict[Conflict, None] = {}
         self._program = Symbolic(program, survey, self._visit)
 
     def conflicts(self) -> list[Conflict]:
-        """The sites that share their randomness, in program order."""
+        """The sites whose draws share their randomness, in program order."""
         self._program.run()
         return list(self._found)
 
@@ -97,15 +89,14 @@ class Keys:
                 for i, at in enumerate(place.steps_of("vmap", axis.size))
             ]
         for place, key in elements:
-            self._add(site.path, place, (site.name, key))
+            self._add(site.path, key, place)
 
-    def _add(self, path: Path, place: Place, drawn_with: tuple[Hashable, Term]) -> None:
-        draws = self._draws.setdefault(drawn_with, [])
-        for other, there in draws:
+    def _add(self, path: Path, key: Term, place: Place) -> None:
+        draws = self._draws.setdefault((path, key), [])
+        for there in draws:
             if not place.excludes(there):
-                loop = _find_shared_loop(there, place) if other == path else ""
-                self._found[Conflict(other, path, loop)] = None
-        draws.append((path, place))
+                self._found[Conflict(path, _find_shared_loop(there, place))] = None
+        draws.append(place)
 
 
 def _find_shared_loop(there: Place, here: Place) -> str:

@@ -13,7 +13,7 @@ from ppl.harvest._interpreter import Action, Operands
 from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._names import check_plants, nest_by_path
 from ppl.harvest._program import Harvester, check_function, trace
-from ppl.harvest._sow import Site, check_hashable, names_sites, sow_p, tangent_p
+from ppl.harvest._sow import SCOPED, Site, check_hashable, names_sites, sow_p
 from ppl.harvest._survey import Path
 
 
@@ -207,6 +207,9 @@ def plant(f: Callable[..., Any], *, tag: Hashable, **options: Any) -> Callable[.
 def nest(f: Callable[..., Any], *, scope: Hashable) -> Callable[..., Any]:
     """Move all sows of a function, with any tag, into a scope.
 
+    Draws of `ppl.sample` in a scope differ from those outside of it, as the scope is folded into
+    their key with the name. All other values stay as they are.
+
     Args:
         f: Any function that JAX can trace.
         scope: Key of the sown values of `f`, in plants and in reaps.
@@ -245,12 +248,10 @@ def _move_into_scope(jaxpr: Jaxpr, scope: Hashable, memo: dict[int, Jaxpr]) -> J
                 f"nest {scope!r}: a sow stands inside of {eqn.primitive.name!r}, into which nest "
                 "cannot see. Put nest inside of it."
             )
-        if eqn.primitive not in (sow_p, tangent_p):
-            inside = lambda jaxpr: _move_into_scope(jaxpr, scope, memo)  # noqa: E731
-            return eqn.replace(params=_jaxprs.map_jaxprs(eqn.params, inside))
-        site = eqn.params["site"]
-        site = dataclasses.replace(site, scope=(scope, *site.scope))
-        return eqn.replace(params={"site": site})
+        if eqn.primitive in SCOPED:
+            return eqn.replace(params=SCOPED[eqn.primitive](eqn.params, scope))
+        inside = lambda jaxpr: _move_into_scope(jaxpr, scope, memo)  # noqa: E731
+        return eqn.replace(params=_jaxprs.map_jaxprs(eqn.params, inside))
 
     if id(jaxpr) not in memo:
         memo[id(jaxpr)] = _jaxprs.map_equations(jaxpr, move)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import weakref
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import jax
@@ -345,11 +345,23 @@ def sites_in(eqn: jex.JaxprEqn) -> Iterator[Site]:
             yield from sites_in(inner)
 
 
+def _move_site(params: Mapping[str, Any], scope: Hashable) -> dict[str, Any]:
+    site = params["site"]
+    return {"site": dataclasses.replace(site, scope=(scope, *site.scope))}
+
+
+# Rules by primitive, `(params, scope) -> params`, of what `nest` moves into a scope.
+SCOPED: dict[Any, Callable[[Mapping[str, Any], Hashable], dict[str, Any]]] = {
+    sow_p: _move_site,
+    tangent_p: _move_site,
+}
+
+
 def names_sites(jaxpr: Jaxpr, memo: dict[int, bool]) -> bool:
-    """Whether a jaxpr holds a sow, or the tangent of a sown value, at any depth."""
+    """Whether a jaxpr holds what has a scope, such as a sow, at any depth."""
     if id(jaxpr) not in memo:
         memo[id(jaxpr)] = _jax.has_sow(jaxpr) or any(
-            eqn.primitive is tangent_p or any(names_sites(j, memo) for j in _jax.subjaxprs(eqn))
+            eqn.primitive in SCOPED or any(names_sites(j, memo) for j in _jax.subjaxprs(eqn))
             for eqn in _jaxprs.raw(jaxpr)[0].eqns
         )
     return memo[id(jaxpr)]

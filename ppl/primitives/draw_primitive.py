@@ -2,7 +2,7 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -10,7 +10,7 @@ import jax
 from ppl.common import distribution_protocol
 from ppl.common.lift import lift
 from ppl.harvest import _jax, _values
-from ppl.harvest._sow import Axis, batch_operands
+from ppl.harvest._sow import SCOPED, Axis, batch_operands
 from ppl.harvest.leaked_tracers import explain_leaked_tracer
 
 
@@ -20,6 +20,7 @@ class Draw:
 
     Attributes:
         name: The name of the site.
+        scope: The scopes around the site, outermost first.
         distribution: The tree structure of the distribution.
         tree: The tree structure of the value.
         avals: Shape and dtype of each leaf of the value, without the `vmap` axes.
@@ -31,6 +32,7 @@ class Draw:
     tree: Any
     avals: tuple[jax.ShapeDtypeStruct, ...]
     axes: tuple[Axis, ...] = ()
+    scope: tuple[Hashable, ...] = ()
 
     def sample(self, key: jax.Array, *leaves: Any) -> tuple[jax.Array, ...]:
         """The leaves of one draw, without the `vmap` axes."""
@@ -38,7 +40,7 @@ class Draw:
         try:
             with explain_leaked_tracer(f"site {self.name!r}: "):
                 value = distribution_protocol.draw(
-                    d, jax.random.fold_in(key, hash_of_name(self.name))
+                    d, jax.random.fold_in(key, hash_of_path((*self.scope, self.name)))
                 )
         except NotImplementedError as error:
             raise NotImplementedError(f"site {self.name!r}: {error}") from error
@@ -73,9 +75,10 @@ def _as_array(leaf: Any, d: Any, name: str) -> jax.Array:
         ) from error
 
 
-def hash_of_name(name: str) -> int:
-    """Hash of a name (BLAKE2b, 4 bytes), the same in every process."""
-    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=4).digest())
+def hash_of_path(path: Sequence[Hashable]) -> int:
+    """Hash of a name and the scopes around it (BLAKE2b, 4 bytes), the same in every process."""
+    whole = "\0".join(map(str, path))
+    return int.from_bytes(hashlib.blake2b(whole.encode(), digest_size=4).digest())
 
 
 def _impl(*operands: Any, draw: Draw) -> list[Any]:
@@ -111,3 +114,11 @@ def _batch(args: Sequence[Any], dims: Sequence[Any], *, draw: Draw) -> Any:
 draw_p = _jax.make_primitive(
     "draw", impl=_impl, abstract_eval=_abstract_eval, jvp=_jvp, batch=_batch
 )
+
+
+def _move_into_scope(params: Mapping[str, Any], scope: Hashable) -> dict[str, Any]:
+    draw = params["draw"]
+    return {"draw": dataclasses.replace(draw, scope=(scope, *draw.scope))}
+
+
+SCOPED[draw_p] = _move_into_scope

@@ -8,7 +8,6 @@ import jax
 from ppl.common import distribution_protocol
 from ppl.common.networks import matching, take_apart
 from ppl.harvest._harvest import nest
-from ppl.primitives.draw_primitive import hash_of_name
 from ppl.primitives.param import param
 from ppl.primitives.sample import check_key, check_name, sample
 
@@ -79,9 +78,7 @@ def module(
     def draw(key: jax.Array) -> dict[str, Any]:
         return {path: _draw(key, path, x, rule, name) for path, x in network.parameters.items()}
 
-    # A key of its own: two networks with equal paths share no randomness.
-    own_key = jax.random.fold_in(key, hash_of_name(name))
-    return network.rebuild(nest(draw, scope=name)(own_key))
+    return network.rebuild(nest(draw, scope=name)(key))
 
 
 def _draw(key: jax.Array, path: str, array: Any, rule: Rule, name: str) -> Any:

@@ -44,9 +44,9 @@ def sample(key: jax.Array, dist: Any = None, *, name: str) -> Any:
     """Draw a random variable of a model.
 
     Run as it is, this is a draw from `dist`. The transformations of a model (`condition`,
-    `simulate`, `log_density`, ...) find it by its name. The draw depends on `key` and `name`, so
-    one key serves a whole function body; loops and `vmap` need a key for each iteration or
-    element, as all of JAX does.
+    `simulate`, `log_density`, ...) find it by its name. The draw depends on `key`, `name` and the
+    scopes of `nest` around it, so one key serves a whole function body and the submodels in it;
+    loops and `vmap` need a key for each iteration or element, as all of JAX does.
 
     Args:
         key: A random key, typed (`jax.random.key`) or legacy (`jax.random.PRNGKey`).

@@ -14,7 +14,7 @@ from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._sow import Site
-from ppl.primitives.draw_primitive import hash_of_name
+from ppl.primitives.draw_primitive import hash_of_path
 from ppl.primitives.site_kinds import LATENT, OBSERVED, RANDOM, kind_of
 
 
@@ -46,7 +46,7 @@ def _draw(site: Site, operands: Operands) -> tuple[Any, ...]:
 
     def one(key: Any, *leaves: Any) -> tuple[Any, ...]:
         d = jax.tree.unflatten(site.extra_tree, leaves)
-        key = jax.random.fold_in(key, hash_of_name(str(site.name)))
+        key = jax.random.fold_in(key, hash_of_path(site.path))
         return tuple(jax.tree.leaves(distribution_protocol.draw(d, key)))
 
     for axis in site.axes:

@@ -29,6 +29,11 @@ def scoped(scope, *keys, f=site):
     return ppl.nest(f, scope=scope)(*keys)
 
 
+def paired(*keys):
+    """A site for each of two keys, which may be one."""
+    return jax.vmap(site)(jnp.stack(keys))
+
+
 def scanned(body, xs, carry=0.0, **options):
     """`body(carry, x)` gives what to stack."""
     return lax.scan(lambda c, x: (c, body(c, x)), carry, xs, **options)[1]
@@ -135,14 +140,8 @@ SHARDS = (
     "jax.random.split(key, n) with the in_spec P(axis)",
     "lax.axis_index(axis)",
 )
-TWO = (
-    "sites 'a.x' and 'b.x'",
-    "one name and one key",
-    "a, b = jax.random.split(key)",
-    'ppl.nest(f, scope="a")(a)',
-)
-TOP = ("sites 'x' and 'a.x'", *TWO[1:])
 DEEP = ("site 'a.x'", *SCAN[1:])
+DEEP_MAP = ("site 'a.x'", *MAP[1:])
 
 # A model, and the words of its error.
 SHARED = {
@@ -173,21 +172,15 @@ SHARED = {
     "shard_map": (over_shards(lambda key, x: site(split(key)[0], x)), SHARDS),
     "shard_map-one-axis-of-two": (over_shards(lambda key, x: site(by_index(key, "i"), x), i=2, j=2), SHARDS),
     "shard_map-scan": (over_shards(lambda key, x: scanned(lambda _, i: site(by_index(key, "i"), x), ZEROS)[0]), SCAN),
-    "scopes": (lambda key: scoped("a", key) + scoped("b", key), TWO),
-    "scope-and-none": (lambda key: site(key) + scoped("a", key), TOP),
-    "scopes-same-split": (lambda key: scoped("a", split(key)[0]) + scoped("b", first_of(*split(key))), TWO),
-    "scopes-two-splits": (lambda key: scoped("a", split(key, 2)[1]) + scoped("b", split(key, 3)[1]), TWO),
-    "scopes-same-grid": (lambda key: scoped("a", split(key, (2, 3))[1, 2]) + scoped("b", split(key, (2, 3))[1][2]), TWO),
-    "scopes-with_data": (lambda key: scoped("a", with_data(key)) + scoped("b", with_data(key)), TWO),
-    "scopes-with_data-of-one": (lambda key: scoped("a", with_data(split(key)[0])) + scoped("b", split(key)[0]), TWO),
-    "scopes-clone": (lambda key: scoped("a", key) + scoped("b", jax.random.clone(key)), TWO),
-    "scopes-jit": (lambda key: jax.jit(lambda k: scoped("a", k))(key) + jax.jit(lambda k: scoped("b", k))(key), TWO),
-    "scopes-other-distribution": (lambda key: scoped("a", key) + scoped("b", key, HALF), TWO),
-    "scopes-two-conds": (lambda key: chosen("a", True, key) + chosen("b", False, key), TWO),
-    "scopes-mapped": (lambda key: scoped("a", split(key, 3), f=mapped) + scoped("b", split(key, 3), f=mapped), TWO),
-    "scopes-one-of-mapped": (lambda key: scoped("a", split(key, 3), f=mapped) + scoped("b", split(key, 3)[2]), TWO),
-    "scopes-scanned": (lambda key: scoped("a", key, f=walk) + scoped("b", key, f=walk), TWO),
-    "scopes-through-a-loop": (lambda key: scoped("a", lax.scan(lambda k, x: (k, x), key, ZEROS)[0]) + scoped("b", key), TWO),
+    "pair": (lambda key: paired(key, key), MAP),
+    "pair-same-split": (lambda key: paired(split(key)[0], first_of(*split(key))), MAP),
+    "pair-two-splits": (lambda key: paired(split(key, 2)[1], split(key, 3)[1]), MAP),
+    "pair-same-grid": (lambda key: paired(split(key, (2, 3))[1, 2], split(key, (2, 3))[1][2]), MAP),
+    "pair-with_data": (lambda key: paired(with_data(key), with_data(key)), MAP),
+    "pair-with_data-of-one": (lambda key: paired(with_data(split(key)[0]), split(key)[0]), MAP),
+    "pair-clone": (lambda key: paired(key, jax.random.clone(key)), MAP),
+    "pair-in-a-scope": (lambda key: scoped("a", key, key, f=paired), DEEP_MAP),
+    "pair-through-a-loop": (lambda key: paired(lax.scan(lambda k, x: (k, x), key, ZEROS)[0], key), MAP),
 }  # fmt: skip
 
 GOOD = {
@@ -238,6 +231,14 @@ GOOD = {
     "branches-with-scans": lambda key: lax.cond(True, walk, lambda k: scanned(lambda _, k: site(k), split(k, 3))[0], key),
     "switch": lambda key: lax.switch(jnp.array(1), [site, lambda k: site(k, HALF), lambda k: site(split(k)[0])], key),
     "scopes": lambda key: scoped("a", split(key)[0]) + scoped("b", split(key)[1]),
+    "scopes-one-key": lambda key: scoped("a", key) + scoped("b", key),
+    "scope-and-none": lambda key: site(key) + scoped("a", key),
+    "scopes-one-key-in-scopes": lambda key: scoped("a", key, f=lambda k: scoped("b", k) + scoped("a", k)) + scoped("b", key),
+    "scopes-one-key-jit": lambda key: jax.jit(lambda k: scoped("a", k))(key) + jax.jit(lambda k: scoped("b", k))(key),
+    "scopes-one-key-conds": lambda key: chosen("a", True, key) + chosen("b", False, key),
+    "scopes-one-key-mapped": lambda key: scoped("a", split(key, 3), f=mapped) + scoped("b", split(key, 3), f=mapped),
+    "scopes-one-key-in-a-vmap": lambda key: jax.vmap(lambda k: scoped("a", k) + scoped("b", k))(split(key, 3)),
+    "scopes-one-key-scanned": lambda key: scoped("a", key, f=walk) + scoped("b", key, f=walk),
     "scopes-in-scopes": lambda key: [scoped(s, k, f=lambda k: [scoped(t, kt) for t, kt in zip("ab", split(k), strict=True)]) for s, k in zip("cd", split(key), strict=True)],
     "scopes-halves": lambda key: scoped("a", split(key, 6)[::2], f=mapped) + scoped("b", split(key, 6)[1::2], f=mapped),
     "scopes-mapped": lambda key: scoped("a", split(split(key)[0], 3), f=mapped) + scoped("b", split(split(key)[1], 3), f=mapped),

@@ -2,6 +2,8 @@
 
 # ruff: noqa: E501
 
+import hashlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,10 +11,11 @@ import pytest
 from jax import lax
 from jax.random import split
 
+import distributions as dist
 import ppl
 
 from .checks import assert_equal
-from .keys import GOOD, MAP, SCAN, SHARED, TWO, ZEROS, scanned, scoped, site, walk
+from .keys import GOOD, MAP, SCAN, SHARED, ZEROS, scanned, scoped, site, walk
 
 KEY = jax.random.key(0)
 HALVES = jnp.full(3, 0.5)
@@ -48,23 +51,22 @@ def missing_words(error, words):
 @pytest.mark.quick_rows(
     "scan-checkpointed",
     "vmap-stacked",
-    "scope-and-none",
     "scan-with-vjp",
     "scan-in-scope",
     "shard_map",
     "vmap-outer",
-    "scopes",
-    "scopes-same-split",
+    "pair",
+    "pair-same-split",
     "scan-backwards",
-    "scopes-same-grid",
+    "pair-same-grid",
     "vmap-overlap",
     "vmap",
     "vmap-in_axes",
     "vmap-broadcast",
     "scan-carried",
-    "scopes-two-splits",
-    "scopes-with_data-of-one",
-    "scopes-clone",
+    "pair-two-splits",
+    "pair-with_data-of-one",
+    "pair-clone",
     "vmap-repeated-then-unpacked",
 )
 @pytest.mark.parametrize(("model", "words"), SHARED.values(), ids=SHARED)
@@ -109,16 +111,12 @@ def test_sites_with_legacy_keys_of_their_own_have_a_density(model):
     assert with_legacy_key(model)
 
 
-# Their draws differ by their distributions.
-UNEQUAL = {"scopes-other-distribution"}
-
-
 @pytest.mark.slow
 def test_the_tables_tell_equal_draws_from_others():
     models = GOOD | {f"shared {name}": model for name, (model, _) in SHARED.items()}
     draws = jax.jit(lambda key: {n: ppl.simulate(m)(key) for n, m in models.items()})(KEY)
     have_equal = {name for name, values in draws.items() if has_equal(values)}
-    assert have_equal == {f"shared {name}" for name in SHARED.keys() - UNEQUAL}
+    assert have_equal == {f"shared {name}" for name in SHARED}
 
 
 def has_equal(values):
@@ -176,25 +174,25 @@ TRANSFORMED = {
     "one-of-two-intervened": (ppl.intervene(twice, A), B, ()),
     "both-intervened": (ppl.intervene(twice, A | B), {}, ()),
     "vmap-intervened": (ppl.intervene(repeated, THREE), {}, ()),
-    "another-intervened": (ppl.intervene(thrice, {"z": 0.5}), A | B, TWO),
+    "another-intervened": (ppl.intervene(thrice, {"z": 0.5}), A | B, ()),
     "intervened-then-observed": (ppl.condition(ppl.intervene(twice, A), B), {}, ()),
     "observed-then-intervened": (ppl.intervene(ppl.condition(twice, A), B), {}, ()),
-    "observed-then-another-intervened": (ppl.intervene(ppl.condition(thrice, A), {"z": 0.5}), B, TWO),
+    "observed-then-another-intervened": (ppl.intervene(ppl.condition(thrice, A), {"z": 0.5}), B, ()),
     "observed-nested-intervened": (ppl.intervene(ppl.nest(ppl.condition(twice, A), scope="s"), {"s": B}), {}, ()),
-    "observed-nested": (ppl.nest(ppl.condition(twice, A), scope="s"), {"s": B}, ("sites 's.a.x' and 's.b.x'", *TWO[1:])),
-    "observed-one-after-the-other": (ppl.condition(ppl.condition(thrice, A), B), {"z": 0.5}, TWO),
+    "observed-nested": (ppl.nest(ppl.condition(twice, A), scope="s"), {"s": B}, ()),
+    "observed-one-after-the-other": (ppl.condition(ppl.condition(thrice, A), B), {"z": 0.5}, ()),
     "observed-scaled": (ppl.scale(ppl.condition(repeated, THREE), 2.0), {}, MAP),
     "observed-in-one-branch": (lambda key: lax.cond(True, *(lambda m=m: ppl.condition(m, THREE)(key).sum() for m in (GOOD["vmap"], repeated))), {}, MAP),
-    "one-of-two-observed": (ppl.condition(twice, B), A, TWO),
-    "both-observed": (ppl.condition(twice, A | B), {}, TWO),
-    "another-observed": (ppl.condition(thrice, {"z": 0.5}), A | B, TWO),
+    "one-of-two-observed": (ppl.condition(twice, B), A, ()),
+    "both-observed": (ppl.condition(twice, A | B), {}, ()),
+    "another-observed": (ppl.condition(thrice, {"z": 0.5}), A | B, ()),
     "vmap-observed": (ppl.condition(repeated, THREE), {}, MAP),
     "observed-in-a-vmap": (lambda key: jax.vmap(lambda y: ppl.condition(site, {"x": y})(key))(HALVES), {}, MAP),
     "observed-in-a-vmap-good": (lambda key: jax.vmap(lambda k, y: ppl.condition(site, {"x": y})(k))(split(key, 3), HALVES), {}, ()),
     "observed-in-a-vmap-once": (lambda key: jax.vmap(lambda z: z + ppl.condition(site, {"x": 0.5})(key))(HALVES), {}, ()),
     "observed-in-a-scan": (lambda key: scanned(lambda _, y: ppl.condition(site, {"x": y})(key), HALVES), {}, SCAN),
     "observed-in-a-scan-good": (lambda key: scanned(lambda _, k: ppl.condition(site, {"x": 0.5})(k), split(key, 3)), {}, ()),
-    "observed-apart": (lambda key: [ppl.nest(ppl.condition(site, {"x": 0.5}), scope=s)(key) for s in "ab"], {}, ("sites 'a.x' and 'b.x'", *TWO[1:])),
+    "observed-apart": (lambda key: [ppl.nest(ppl.condition(site, {"x": 0.5}), scope=s)(key) for s in "ab"], {}, ()),
     "vmap-observed-good": (ppl.condition(GOOD["vmap"], THREE), {}, ()),
     "imputed": (ppl.condition(repeated, {"x": ppl.impute(GAPS)}), THREE, MAP),
     "imputed-good": (ppl.condition(GOOD["vmap"], {"x": ppl.impute(GAPS)}), THREE, ()),
@@ -206,7 +204,7 @@ TRANSFORMED = {
     "scale-good": (ppl.scale(GOOD["vmap"], 2.0), THREE, ()),
     "scale-in-a-scan": (lambda key: scanned(lambda _, x: ppl.scale(site, 2.0)(key, x), ZEROS), THREE, SCAN),
     "scale-in-a-scan-good": (lambda key: scanned(lambda _, k: ppl.scale(site, 2.0)(k), split(key, 3)), THREE, ()),
-    "block-deterministic": (ppl.block(thrice, ["twice z"]), A | B | {"z": 0.5}, TWO),
+    "block-deterministic": (ppl.block(thrice, ["twice z"]), A | B | {"z": 0.5}, ()),
     "block-one-of-two-observed": (ppl.block(ppl.condition(twice, A | B), ["a"]), {}, ()),
     "block-observed": (ppl.block(ppl.condition(GOOD["scopes"], A), ["a"]), B, ()),
     "block-intervened": (ppl.block(ppl.intervene(twice, A), ["a"]), B, ()),
@@ -215,7 +213,7 @@ TRANSFORMED = {
     "deterministic-and-factor": (weighed, THREE, ()),
     "branches-observed": (ppl.condition(GOOD["branches"], ONE), {}, ()),
     "branches-of-one-flag": (lambda key: crossed(key, True, True), A | B, ()),
-    "branches-of-two-flags": (lambda key: crossed(key, True, False), A | B, TWO),
+    "branches-of-two-flags": (lambda key: crossed(key, True, False), A | B, ()),
     "all-at-once": (ppl.scale(ppl.reparam(ppl.condition(GOOD["one-key-two-names"], {"z": 0.5}), {"x": own_coordinates}), 2.0), ONE, ()),
 }  # fmt: skip
 
@@ -282,3 +280,34 @@ def test_draws_stay_as_they_are_when_a_site_is_added():
     for values in draws.values():
         assert len(jax.tree.leaves(values)) == 3
         assert_equal({"s": {"x": values["s"]["x"]}, "y": values["y"]}, expected)
+
+
+def test_scopes_with_one_key_draw_independently():
+    """A draw is that of its key and the hash of its path; at the top level of the name alone."""
+
+    def model(key):
+        inner = lambda key: scoped("a", key) + site(key)  # noqa: E731
+        keys = split(key, 2)
+        stepped = scanned(lambda _, k: scoped("d", k), keys)
+        return site(key), scoped("a", key, f=inner), scoped("b", key), stepped
+
+    values = ppl.simulate(model)(KEY)
+    ran = site(KEY), values["a"]["a"]["x"] + values["a"]["x"], values["b"]["x"], values["d"]["x"]
+    assert_equal(model(KEY), ran)
+    assert_equal(jax.jit(model)(KEY), ran)
+    assert_equal(ppl.predict(model, 3)(KEY).keys(), values.keys())
+    traced = ppl.trace(model)(KEY)
+    assert_equal(traced.output, ran)
+    for path in (("x",), ("a", "x"), ("a", "a", "x"), ("b", "x")):
+        digest = hashlib.blake2b("\0".join(path).encode(), digest_size=4).digest()
+        exact = dist.Uniform(0.0, 1.0).sample(jax.random.fold_in(KEY, int.from_bytes(digest)))
+        found = values
+        for name in path:
+            found = found[name]
+        assert_equal(found, exact)
+
+    num = 4000
+    draws = jax.jit(jax.vmap(ppl.simulate(model)))(split(KEY, num))
+    columns = [draws["x"], draws["a"]["x"], draws["a"]["a"]["x"], draws["b"]["x"]]
+    correlation = np.corrcoef(np.stack(columns)) - np.eye(4)
+    assert np.abs(correlation).max() < 4.5 / np.sqrt(num)

@@ -51,8 +51,10 @@ def test_draw_depends_on_key_and_name_alone():
     assert len({float(x) for x in (mu, behind, one(key(8)), one(fold_in(KEY, 1)))}) == 4
 
 
-def test_scope_does_not_change_a_draw():
-    assert_equal(ppl.nest(one, scope="a")(KEY), one(KEY))
+def test_a_draw_in_a_scope_is_one_of_its_own():
+    drawn = ppl.nest(one, scope="a")(KEY)
+    assert drawn != one(KEY)
+    assert_equal(drawn, ppl.simulate(ppl.nest(one, scope="a"))(KEY)["a"]["mu"])
 
 
 @pytest.mark.slow_rows("jit")
