@@ -126,7 +126,7 @@ def check_density(where: str, result: MCMCResult, target: Target) -> None:
     Raises:
         ValueError: if it is another one in all chains.
     """
-    latent = _latent(target.position_shapes, result.draws)
+    latent = latent_draws(target.position_shapes, result.draws)
     if latent is None or "log_density" not in result.stats:
         return
     wanted = np.asarray(result.stats["log_density"])[:_MAX_CHECKED, -1]
@@ -152,11 +152,11 @@ def _log_densities(target: Target, values: Any) -> jax.Array:
     return jax.vmap(lambda values: target.log_density(target.initial(key, values)))(values)
 
 
-def _latent(shapes: Any, draws: Any) -> Any:
+def latent_draws(shapes: Any, draws: Any) -> Any:
     """Draws of the latent sites; `None` if some are not there."""
     if not isinstance(shapes, Mapping):
         return draws
     if not isinstance(draws, Mapping) or any(name not in draws for name in shapes):
         return None
-    found = {name: _latent(inner, draws[name]) for name, inner in shapes.items()}
+    found = {name: latent_draws(inner, draws[name]) for name, inner in shapes.items()}
     return None if any(x is None for x in found.values()) else found

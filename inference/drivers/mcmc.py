@@ -22,6 +22,7 @@ from inference.drivers.check_inputs import check_inputs
 from inference.drivers.checkpoints import check_kept, kept_sites, open_recorder
 from inference.drivers.held_chains import hold_chains
 from inference.drivers.init_from_result import choose_starts, covariance_of
+from inference.drivers.nan_search import find_nan
 from inference.drivers.noncentering import noncentering_of_chains
 from inference.drivers.run_description import RecordedInit
 from inference.ensemble.kernel import EnsembleKernel
@@ -303,6 +304,7 @@ def _run(
     is_adapted = isinstance(kernel, HamiltonianKernel) and num_warmup > 0
     with without_interrupts():
         noncentering = noncentering_of_chains(target, samples.draws, samples.stats)
+        nan = find_nan(target, samples.draws, samples.stats)
     about = {
         "num_warmup": num_warmup,
         "target_acceptance_rate": target_acceptance_rate if is_adapted else None,
@@ -310,6 +312,8 @@ def _run(
         "num_coordinates": Layout.of(target.position_shapes).size,
         "noncentering": noncentering,
     }
+    if nan is not None:
+        about["nan"] = nan
     if monitor.ended:
         about |= {"ended": monitor.ended, "is_unmet": monitor.is_unmet}
     if is_ensemble:

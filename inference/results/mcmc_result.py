@@ -51,6 +51,8 @@ class MCMCResult(Result):
             - `noncentering`, whether ``ppl.auto_reparam`` would change sites: ``"possible"``,
               ``"impossible"``, or ``"done"`` if it would not and some are reparameterised already;
               `None` if it was not looked for, as nothing diverged, and E-BFMI and ESS are high;
+            - `nan`, words for a point near the draws where the log density is NaN, if one was found
+              after divergences;
             - `ended`, words on why the run ended, and `is_unmet`, whether that was before what
               `until` asks for held; given with `until` and after an interrupt;
             - `is_ensemble`, given if chains adapted together;

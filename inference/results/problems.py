@@ -101,8 +101,7 @@ def enough_draws(num_chains: int) -> int:
 def _limits(summary: Summary, settings: Mapping[str, Any]) -> tuple[float, int]:
     """Highest R-hat and lowest ESS of a run without a finding."""
     high_rhat = HIGH_RHAT
-    superchains = settings.get("num_superchains")
-    if superchains is not None:
+    if (superchains := settings.get("num_superchains")) is not None:
         high_rhat = nested_rhat_limit(superchains, summary.num_chains, summary.num_draws)
     elif summary.num_chains >= MANY_CHAINS:
         high_rhat = rhat_limit(summary.num_chains, summary.num_draws)
@@ -144,8 +143,14 @@ def _range_problems(
 def _divergence_problems(
     stats: Mapping[str, np.ndarray], settings: Mapping[str, Any]
 ) -> Iterator[str]:
-    num_divergent = int(np.sum(stats.get("is_divergent", 0)))
-    if not num_divergent:
+    if not (num_divergent := int(np.sum(stats.get("is_divergent", 0)))):
+        return
+    if settings.get("nan"):
+        yield (
+            f"{num_divergent} of {stats['is_divergent'].size} transitions diverged, and the log "
+            f"density is NaN at points near the draws: {settings['nan']}. Mend what is NaN, as a "
+            "root of negative numbers; or give sites a support without values that are impossible."
+        )
         return
     remedies = []
     if _may_reparam(settings):

@@ -9,6 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import distributions as dist
+import inference
+import ppl
 from inference import LowRankMatrix, MCMCResult, ess_bulk, ess_tail, mcse_mean, rhat
 
 RNG = np.random.default_rng(0)
@@ -125,6 +128,20 @@ def walk(scale):
 )
 def test_each_problem_comes_with_what_to_do(found, message):
     assert any(re.search(message, problem) for problem in found), found
+
+
+def test_a_density_that_is_nan_is_told_by_name():
+    """Half of the space is NaN: no curvature that smaller steps could follow."""
+
+    def rooted(key):
+        x = ppl.sample(key, dist.Normal(0.5, 1.0), name="x")
+        ppl.sample(key, dist.Normal(jnp.sqrt(x), 1.0), name="y")
+
+    settings = {"num_warmup": 100, "num_draws": 100, "num_chains": 2}
+    result = inference.mcmc(jax.random.key(0), ppl.condition(rooted, {"y": 0.5}), **settings)
+    (told,) = [x for x in result.summary().problems if "diverged" in x]
+    assert "NaN at points near the draws: site 'y' has log probability nan" in told
+    assert "curves" not in told
 
 
 def test_many_short_chains_are_judged_all_together():

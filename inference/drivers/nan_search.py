@@ -1,0 +1,62 @@
+"""Search for NaN of a log density beside divergent transitions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from inference.common.layout import Layout
+from inference.common.target import Target
+from inference.drivers.held_chains import latent_draws
+from inference.initialization.initial_positions import parse_init
+from inference.initialization.not_finite import not_finite
+from inference.runtime.compiled_program import compile_once
+from inference.runtime.jax_settings import numbers_of_any_kind
+
+_NUM_STARTS = 32  # draws from which points are tried, half of them of divergent transitions
+_STEPS = 0.25, 0.5, 1.0, 2.0  # standard deviations from a draw to a point
+
+
+def find_nan(target: Target, draws: Any, stats: Mapping[str, Any]) -> str | None:
+    """Words for a point where the log density is NaN, near the draws of divergent transitions.
+
+    `None` if no transition diverged, no point is found, or draws lack sites that are latent.
+    """
+    try:
+        return _search(target, draws, stats)
+    except Exception:  # the draws matter more than advice about them
+        return None
+
+
+def _search(target: Target, draws: Any, stats: Mapping[str, Any]) -> str | None:
+    diverged = np.argwhere(np.asarray(stats.get("is_divergent", False)))
+    latent = latent_draws(target.position_shapes, draws)
+    if latent is None or not diverged.size:
+        return None
+    everywhere = np.argwhere(np.ones(np.shape(stats["is_divergent"]), bool))
+    spread = lambda x: x[np.linspace(0, len(x) - 1, _NUM_STARTS // 2).astype(int)]  # noqa: E731
+    chosen = np.concatenate([spread(diverged), spread(everywhere)])
+    values = jax.tree.map(lambda x: np.asarray(x)[tuple(chosen.T)], latent)
+    values = parse_init(values, target, _NUM_STARTS).values
+    with numbers_of_any_kind():
+        found = compile_once(_log_densities_around, target, values)(target, values)
+        points, log_densities = (np.asarray(x) for x in found)
+        is_nan = np.isnan(log_densities)
+        if not is_nan.any():
+            return None
+        layout = Layout.of(target.position_shapes)
+        point = jnp.asarray(points[is_nan][0])
+        return not_finite(target, layout, point, log_densities[is_nan][0], None)[0]
+
+
+def _log_densities_around(target: Target, values: Any) -> tuple[jax.Array, jax.Array]:
+    """Points around positions, flat, and their log densities."""
+    layout, key = Layout.of(target.position_shapes), jax.random.key(0)
+    at = jax.vmap(lambda values: layout.ravel(target.initial(key, values)))(values)
+    steps = jnp.asarray(_STEPS, at.dtype)[:, None, None] * jnp.std(at, 0)[None, None]
+    points = at[None] + steps * jax.random.normal(key, (len(_STEPS), *at.shape), at.dtype)
+    points = points.reshape(-1, at.shape[1])
+    log_density = lambda point: target.log_density(layout.unravel(point))  # noqa: E731
+    return points, jax.lax.map(log_density, points)
