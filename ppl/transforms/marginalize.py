@@ -33,9 +33,10 @@ from ppl.core.marginal_strategies import (
 )
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
+from ppl.core.other_sows import Separated, separate
 from ppl.harvest._names import suggest_names
 from ppl.harvest._plants import ByPath
-from ppl.harvest._program import Harvester, Program
+from ppl.harvest._program import Harvester
 from ppl.harvest._site_names import describe, join_scopes
 from ppl.harvest._sow import Site, sow_p
 from ppl.harvest._survey import Path
@@ -163,15 +164,16 @@ class _Marginalized:
     strategies: tuple[tuple[str, Strategy], ...]
 
     def __call__(self, model: Model, key: Any, *args: Any, **kwargs: Any) -> Any:
-        program = trace_model(model, key, args, kwargs)
-        rewriting = _Rewriting(model, program, dict(self.strategies))
+        separated = separate(trace_model(model, key, args, kwargs), key)
+        rewriting = _Rewriting(model, separated, dict(self.strategies))
         return rewriting.run(key)
 
 
 class _Rewriting:
     """One run of a marginalized model, which sows its sites."""
 
-    def __init__(self, model: Model, program: Program, strategies: Mapping[str, Strategy]):
+    def __init__(self, model: Model, separated: Separated, strategies: Mapping[str, Strategy]):
+        program, self._with_own_sows = separated.of_sites, separated.of_all
         run = ModelRun(model, program, Look())
         run.check_kinds()
         self._scaled, program = program, unscaled(program, run.sites)
@@ -246,7 +248,7 @@ class _Rewriting:
                 term = ScaledTerm(log_prob, factors) if factors else None
                 self._sow(host, [product], tag=FACTOR, d=term)
         self._sow_recovered(key)
-        program, action = self._program, Look(self._derived, planted=frozenset(self._plants))
+        program, action = self._with_own_sows, Look(self._derived, planted=frozenset(self._plants))
         outs, derived = Harvester(program, action).run(self._plants)
         for path, value in derived.items():
             self._sow(path, jax.tree.leaves(value), tag=DETERMINISTIC)

@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.tree_util import Partial
+from scipy import stats
 
 import distributions as dist
 import ppl
@@ -94,3 +96,57 @@ def test_one_name_is_one_parameter():
 
     with pytest.raises(ValueError, match="a"):
         ppl.reap(guide, tag="param")(KEY)
+
+
+def mixture(key):
+    """Two groups with a share and a distance to be fitted; a user's sow of its own."""
+    p = ppl.param(0.4, name="p", support=constraints.unit_interval)
+    p = ppl.sow(p, tag="own", name="share")
+    z = ppl.sample(key, dist.Bernoulli(probs=p), name="z")
+    distance = ppl.module(key, {"distance": jnp.array(2.0)}, name="net")["distance"]
+    x = ppl.sample(key, dist.Normal(distance * z, 1.0), name="x")
+    ppl.sample(key, dist.Normal(x, 1.0), name="y")
+
+
+def log_density_of_mixture(values, p, distance):
+    spread = 1.0 if "x" in values else np.sqrt(2.0)
+    x = values.get("x", 0.5)
+    found = np.log(
+        (1 - p) * stats.norm.pdf(x, 0.0, spread) + p * stats.norm.pdf(x, distance, spread)
+    )
+    return found + (stats.norm.logpdf(0.5, x) if "x" in values else 0.0)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("strategy", [None, ppl.Gaussian(), ppl.Laplace()])
+def test_parameters_of_a_marginalized_model_are_sown_once(strategy):
+    sites = {"z": ppl.Enumerate()} | ({} if strategy is None else {"x": strategy})
+    values = {"x": 0.3} if strategy is None else {}
+    posterior = ppl.condition(mixture, {"y": 0.5})
+    summed = ppl.marginalize(posterior, sites)
+
+    fitted = {"p": 0.7, "net": {"distance": 1.5}}
+    expected = log_density_of_mixture(values, 0.7, 1.5)
+    of_fit = (
+        ppl.with_params(summed, fitted),
+        ppl.marginalize(ppl.with_params(posterior, fitted), sites),
+    )
+    for model in of_fit:
+        np.testing.assert_allclose(ppl.log_density(model)(values), expected, rtol=1e-10)
+
+    start = ppl.reap(summed, tag="param")(KEY)
+    np.testing.assert_allclose(start["net"]["distance"], 2.0)
+
+    def log_density(params):
+        return ppl.log_density(Partial(ppl.plant(summed, tag="param"), params))(values)
+
+    expected = log_density_of_mixture(values, 0.4, 2.0)
+    slopes = [
+        (log_density_of_mixture(values, *up) - log_density_of_mixture(values, *down)) / 2e-5
+        for up, down in (((0.4 + 1e-5, 2.0), (0.4 - 1e-5, 2.0)), ((0.4, 2.00001), (0.4, 1.99999)))
+    ]
+    found, gradient = jax.value_and_grad(log_density)(start)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    np.testing.assert_allclose(gradient["p"], slopes[0] * 0.4 * 0.6, rtol=1e-6)
+    np.testing.assert_allclose(gradient["net"]["distance"], slopes[1], rtol=1e-6)
+    assert ppl.reap(summed, tag="own")(KEY)["share"].shape == ()
