@@ -36,7 +36,7 @@ from ppl.harvest._survey import Path, struct_of
 from ppl.harvest._values import nodes
 from ppl.harvest._wiring import Branches, Call, Scan
 from ppl.harvest.rules import wiring_of
-from ppl.primitives.site_kinds import FACTOR, LATENT, RANDOM, kind_of
+from ppl.primitives.site_kinds import FACTOR, RANDOM
 
 _MAX_LAGS = 6  # steps after which a carry must depend on the same earlier steps
 
@@ -97,7 +97,6 @@ class ScopeReader:
 
     Attributes:
         causes: By path of a summed site, why many of its elements matter at once.
-        moving: Latent sites whose map from unconstrained space depends on a summed site.
         bounded: Sites whose support depends on a summed site.
     """
 
@@ -112,7 +111,6 @@ class ScopeReader:
         self._loops: dict[int, int] = {}
         self._scores: dict[tuple[int, Any], Any] = {}
         self.causes: dict[Path, str] = {}
-        self.moving: set[Path] = set()
         self.bounded: set[Path] = set()
         self.num_parts: dict[Path, int] = {}
 
@@ -200,11 +198,9 @@ class ScopeReader:
             shape, uses = self._score(eqn, site, extras)
             scopes[path] = Scope(site, shape, uses)
             self.num_parts[path] = self._count_parts(eqn, len(shape))
-            if path not in self._summed:
-                if self._depends(distribution_protocol.in_support, eqn, extras):
-                    self.bounded.add(path)
-                if kind_of(site) == LATENT and self._moves(eqn, extras):
-                    self.moving.add(path)
+            in_support = distribution_protocol.in_support
+            if path not in self._summed and self._depends(in_support, eqn, extras):
+                self.bounded.add(path)
         if path not in self._summed:
             leaves = self._planted.get(path)
             reads = [
@@ -242,13 +238,6 @@ class ScopeReader:
         values, _, atoms, _ = site.split(eqn.invars)
         jaxpr, _ = _trace_at_site(distribution_protocol.log_prob, site, values, atoms)
         return num_axes - len(jaxpr.out_avals[0].shape)
-
-    def _moves(self, eqn: jex.JaxprEqn, extras: Sequence[Value]) -> bool:
-        """Whether the map of a latent site from unconstrained space depends on a summed site."""
-        try:
-            return self._depends(distribution_protocol.forward, eqn, extras)
-        except NotImplementedError:  # a discrete site
-            return False
 
     def _depends(
         self, fn: Callable[[Any, Any], Any], eqn: jex.JaxprEqn, extras: Sequence[Value]

@@ -261,8 +261,16 @@ def bijector(d: Any) -> Any:
 
 def in_support(d: Any, value: Any) -> Any:
     """Whether each event of a value lies in the support; True if nothing bounds it."""
+    while (base := _base(d)) is not None:
+        d = base
     support = getattr(d, "support", None)
-    return True if support is None or support.is_unrestricted else support.check(value)
+    if support is not None:
+        return True if support.is_unrestricted else support.check(value)
+    try:  # TFP's maps give NaN outside of the support.
+        position = inverse(d, value) if jax.tree_util.all_leaves([value]) else None
+    except NotImplementedError:  # It is discrete.
+        return True
+    return True if position is None or is_real(d) else ~jnp.isnan(position)
 
 
 def is_possible(d: Any, value: Any) -> Any:

@@ -108,11 +108,6 @@ class BlockIntegral:
         return reader.read(self.jaxpr, nothing, self.inputs), reader
 
     @property
-    def moving(self) -> frozenset[Path]:
-        """Latent sites whose map from unconstrained space depends on an integrated site."""
-        return frozenset(self._structure[1].moving)
-
-    @property
     def bounded(self) -> frozenset[Path]:
         """Sites whose support depends on an integrated site."""
         return frozenset(self._structure[1].bounded)

@@ -33,14 +33,13 @@ class Marginal(distribution_protocol.DistributionWrapper):
 
     Attributes:
         base: The distribution of the site for some states of the summed sites: its support and its
-            map from unconstrained space.
+            map from unconstrained space, which may be any onto this support.
         inputs: The inputs of the program.
         plants: The values of other sites.
         summation: The sum.
         path: The path of the site.
         is_host: Whether the sum is scored here.
         is_bounded: Whether the support depends on summed sites, so that the base has one of many.
-        is_moving: Whether the map from unconstrained space depends on summed sites.
         scores: Which entries of which sites the numbers of the sum belong to; None if the site
             depends on no summed one.
         by_step: Whether integrals are scored as finely as they come apart, a chain of normal states
@@ -54,7 +53,6 @@ class Marginal(distribution_protocol.DistributionWrapper):
     path: Path = dataclasses.field(metadata={"static": True})
     is_host: bool = dataclasses.field(metadata={"static": True})
     is_bounded: bool = dataclasses.field(metadata={"static": True})
-    is_moving: bool = dataclasses.field(metadata={"static": True})
     scores: GroupScores | None = dataclasses.field(metadata={"static": True})
     by_step: bool = dataclasses.field(default=False, metadata={"static": True})
 
@@ -82,21 +80,24 @@ class Marginal(distribution_protocol.DistributionWrapper):
     @property
     def bijector(self) -> Any:
         """The map from unconstrained space onto the support."""
+        found = super().bijector
         self._check_space()
-        return super().bijector
+        return found
 
     def forward(self, position: Any) -> Any:
         """The value at an unconstrained position."""
+        value = super().forward(position)
         self._check_space()
-        return super().forward(position)
+        return value
 
     def inverse(self, value: Any) -> Any:
         """The unconstrained position of a value."""
+        position = super().inverse(value)
         self._check_space()
-        return super().inverse(value)
+        return position
 
     def _check_space(self) -> None:
-        if self.is_moving:
+        if self.is_bounded:
             raise ValueError(
                 f"marginalize: the support of site {describe(self.path)} depends on a summed site "
                 "or an integrated one, so that it has no unconstrained space of its own. Condition "
@@ -113,7 +114,9 @@ class Marginal(distribution_protocol.DistributionWrapper):
         self._check_space()
         value, log_density = distribution_protocol.constrain(self.base, position)
         log_prob = distribution_protocol.sum_all(distribution_protocol.log_prob(self.base, value))
-        log_det = jnp.where(jnp.isfinite(log_prob), log_density - log_prob, 0.0)
+        # Where the base has no density, so that this is not known, values are their own positions.
+        unknown = -jnp.inf if self.moves else 0.0
+        log_det = jnp.where(jnp.isfinite(log_prob), log_density - log_prob, unknown)
         return value, log_det, self.log_prob(value) if self.is_host else jnp.zeros(())
 
 

@@ -45,12 +45,10 @@ class Problem:
         scopes: Mapping[Path, Scope],
         states: Mapping[Path, np.ndarray],
         causes: Mapping[Path, str],
-        moving: frozenset[Path],
         bounded: frozenset[Path],
         num_parts: Mapping[Path, int],
     ):
-        self.states, self.causes = states, causes
-        self.moving, self.bounded = moving, bounded
+        self.states, self.causes, self.bounded = states, causes, bounded
         self._num_parts = num_parts
         self.starts = _pair_starts(scopes, states)
         self._join_axes(scopes)

@@ -78,11 +78,6 @@ class Summation:
         return self._problem([None] * len(self.jaxpr.invars), {})
 
     @property
-    def moving(self) -> frozenset[Path]:
-        """Latent sites whose map from unconstrained space depends on a summed site."""
-        return self._abstract.moving
-
-    @property
     def bounded(self) -> frozenset[Path]:
         """Sites whose support depends on a summed site."""
         return self._abstract.bounded
@@ -201,8 +196,8 @@ class Summation:
         reader = ScopeReader(self.states, self.scored, plants)
         scopes = reader.read(self.jaxpr, inputs, self.inputs)
         self._check_elements(scopes)
-        moving, bounded = frozenset(reader.moving), frozenset(reader.bounded)
-        return Problem(scopes, self.states, reader.causes, moving, bounded, reader.num_parts)
+        bounded = frozenset(reader.bounded)
+        return Problem(scopes, self.states, reader.causes, bounded, reader.num_parts)
 
     def _check_elements(self, scopes: Scopes) -> None:
         """Check that each element of a summed site has a score of its own."""

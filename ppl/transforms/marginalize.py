@@ -299,10 +299,9 @@ class _Rewriting:
             plants = {**self._plants, **first, path: tuple(nothing)}
             base = self._look(path, plants, distributions=True)
         plants = ByPath(self._plants)
-        of_support = path in self._summation.bounded, path in self._summation.moving
-        scores = self._find_scores(path)
+        is_bounded, scores = path in self._summation.bounded, self._find_scores(path)
         factors, by_group = self._factors_of(path)
-        static = self._summation, path, is_host, *of_support, scores, by_group  # of steps, too
+        static = self._summation, path, is_host, is_bounded, scores, by_group  # of steps, too
         d: Any = Marginal(base, self._inputs, plants, *static)
         for factor in factors:
             if by_group and scores is not None:
