@@ -6,6 +6,7 @@ import pytest
 
 import ppl
 
+from . import harvest_laws
 from .case import Case
 from .checks import check_density, close
 from .grammar import Block, Draw, Expr
@@ -36,6 +37,17 @@ def test_more_random_programs_obey_the_laws(name):
     for seed in range(6000, 6020):
         case, outcome = LAWS[name].check(seed)
         assert outcome.verdict != "fault", f"{seed}\n{case.source}\n{outcome.traceback}"
+
+
+@pytest.mark.parametrize("seed", [4, 19, 32])
+def test_random_programs_obey_the_laws_of_harvest(seed):
+    harvest_laws.check(seed)
+
+
+@pytest.mark.slow
+def test_more_random_programs_obey_the_laws_of_harvest():
+    for seed in range(6000, 6020):
+        harvest_laws.check(seed)
 
 
 CASE = Case((Draw("v1", "normal", (Expr("const", (0.5,)), Expr("scale", (2.0,)))),), 0)

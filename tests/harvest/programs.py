@@ -32,17 +32,21 @@ class Arithmetic:
 
 @dataclasses.dataclass(frozen=True)
 class Sow:
-    """`v = sow(v)`, where `v > above` if conditional; `times` over, with `v + 1` in between."""
+    """`v = sow(v)`, where `v > above` if conditional; `times` over, with `v + 1` in between.
+
+    One that is `fixed` is of `p`, which no loop changes, and added to `v`.
+    """
 
     name: str
     mode: str
     times: int
     above: int
+    fixed: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """A construct around a body: jit, checkpoint, nest, vmap, scan, while or cond.
+    """A construct around a body: jit, checkpoint, custom_vjp, nest, vmap, scan, while or cond.
 
     `size` is the size of the vmap or the number of iterations; a cond compares `p` to it.
     """
@@ -80,6 +84,8 @@ def _statement(s: Any, p: Any, v: Any) -> Any:
     if isinstance(s, Arithmetic):
         return clip(s.scale * v + s.shift, jnp)
     if isinstance(s, Sow):
+        if s.fixed:
+            return clip(v + put(p, s.mode, pred=p > s.above, name=s.name), jnp)
         for i in range(s.times):
             v = put(v + min(i, 1), s.mode, pred=v > s.above, name=s.name)
         return v
@@ -89,6 +95,8 @@ def _statement(s: Any, p: Any, v: Any) -> Any:
             return jax.jit(f)(p, v)
         case "checkpoint":
             return jax.checkpoint(f)(p, v)
+        case "custom_vjp":
+            return with_own_rule(f)(p, v)
         case "nest":
             return nest(f, scope=s.name)(p, v)
         case "vmap":
@@ -106,6 +114,13 @@ def _statement(s: Any, p: Any, v: Any) -> Any:
             other = to_jax(other_branch(s.body))
             return lax.cond(p > s.size, f, other, p, v)
     raise AssertionError(s.kind)
+
+
+def with_own_rule(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """`f` with a custom derivative, which is that of `f`."""
+    g = jax.custom_vjp(f)
+    g.defvjp(lambda p, v: jax.vjp(f, p, v), lambda pullback, ct: pullback(ct))
+    return g
 
 
 Path = tuple[str, ...]
@@ -126,10 +141,13 @@ def run(program: Program, p: float, v: float, plants: dict[Path, Any]) -> tuple[
 def _run(s: Any, p: float, v: float, plants: dict[Path, Any]) -> tuple[float, Reaps]:
     if isinstance(s, Arithmetic):
         return clip(s.scale * v + s.shift, np), {}
+    if isinstance(s, Sow) and s.fixed:
+        sown, reaps = _sow(dataclasses.replace(s, fixed=False), p, plants)
+        return clip(v + sown, np), reaps
     if isinstance(s, Sow):
         return _sow(s, v, plants)
     match s.kind:
-        case "jit" | "checkpoint":
+        case "jit" | "checkpoint" | "custom_vjp":
             return run(s.body, p, v, plants)
         case "nest":
             inner = {path[1:]: x for path, x in plants.items() if path[0] == s.name}
