@@ -1,4 +1,4 @@
-"""Log densities and draws of distributions, in NumPy alone."""
+"""Log densities of distributions in NumPy alone, and draws: not at the very edge of a support."""
 
 import dataclasses
 from typing import Any
@@ -59,7 +59,7 @@ class HalfNormal(Family):
         return outside(x >= 0, np.log(2.0) + Normal(0.0, self.scale).log_prob(x))
 
     def draw(self, rng):
-        return np.abs(rng.normal(0.0, self.scale))
+        return np.maximum(np.abs(rng.normal(0.0, self.scale)), 0.01)
 
 
 @dataclasses.dataclass
@@ -74,7 +74,7 @@ class Gamma(Family):
         return outside(x >= 0, value)
 
     def draw(self, rng):
-        return rng.gamma(self.concentration, 1 / np.asarray(self.rate))
+        return np.maximum(rng.gamma(self.concentration, 1 / np.asarray(self.rate)), 0.01)
 
 
 class Exponential(Gamma):
@@ -82,7 +82,7 @@ class Exponential(Gamma):
         super().__init__(1.0, rate)
 
     def draw(self, rng):
-        return rng.exponential(1 / np.asarray(self.rate))
+        return np.maximum(rng.exponential(1 / np.asarray(self.rate)), 0.01)
 
 
 @dataclasses.dataclass
@@ -96,7 +96,7 @@ class Beta(Family):
         return outside((x >= 0) & (x <= 1), kernel - special.betaln(self.a, self.b))
 
     def draw(self, rng):
-        return rng.beta(self.a, self.b)
+        return np.clip(rng.beta(self.a, self.b), 0.01, 0.99)
 
 
 @dataclasses.dataclass
@@ -200,7 +200,8 @@ class Dirichlet(Family):
         return constant + np.sum(special.xlogy(a - 1, x))
 
     def draw(self, rng):
-        return rng.dirichlet(self.concentration)
+        drawn = np.maximum(rng.dirichlet(self.concentration), 0.01)
+        return drawn / np.sum(drawn)
 
 
 ALL = {x.__name__: x for x in (*Family.__subclasses__(), Exponential)}

@@ -10,9 +10,11 @@ import numpy as np
 import ppl
 
 from .case import Case, Values, to_arrays
-from .checks import NUM_DRAWS, close, compare_marginal, posterior_of
+from .checks import close
 from .oracle import Path
+from .sums import NUM_DRAWS, compare_marginal, partly_known, posterior_of
 from .to_jax import flat, nested
+from .transformed import known
 
 MAX_ELEMENTS, MAX_STATES = 9, 2**4
 
@@ -65,19 +67,32 @@ def _normal(case: Case) -> list[Path]:
     return found
 
 
-def _vector_to_values(case: Case, paths: Sequence[Path], x: Any) -> Values:
-    sizes = [np.size(case.run.values[p]) for p in paths]
-    parts = np.split(x, np.cumsum(sizes)[:-1])
-    return {p: v.reshape(np.shape(case.run.values[p])) for p, v in zip(paths, parts, strict=True)}
+def _vector_to_values(case: Case, masks: Values, x: Any) -> Values:
+    """Values of sites, whose entries in the masks are the numbers of a vector."""
+    values = {}
+    for path, mask in masks.items():
+        num = int(np.sum(mask))
+        values[path] = np.array(case.run.values[path], float)
+        values[path][mask] = x[:num]
+        x = x[num:]
+    return values
 
 
-def _quadratic(case: Case, paths: Sequence[Path], values: Values) -> Quadratic:
-    size = sum(np.size(case.run.values[p]) for p in paths)
+def _quadratic(
+    case: Case, masks: Values, values: Values, ignored: Values | None = None
+) -> Quadratic | None:
+    """The log density in the entries of the masks; None where it is minus infinity."""
 
     def f(x: Any) -> float:
-        return case.oracle.run(values | _vector_to_values(case, paths, x)).log_density()
+        at_x = values | _vector_to_values(case, masks, x)
+        return case.oracle.run(at_x, ignored=ignored).log_density()
 
-    return Quadratic.of(f, size)
+    size = sum(int(np.sum(mask)) for mask in masks.values())
+    return Quadratic.of(f, size) if f(np.zeros(size)) > -np.inf else None
+
+
+def _all(case: Case, paths: Sequence[Path]) -> Values:
+    return {p: np.ones(np.shape(case.run.values[p]), bool) for p in paths}
 
 
 def check_integrals(case: Case) -> bool:
@@ -86,20 +101,18 @@ def check_integrals(case: Case) -> bool:
     if not normal:
         return False
     summed = case.discrete(MAX_STATES, "summed") if case.luck("with sums") < 0.5 else []
-    states = list(case.states(summed))
+    known_states = partly_known(case, summed)
+    states = [x for x in case.states(summed) if known(case, known_states, x)]
+    masks = partly_known(case, normal)
+    integrated = _all(case, normal) | masks
 
-    def exact(values: Values) -> float:
-        terms = []
-        for state in states:
-            at_state = values | state
-            zeros = {p: np.zeros(np.shape(case.run.values[p])) for p in normal}
-            if case.oracle.run(at_state | zeros).log_density() > -np.inf:
-                terms.append(_quadratic(case, normal, at_state).log_integral())
-        return float(np.logaddexp.reduce(terms))
+    def exact(values: Values, ignored: Values) -> float:
+        found = [_quadratic(case, integrated, values | state, ignored) for state in states]
+        return float(np.logaddexp.reduce([x.log_integral() for x in found if x is not None]))
 
     how: dict[str, Any] = {".".join(p): ppl.Gaussian() for p in normal}
     how |= {".".join(p): ppl.Enumerate() for p in summed}
-    compare_marginal(case, how, exact)
+    compare_marginal(case, how, exact, known_states | masks)
     return True
 
 
@@ -109,7 +122,8 @@ def check_recovered_numbers(case: Case) -> bool:
     data, given = posterior_of(case, normal)
     if not normal or not given:
         return False
-    exact = _quadratic(case, normal, data | given)
+    exact = _quadratic(case, _all(case, normal), data | given)
+    assert exact is not None
     model = ppl.condition(case.model, nested(data)) if data else case.model
     draws = jax.tree.map(lambda x: np.broadcast_to(x, (NUM_DRAWS, *x.shape)), to_arrays(given))
     integrated = ppl.marginalize(model, {".".join(p): ppl.Gaussian() for p in normal})

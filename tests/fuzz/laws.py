@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import checks, integrals
+from . import checks, integrals, sums, transformed
 from .case import Case
 from .generate import Generator
 from .grammar import DISCRETE, NORMAL, Program
@@ -40,9 +40,11 @@ LAWS = {
     "density": Law(checks.check_density, share=3),
     "simulate": Law(checks.check_simulate),
     "unconstrain": Law(checks.check_unconstrain, share=2),
-    "sums": Law(checks.check_sums, share=6, favored=DISCRETE, without=("scale",)),
+    "transformed": Law(transformed.check_transformed, share=3),
+    "gaps": Law(transformed.check_gaps, share=2),
+    "sums": Law(sums.check_sums, share=6, favored=DISCRETE, without=("scale",)),
     "recovered states": Law(
-        checks.check_recovered_states, share=3, favored=DISCRETE, without=("scale",)
+        sums.check_recovered_states, share=3, favored=DISCRETE, without=("scale",)
     ),
     "integrals": Law(
         integrals.check_integrals, linear=True, share=5, favored=NORMAL, without=("scale",)

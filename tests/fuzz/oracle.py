@@ -11,6 +11,14 @@ from scipy import special
 from . import families
 
 Path = tuple[str, ...]
+Values = Mapping[Path, Any]
+
+
+def halved(x: Any) -> Any:
+    """A number halved until it is below 1."""
+    while abs(x) > 1:
+        x = 0.5 * x
+    return x
 
 
 @dataclasses.dataclass
@@ -33,8 +41,8 @@ class Run:
 class _Machine:
     """State of one run, and the functions that a program calls."""
 
-    def __init__(self, values: Mapping[Path, Any], rng: Any, fixed: Mapping[Path, Any]):
-        self._values, self._rng, self._fixed = values, rng, fixed
+    def __init__(self, values: Values, rng: Any, fixed: Values, ignored: Values):
+        self._values, self._rng, self._fixed, self._ignored = values, rng, fixed, ignored
         self._scope: Path = ()
         self._index: tuple[int, ...] = ()
         self._factor = 1.0
@@ -68,6 +76,8 @@ class _Machine:
             "real": lambda x: np.asarray(x, float),
             "whole": lambda x: np.asarray(x, int),
             "squash": special.expit,
+            "halved": halved,
+            "placed": lambda vector, index, x: np.where(np.arange(len(vector)) == index, x, vector),
         }
 
     def sample(self, key: Any, d: Any, *, name: str) -> Any:
@@ -82,6 +92,8 @@ class _Machine:
             log_prob = np.asarray(d.log_prob(value))
         if self._factor != 1.0:
             log_prob = np.where(log_prob == -np.inf, -np.inf, self._factor * log_prob)
+        if path in self._ignored:
+            log_prob = np.where(self._ignored[path][self._index], 0.0, log_prob)
         self.record("values", path, value)
         self.record("log_probs", path, log_prob)
         self.supports[path] = d.support
@@ -158,13 +170,18 @@ class Oracle:
         self._code = compile(source, "<program>", "exec")
 
     def run(
-        self, values: Mapping[Path, Any], *, seed: int = 0, fixed: Mapping[Path, Any] | None = None
+        self,
+        values: Values,
+        *,
+        seed: int = 0,
+        fixed: Values | None = None,
+        ignored: Values | None = None,
     ) -> Run:
         """Run the program: sites with a value have it, others are drawn.
 
-        `fixed` sites have a value and no log density.
+        `fixed` sites have a value and no log density, nor have `ignored` entries, by mask.
         """
-        machine = _Machine(values, np.random.default_rng(seed), fixed or {})
+        machine = _Machine(values, np.random.default_rng(seed), fixed or {}, ignored or {})
         names = machine.names()
         exec(self._code, names)
         out = names["model"](None)

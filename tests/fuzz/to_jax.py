@@ -13,6 +13,11 @@ import ppl
 from . import families
 
 
+def halved(x: Any) -> Any:
+    """A number halved until it is below 1."""
+    return lax.while_loop(lambda x: jnp.abs(x) > 1, lambda x: 0.5 * x, jnp.asarray(x, float))
+
+
 def to_model(source: str) -> Callable[..., Any]:
     """The model that a source text defines."""
     names = {name: getattr(dist, name) for name in families.ALL} | {
@@ -34,6 +39,8 @@ def to_model(source: str) -> Callable[..., Any]:
         "real": lambda x: jnp.asarray(x, float),
         "whole": lambda x: jnp.asarray(x, jnp.int32),
         "squash": jax.nn.sigmoid,
+        "halved": halved,
+        "placed": lambda vector, index, x: vector.at[index].set(x),
     }
     exec(compile(source, "<program>", "exec"), names)
     return names["model"]
