@@ -2,10 +2,13 @@
 
 import argparse
 import collections
+import contextlib
+import itertools
 import os
 import re
 import sys
 import time
+from collections.abc import Sequence
 
 import jaxlib
 
@@ -32,26 +35,53 @@ def main() -> int:
     parser.add_argument("--known", default="$^", help="pattern of faults that are counted alone")
     given = parser.parse_args()
     jax.config.update("jax_disable_most_optimizations", True)  # Nearly all the time is compiling.
-    until, seed = time.monotonic() + given.seconds, given.seed
-    counts: collections.Counter[tuple[str, str]] = collections.Counter()
-    refusals: collections.Counter[str] = collections.Counter()
-    faults: collections.Counter[str] = collections.Counter()
-    while time.monotonic() < until:
-        name = law_of(seed, given.only)
-        case, outcome = LAWS[name].check(seed)
-        counts[name, outcome.verdict] += 1
-        if outcome.verdict == "refused":
-            refusals[outcome.kind] += 1
-        if outcome.verdict == "fault":
-            faults[f"{name}: {outcome.kind}"] += 1
-            is_new = faults[f"{name}: {outcome.kind}"] == 1
-            if is_new and not re.search(given.known, outcome.words):
-                _tell(name, seed, case, outcome, given.shrink)
-        seed += 1
-        if seed % 50 == 0:
+    session = Session(given.shrink, re.compile(given.known))
+    with contextlib.suppress(KeyboardInterrupt):
+        _check_until(time.monotonic() + given.seconds, given.seed, given.only, session)
+    session.summarize()
+    return 1 if session.faults else 0
+
+
+def _check_until(until: float, seed: int, laws: Sequence[str], session: "Session") -> None:
+    """Checks a program of each seed by one of the laws."""
+    for i in itertools.count():
+        if time.monotonic() > until:
+            return
+        name = law_of(seed + i, laws)
+        session.add(name, seed + i, *LAWS[name].check(seed + i))
+        if i % 50 == 49:
             jax.clear_caches()
-    _summarize(seed - given.seed, counts, refusals, faults)
-    return 1 if faults else 0
+
+
+class Session:
+    """Counts of what has come of programs; a new fault is printed when it is found."""
+
+    def __init__(self, shrink_seconds: float, known: re.Pattern[str]):
+        self._shrink_seconds, self._known = shrink_seconds, known
+        self._outcomes: collections.Counter[tuple[str, str]] = collections.Counter()
+        self._refusals: collections.Counter[str] = collections.Counter()
+        self.faults: collections.Counter[str] = collections.Counter()
+
+    def add(self, name: str, seed: int, case: Case, outcome: Outcome) -> None:
+        """Counts an outcome."""
+        self._outcomes[name, outcome.verdict] += 1
+        if outcome.verdict == "refused":
+            self._refusals[outcome.kind] += 1
+        if outcome.verdict == "fault":
+            kind = f"{name}: {outcome.kind}"
+            if not self.faults[kind] and not self._known.search(outcome.words):
+                _tell(name, seed, case, outcome, self._shrink_seconds)
+            self.faults[kind] += 1
+
+    def summarize(self) -> None:
+        """Prints the counts."""
+        print(f"\n{self._outcomes.total()} programs")
+        for (name, verdict), n in sorted(self._outcomes.items()):
+            print(f"  {name:20} {verdict:8} {n}")
+        for title, found in (("refusals", self._refusals), ("faults", self.faults)):
+            print(f"{title}: {found.total()}")
+            for words, n in found.most_common():
+                print(f"  {n:5} {words}")
 
 
 def _tell(name: str, seed: int, case: Case, outcome: Outcome, seconds: float) -> None:
@@ -69,16 +99,6 @@ def _tell(name: str, seed: int, case: Case, outcome: Outcome, seconds: float) ->
     print(smallest.source)
     print({".".join(p): x.tolist() for p, x in smallest.run.values.items()})
     print("\n".join(found.traceback.splitlines()[-14:]), flush=True)
-
-
-def _summarize(num: int, counts, refusals, faults) -> None:
-    print(f"\n{num} programs")
-    for (name, verdict), n in sorted(counts.items()):
-        print(f"  {name:20} {verdict:8} {n}")
-    for title, found in (("refusals", refusals), ("faults", faults)):
-        print(f"{title}: {sum(found.values())}")
-        for words, n in sorted(found.items(), key=lambda x: -x[1]):
-            print(f"  {n:5} {words}")
 
 
 if __name__ == "__main__":

@@ -46,6 +46,11 @@ class Case:
         """A run of the program, its sites drawn by NumPy."""
         return self.oracle.run({}, seed=self.seed)
 
+    @property
+    def is_tame(self) -> bool:
+        """Whether all numbers are small enough for finite differences."""
+        return all(np.all(np.abs(x) < 1e3) for x in self.run.values.values())
+
     @functools.cached_property
     def sites(self) -> dict[Path, Family]:
         return {path: family for path, family, _ in sites(self.program)}

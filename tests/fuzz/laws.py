@@ -28,7 +28,7 @@ class Law:
 
     def run(self, case: Case) -> Outcome:
         """What comes of a case."""
-        return run(self.of, case)
+        return run(lambda case: case.is_tame and self.of(case), case)
 
     def check(self, seed: int) -> tuple[Case, Outcome]:
         """A random case, and what comes of it."""

@@ -52,8 +52,9 @@ def _statement(s: Statement, at: _Place) -> list[str]:
             return [f"{s.name} = {text(s.expr, at.twist)}"]
         case Draw():
             args = [text(x, at.twist) for x in s.args]
-            d = FAMILIES[s.family].text.format(*args)
-            return [f"{s.name} = sample(key, {d}, name={s.name!r})"]
+            family = FAMILIES[s.family]
+            drawn = f"sample(key, {family.text.format(*args)}, name={s.name!r})"
+            return [f"{s.name} = {f'real({drawn})' if family.result == 'vector' else drawn}"]
         case Term():
             # What a vmap does not map is one term for all of its elements.
             mapped = "".join(f" + 0.0 * {x}" for x in at.elements)
