@@ -259,8 +259,8 @@ MUTANTS = (
     Mutant(
         name="loo-weights-inverted",
         file="inference/comparison/psis_loo.py",
-        old="psis_on_host(base - column,",
-        new="psis_on_host(base + column,",
+        old="ratios = base - terms",
+        new="ratios = base + terms",
         breaks="draws are weighted as if an observation counted twice, not as if it were left out",
         tests=("tests/inference/test_loo.py",),
     ),

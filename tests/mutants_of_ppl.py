@@ -66,7 +66,7 @@ MUTANTS = (
     ),
     Mutant(
         name="scopes-inside-out",
-        file="ppl/harvest/_harvest.py",
+        file="ppl/harvest/_sow.py",
         old="scope=(scope, *site.scope)",
         new="scope=(*site.scope, scope)",
         breaks="nested scopes stand in the wrong order",
@@ -94,8 +94,8 @@ MUTANTS = (
     Mutant(
         name="jacobian-dropped",
         file="ppl/common/distribution_protocol.py",
-        old="sum_all(log_det(b, position)) + sum_all(log_prob(d, value))",
-        new="sum_all(log_prob(d, value))",
+        old="sum_all(log_det(b, position)) + sum_all(score)",
+        new="sum_all(score)",
         breaks="the density on unconstrained space has no Jacobian",
         tests=("tests/language/test_unconstrain.py",),
         keyword="determinant",
@@ -121,8 +121,8 @@ MUTANTS = (
     Mutant(
         name="scale-applied-twice",
         file="ppl/transforms/scale.py",
-        old="make = lambda d: Scaled(d, self.factor)",
-        new="make = lambda d: Scaled(Scaled(d, self.factor), self.factor)",
+        old="make = lambda d: Scaled(d, factor)",
+        new="make = lambda d: Scaled(Scaled(d, factor), factor)",
         breaks="a factor multiplies the log density of a draw twice",
         tests=("tests/language/test_transformations.py",),
         keyword="scale or minibatches",

@@ -53,7 +53,7 @@ _LINEAR = frozenset(
         *("add", "add_any", "broadcast_in_dim", "complex", "concatenate", "conj", "convert"),
         *("cumsum", "expand_dims", "fft", "imag", "neg", "pad", "psum", "psum_invariant", "real"),
         *("reduce_precision", "reduce_sum", "reduce_window_sum", "reshape", "rev", "slice"),
-        *("split", "squeeze", "sub", "transpose", "unstack", "stack"),
+        *("split", "squeeze", "stack", "sub", "tile", "transpose", "unstack"),
     ]
 )
 _BILINEAR = frozenset(["mul", "dot_general", "conv_general_dilated"])

@@ -235,9 +235,10 @@ class Recovery:
 
     def sample(self, key: jax.Array) -> list[Any]:
         """The values of the summed sites, of the recorded ones, and the log importance weight."""
-        drawn, log_weight = self.summation.draw(key, self.inputs, self.plants)
-        again = jax.random.fold_in(key, len(drawn))  # for sites that were summed out before
+        # For sites that were summed out before, and for keys beside the numbers of a loop.
+        again = jax.random.fold_in(key, len(self.summation.sites))
         inputs = [again if x is None else x for x in self.inputs]
+        drawn, log_weight = self.summation.draw(key, inputs, self.plants)
         program = Program(self.summation.jaxpr, inputs, [], lambda leaves: leaves)
         plants = {**self.plants, **{path: (x,) for path, x in drawn.items()}}
         action = Look(wanted=frozenset(self.recorded))

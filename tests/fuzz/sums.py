@@ -12,6 +12,7 @@ import ppl
 
 from .case import Case, Values, direction, moved, to_arrays
 from .checks import close, compare
+from .oracle import Path
 from .to_jax import flat, nested
 from .transformed import entries, gaps, known
 
@@ -48,7 +49,7 @@ def compare_marginal(
     taken = [tuple(name.split(".")) for name in how]
     data, given = posterior_of(case, taken)
     ignored = {p: gaps(case, p) for p in data if case.luck("ignored", p) < 0.05}
-    partial = {p: ppl.ignore(data[p], x) for p, x in ignored.items()}
+    partial: dict[Path, Any] = {p: ppl.ignore(data[p], x) for p, x in ignored.items()}
     for path, mask in (masks or {}).items():
         partial[path] = ppl.impute(case.run.values[path], mask)
     ignored = {p: entries(case, p, x) for p, x in ignored.items()}

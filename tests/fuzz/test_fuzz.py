@@ -15,13 +15,15 @@ from .run import run
 from .shrink import shrink
 
 SEEDS = {
-    "density": (5001, 5003),
+    "density": (5003,),
     "simulate": (5002,),
     "unconstrain": (5000,),
-    "sums": (5001, 5002, 5005, 5008),
-    "recovered states": (5008, 5009),
-    "integrals": (5000, 5007),
-    "recovered numbers": (5000,),
+    "transformed": (5002, 5009),
+    "gaps": (5003, 5011),
+    "sums": (5000, 5001, 5002, 5005, 5011),
+    "recovered states": (5009,),
+    "integrals": (5002, 5003, 5007, 5009),
+    "recovered numbers": (5001, 21485),
 }
 
 

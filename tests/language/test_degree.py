@@ -57,6 +57,7 @@ ROWS = [
     (lambda x, c: jnp.concatenate([x, c])[np.array([0, 4, 2])], 1),
     (lambda x, c: x[jnp.argmax(c)], 1),
     (lambda x, c: jnp.where(c > 1.0, x, -x) + jnp.cumsum(x), 1),
+    (lambda x, c: jnp.tile(x, (2, 1)).T[:, 1], 1),
     (lambda x, c: jnp.where(jnp.isnan(x), 0.0, x), 1),
     (lambda x, c: jnp.where(x == -jnp.inf, x, 2.0 * x), 1),
     (lambda x, c: jnp.zeros(4).at[1].set(x[0]).at[np.array([0, 1])].add(x[:2]), 1),
