@@ -36,7 +36,7 @@ class Law:
         return case, self.run(case)
 
 
-# A factor of `scale` multiplies the log of a sum or an integral, not its terms. One that is scaled in
+# A factor of `scale` multiplies the log of a sum or an integral, not its terms. What is scaled in
 # part is no sum of joint densities: compare_marginal scales a whole model.
 LAWS = {
     "density": Law(checks.check_density, share=3),
