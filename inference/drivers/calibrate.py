@@ -13,7 +13,13 @@ from inference.calibration.report import CalibrationReport
 from inference.common.argument_checks import check_fraction
 from inference.common.leaf_names import element_names, named_leaves
 from inference.common.threefry import seed_of
-from inference.drivers.calibration_checks import check_fit, check_simulator, parameters_of
+from inference.drivers.calibration_checks import (
+    check_fit,
+    check_simulator,
+    check_whole,
+    latent_names,
+    parameters_of,
+)
 from inference.drivers.calibration_draws import choose_number, fewest_effective, flat_draws
 from inference.drivers.calibration_models import (
     Combined,
@@ -194,14 +200,15 @@ class _Problem(NamedTuple):
         if isinstance(observed, str):
             observed = (observed,)
         data = dict(observed) if has_data else None
+        check_whole(data or {})
         names = tuple(name for name, _ in named_leaves(data)) if has_data else tuple(observed)
         sites = jax.eval_shape(lambda key: ppl.simulate(model)(key, *args), jax.random.key(0))
         known = [name for name, _ in named_leaves(sites)]
         if not names or (unknown := [name for name in names if name not in known]):
             what = f"the model has no site {unknown[0]!r}" if names else "no site is named"
             raise ValueError(f"observed: {what}; there are {known}")
-        shapes = jax.eval_shape(lambda x: _latent(model, x, args), pick(sites, names))
-        latent = tuple(name for name, _ in named_leaves(shapes))
+        latent = latent_names(model, args, pick(sites, names))
+        shapes = pick(sites, latent)
         for name, function in quantities.items():
             if not callable(function):
                 raise TypeError(
@@ -258,14 +265,6 @@ class _Problem(NamedTuple):
         dtype = np.result_type(*parts)
         dtype = dtype if np.issubdtype(dtype, np.floating) else np.float64
         return tuple(names), np.concatenate(parts, -1).astype(dtype)
-
-
-def _latent(model: Any, data: Values, args: Any) -> Values:
-    """Values of the latent sites at some position."""
-    target = ppl.unconstrain(ppl.condition(model, data), *args)
-    position = jax.tree.map(lambda x: jax.numpy.zeros(x.shape, x.dtype), target.position_shapes)
-    names = tuple(name for name, _ in named_leaves(position))
-    return pick(target.constrain(position), names)
 
 
 def _fit_all(

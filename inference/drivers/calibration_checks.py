@@ -5,14 +5,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 import ppl
 from inference.drivers.mcmc_each import mcmc_each
 from inference.drivers.model_groups import missing_entries
 from inference.drivers.optimize import optimize
 from inference.drivers.sampler import sampler
+from ppl.common.missing_data import Missing
 from ppl.core.model_pytree import name_of
+from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest._site_names import join_scopes
+from ppl.transforms.density import LogDensity
+from ppl.transforms.prior_weights import latent_sites
 from ppl.transforms.trace import flatten_sites
 
 _NO_FITS = {
@@ -88,3 +93,37 @@ def check_simulator(model: Callable[..., Any], args: Sequence[Any]) -> None:
                 "simulations do not have: a right fit would fail. Write it as a ppl.sample of a "
                 "distribution, or leave it out"
             )
+
+
+def check_whole(data: Mapping[str, Any]) -> None:
+    """Checks that observed data have no missing entries.
+
+    Raises:
+        ValueError: if some are NaN, or left to `ppl.ignore` or `ppl.impute`.
+    """
+    is_missing = lambda x: isinstance(x, Missing)  # noqa: E731
+    for path, x in jax.tree_util.tree_leaves_with_path(data, is_leaf=is_missing):
+        is_float = not is_missing(x) and np.issubdtype(np.asarray(x).dtype, np.inexact)
+        if is_missing(x) or (is_float and np.isnan(np.asarray(x)).any()):
+            name = jax.tree_util.keystr(path, simple=True, separator=".")
+            got = "ppl.ignore or ppl.impute" if is_missing(x) else "NaN"
+            raise ValueError(
+                f"observed: expected data of site {name!r} without missing entries, got {got}: "
+                "with result, fits are made to these data and to as many new ones, which are "
+                "simulated whole. Leave the missing entries out of the model and its data, or "
+                f"calibrate from the prior: observed=[{name!r}] without result"
+            )
+
+
+def latent_names(model: Any, args: Sequence[Any], data: Any) -> tuple[str, ...]:
+    """Names of the latent sites of a model given data, which may be shapes."""
+    found: list[tuple[str, ...]] = []
+
+    def look(data: Any) -> tuple[()]:
+        given = ppl.condition(model, data)
+        run = ModelRun(given, trace_model(given, None, tuple(args), {}), LogDensity())
+        found.append(tuple(map(join_scopes, latent_sites(run))))
+        return ()
+
+    jax.eval_shape(look, data)
+    return found[-1]

@@ -59,7 +59,7 @@ class Renyi(_Weighted):
     estimate, and the gradients of this mean are unbiased.
 
     Args:
-        alpha: The order.
+        alpha: The order, not negative: below 0 the bound lies above the evidence.
         doubly_reparameterized: Whether to use doubly reparameterised gradients, which have little
             variance; otherwise, the derivative of the formula as it stands.
 
@@ -82,6 +82,13 @@ class Renyi(_Weighted):
     def __post_init__(self) -> None:
         if not isinstance(self.alpha, int | float) or not math.isfinite(self.alpha):
             raise ValueError(f"alpha of Renyi must be a finite number, got {self.alpha!r}")
+        if self.alpha < 0:
+            raise ValueError(
+                f"alpha of Renyi must not be negative, got {self.alpha!r}: the bound would lie "
+                "above the evidence, and a fit that maximises it leads away from the posterior. "
+                "Renyi(0.0) is ImportanceWeighted(), a number between 0 and 1 covers more of the "
+                "posterior than ELBO()"
+            )
 
     def mean(
         self, log_density: LogDensity, guide: Guide, parameters: Any, keys: jax.Array

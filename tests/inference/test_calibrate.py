@@ -121,6 +121,21 @@ def test_quantities_of_a_user_are_ranked():
 BRIEF = {"num_warmup": 50, "num_draws": 50, "num_simulations": 60}
 
 
+def classes(key):
+    z = ppl.sample(key, dist.Bernoulli(probs=0.3), name="z")
+    ppl.sample(key, dist.Normal(2.0 * z, 1.0), name="y")
+
+
+def exact_classes(key, posterior, data, prior=0.3):
+    odds = prior / (1 - prior) * jnp.exp(2 * data["y"] - 2)
+    return {"z": jax.random.bernoulli(key, odds / (1 + odds), (100,)).astype(jnp.int32)}
+
+
+def test_discrete_sites_that_a_fit_draws_are_ranked():
+    assert run(classes, exact_classes, 300).is_calibrated
+    assert not run(classes, functools.partial(exact_classes, prior=0.7), 300).is_calibrated
+
+
 def scoped(key):
     """Sites in a scope, a vector, and a constraint."""
     level = ppl.nest(lambda key: ppl.sample(key, dist.Normal(0.0, 1.0), name="mu"), scope="a")(key)
@@ -206,6 +221,9 @@ def test_posterior_calibration_fits_observed_and_new_data(result):
     assert inference.calibrate(KEY, model, **given, **BRIEF).is_calibrated
 
 
+GAPS = np.array([3.0, np.nan, 5.0])
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "words"),
     [
@@ -213,6 +231,10 @@ def test_posterior_calibration_fits_observed_and_new_data(result):
         ({"observed": []}, ValueError, "no site is named"),
         ({"observed": {"y": jnp.zeros(3)}}, ValueError, "result= to simulate from the posterior"),
         ({"observed": ["y"], "result": "result"}, ValueError, "result needs the data"),
+        ({"observed": {"y": GAPS}, "result": "result"}, ValueError,
+         "data of site 'y' without missing entries, got NaN"),
+        ({"observed": {"y": ppl.ignore(GAPS)}, "result": "result"}, ValueError,
+         "data of site 'y' without missing entries, got ppl.ignore or ppl.impute"),
         ({"observed": ["y"], "fit": inference.optimize}, ValueError, "makes no draws"),
         ({"observed": ["y"], "fit": 3}, TypeError, "fit must be a function"),
         ({"observed": ["y"], "fit": lambda k, p: {"m": 0}}, ValueError, "latent site 'mu'"),
