@@ -255,7 +255,7 @@ def test_what_does_not_suit_is_refused(name):
 
 @pytest.mark.parametrize("alpha", [math.nan, math.inf, "half"])
 def test_alpha_is_a_number(alpha):
-    with pytest.raises(ValueError, match="alpha of Renyi must not be negative, got -1.0"):
+    with pytest.raises(ValueError, match="alpha of Renyi must not be negative"):
         Renyi(-1.0)
     with pytest.raises(ValueError, match="alpha of Renyi must be a finite number"):
         Renyi(alpha)
