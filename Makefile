@@ -43,7 +43,7 @@ fuzz: ## check random programs, for SECONDS=600 from SEED=1000 on
 	@.ci/venv "$(VENV)" "$(PYTHON)" dev
 	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),1000)
 
-mutants: ## tell which tests notice sixty small wrong changes
+mutants: ## tell which tests notice small wrong changes
 	@.ci/venv "$(VENV)" "$(PYTHON)" dev
 	@$(BIN)/python -m tests.mutants
 

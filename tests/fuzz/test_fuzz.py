@@ -20,7 +20,7 @@ SEEDS = {
     "unconstrain": (5000,),
     "transformed": (5002, 5009),
     "gaps": (5003, 5011),
-    "sums": (5000, 5001, 5002, 5005, 5011),
+    "sums": (5000, 5001, 5002, 5005, 5011, 5021),
     "recovered states": (5009,),
     "integrals": (5002, 5003, 5007, 5009),
     "recovered numbers": (5001, 21485),
