@@ -117,8 +117,9 @@ def scale(f: Callable[..., Any], factor: Any) -> Callable[..., Any]:
         >>> round(ppl.log_density(half)({"y": 0.0}, 0.0).item(), 4)
         -0.4595
         >>> weighted = ppl.scale(likelihood, jnp.array([1.0, 0.0, 2.0]))
-        >>> print(ppl.log_probs(weighted)({"y": jnp.zeros(3)}, jnp.zeros(3))["y"].round(2))
-        [-0.92 -0.   -1.84]
+        >>> scores = ppl.log_probs(weighted)({"y": jnp.zeros(3)}, jnp.zeros(3))["y"]
+        >>> [round(x.item(), 2) for x in scores]
+        [-0.92, -0.0, -1.84]
     """
     factor = _check_factor(factor)
     return Partial(_run_scaled, as_pytree(f), factor)
