@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, random
+from jax import Array, lax, random
 from jax.typing import ArrayLike
 
 from distributions.combinators.gated import Gated
@@ -98,13 +98,17 @@ class Hurdle(Gated):
     def _cumulative(self, name: str, value: ArrayLike) -> Array:
         parts = self.distribution.log_survival(value), self._log_positive(), value
         _, log_count, log_survival, log_positive, x = self._align_with_gate(*parts)
-        above = select(x < 0, 0, jnp.minimum(log_count + log_survival - log_positive, 0))
-        return {
-            "survival": jnp.exp,
-            "log_survival": lambda x: x,
-            "cdf": lambda x: -jnp.expm1(x),
-            "log_cdf": log1mexp,
-        }[name](above)
+        log_share = log_survival - log_positive
+        log_share = log_share - lax.stop_gradient(jnp.maximum(log_share, 0))  # With its slopes.
+        above = select(x < 0, 0, log_count + log_share)
+        if name.startswith("log_"):
+            return above if name == "log_survival" else log1mexp(above)
+        # The chance of a count itself has a slope where it is 0; its logarithm has none.
+        _, count, share = self._chances(jnp.exp(log_share))
+        survival = select(x < 0, 1, count * share)
+        if name == "survival":
+            return survival
+        return select(jnp.broadcast_to(count > 0, above.shape), -jnp.expm1(above), 1 - survival)
 
     def _quantile(self, q: Array) -> Array:
         if self._is_count:

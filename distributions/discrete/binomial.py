@@ -11,16 +11,14 @@ from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.binomial_functions import (
     binomial_log_prob,
-    success_and_failure_log_probs,
     success_and_failure_probs,
 )
-from distributions.numerics.incomplete_gamma_beta import log_tails_of_chances
+from distributions.numerics.count_tails import binomial_tails, tail_formulas
 from distributions.numerics.loader_log_pmf import column, entropy_of_counts
 
 
-def _binomial_log_tails(x, n, logits, probs):
-    log_p, log_q = success_and_failure_log_probs(logits, probs)
-    return log_tails_of_chances(jnp.maximum(n.astype(x.dtype) - x, 1), x + 1, log_q, log_p)
+def _binomial_tails(x, n, logits, probs):
+    return binomial_tails(jnp.maximum(n.astype(x.dtype) - x, 1), x + 1, logits, probs)
 
 
 def _binomial_moments(n, logits, probs):
@@ -53,8 +51,7 @@ def _binomial_entropy(n, logits, probs):
     variance=lambda *parameters: _binomial_moments(*parameters)[1],
     mode=_binomial_mode,
     entropy=_binomial_entropy,
-    log_cdf=lambda x, *parameters: _binomial_log_tails(x, *parameters)[0],
-    log_survival=lambda x, *parameters: _binomial_log_tails(x, *parameters)[1],
+    **tail_formulas(_binomial_tails),
 )
 class Binomial(Family):
     r"""Binomial distribution: the number of successes in `total_count` independent trials.

@@ -6,11 +6,12 @@ from jax.typing import ArrayLike
 from distributions.constraints import nonnegative_integer, positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.numerics.count_tails import tail_formulas
 from distributions.numerics.negative_binomial_functions import (
     negative_binomial_entropy,
     negative_binomial_log_prob,
-    negative_binomial_log_tails,
     negative_binomial_sample,
+    negative_binomial_tails,
 )
 
 
@@ -28,8 +29,7 @@ def _as_negative_binomial(concentration, rate):
     variance=lambda concentration, rate: concentration / rate * (1 + 1 / rate),
     mode=lambda concentration, rate: jnp.maximum(jnp.floor((concentration - 1) / rate), 0),
     entropy=lambda *p: negative_binomial_entropy(*_as_negative_binomial(*p)),
-    log_cdf=lambda x, *p: negative_binomial_log_tails(x, *_as_negative_binomial(*p))[0],
-    log_survival=lambda x, *p: negative_binomial_log_tails(x, *_as_negative_binomial(*p))[1],
+    **tail_formulas(lambda x, *p: negative_binomial_tails(x, *_as_negative_binomial(*p))),
 )
 class GammaPoisson(Family):
     r"""Gamma-Poisson distribution: a Poisson distribution whose mean has a gamma distribution.

@@ -13,6 +13,7 @@ from distributions.numerics.binomial_functions import (
     success_and_failure_log_probs,
     success_and_failure_probs,
 )
+from distributions.numerics.count_tails import geometric_tails, tail_formulas
 from distributions.numerics.special import times_log
 
 
@@ -46,7 +47,7 @@ def _geometric_entropy(logits, probs):
     ),
     mode=lambda logits, probs: 0,
     entropy=_geometric_entropy,
-    log_survival=lambda x, *parameters: (x + 1) * success_and_failure_log_probs(*parameters)[1],
+    **tail_formulas(lambda x, *parameters: geometric_tails(x + 1, *parameters)),
 )
 class Geometric(Family):
     r"""Geometric distribution: the number of failures before the first success.

@@ -8,13 +8,14 @@ from jax.typing import ArrayLike
 from distributions.constraints import nonnegative_integer, positive, real, unit_interval
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.numerics.count_tails import tail_formulas
 from distributions.numerics.negative_binomial_functions import (
     negative_binomial_entropy,
     negative_binomial_log_prob,
-    negative_binomial_log_tails,
     negative_binomial_mean,
     negative_binomial_sample,
     negative_binomial_size,
+    negative_binomial_tails,
 )
 
 
@@ -37,8 +38,7 @@ def _mode(*parameters):
     variance=_variance,
     mode=_mode,
     entropy=negative_binomial_entropy,
-    log_cdf=lambda x, *p: negative_binomial_log_tails(x, *p)[0],
-    log_survival=lambda x, *p: negative_binomial_log_tails(x, *p)[1],
+    **tail_formulas(negative_binomial_tails),
 )
 class NegativeBinomial(Family):
     r"""Negative binomial distribution: a Poisson distribution whose mean has a gamma distribution.

@@ -8,7 +8,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import nonnegative, nonnegative_integer, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.incomplete_gamma_beta import log_gammainc
+from distributions.numerics.count_tails import poisson_tails, tail_formulas
 from distributions.numerics.loader_log_pmf import (
     column,
     entropy_of_counts,
@@ -45,8 +45,7 @@ def _poisson_entropy(rate, log_rate):
     variance=_poisson_mean,
     mode=lambda *parameters: jnp.floor(_poisson_mean(*parameters)),
     entropy=_poisson_entropy,
-    log_cdf=lambda x, *parameters: log_gammainc(x + 1, _poisson_mean(*parameters))[1],
-    log_survival=lambda x, *parameters: log_gammainc(x + 1, _poisson_mean(*parameters))[0],
+    **tail_formulas(lambda x, *parameters: poisson_tails(x + 1, _poisson_mean(*parameters))),
 )
 class Poisson(Family):
     r"""Poisson distribution with mean `rate`.

@@ -50,14 +50,17 @@ def _log_masses(logits, probs):
     return log_of(_masses(logits, probs))
 
 
-def _log_part(x, logits, probs, upper):
+def _part(x, logits, probs, upper):
+    """A tail, and its logarithm."""
     masses = _masses(logits, probs)
     index = jnp.arange(masses.fraction.shape[-1]).reshape((1,) * x.ndim + (-1,)).astype(x.dtype)
     chosen = index > x[..., None] if upper else index <= x[..., None]
     zeros = scaled_zeros((1,) * chosen.ndim, x.dtype)
     parts = jax.tree.map(functools.partial(select, chosen), masses, zeros)
-    log_part = log_of(total(parts))
-    return log_part - lax.stop_gradient(jnp.maximum(log_part, 0))  # With its slopes at 0, too.
+    part = total(parts)
+    log_part = log_of(part)
+    excess = lax.stop_gradient(jnp.maximum(log_part, 0))  # Subtracted, it leaves slopes at 0, too.
+    return part.fraction * jnp.exp(part.log_scale - excess), log_part - excess
 
 
 def _probs(logits, probs):
@@ -88,8 +91,10 @@ def _variance(logits, probs):
     variance=_variance,
     mode=lambda logits, probs: jnp.argmax(_log_masses(logits, probs), axis=-1),
     entropy=lambda logits, probs: category_entropy(_log_masses(logits, probs)),
-    log_cdf=lambda x, logits, probs: _log_part(x, logits, probs, False),
-    log_survival=lambda x, logits, probs: _log_part(x, logits, probs, True),
+    cdf=lambda x, logits, probs: _part(x, logits, probs, False)[0],
+    survival=lambda x, logits, probs: _part(x, logits, probs, True)[0],
+    log_cdf=lambda x, logits, probs: _part(x, logits, probs, False)[1],
+    log_survival=lambda x, logits, probs: _part(x, logits, probs, True)[1],
 )
 class PoissonBinomial(Family):
     r"""Poisson-binomial distribution: how many of `n` independent events happen.

@@ -45,6 +45,8 @@ def _probit_log_prob(y, probits, probs):
     ),
     mode=lambda probits, probs: probits > 0 if probs is None else probs > 0.5,
     entropy=lambda *parameters: bernoulli_entropy(*_probit_log_probs(*parameters)),
+    cdf=lambda x, probits, probs: ndtr(-probits) if probs is None else 1 - probs,
+    survival=lambda x, *parameters: _probit_probability(*parameters),
     log_cdf=lambda x, *parameters: _probit_log_probs(*parameters)[0],
     log_survival=lambda x, *parameters: _probit_log_probs(*parameters)[1],
 )

@@ -213,14 +213,6 @@ def log_betainc(
     return below, above
 
 
-def log_tails_of_chances(a: Array, b: Array, log_x: Array, log_y: Array) -> tuple[Array, Array]:
-    """`log_betainc` for probabilities `x` and `y = 1 - x`, either of which may be 0."""
-    inside = (log_x > -jnp.inf) & (log_y > -jnp.inf)
-    inner = (jnp.where(inside, log, -LOG_TWO) for log in (log_x, log_y))
-    below, above = log_betainc(a, b, *inner)
-    return jnp.where(inside, below, log_x), jnp.where(inside, above, log_y)
-
-
 def _less_unequal(a: Array, b: Array, log_x: Array, log_y: Array) -> tuple[Array, ...]:
     """Whether `a` is far greater than `b`; and arguments of equal `I` with a smaller `a`.
 

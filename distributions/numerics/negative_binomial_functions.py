@@ -12,9 +12,8 @@ import numpy as np
 from jax import Array, lax, random
 
 from distributions.common.arrays import select
-from distributions.numerics.binomial_functions import success_and_failure_log_probs
+from distributions.numerics.count_tails import Tails, binomial_tails
 from distributions.numerics.gamma_sampler import gamma
-from distributions.numerics.incomplete_gamma_beta import log_tails_of_chances
 from distributions.numerics.loader_log_pmf import (
     column,
     entropy_of_counts,
@@ -68,14 +67,13 @@ def negative_binomial_sample(
     return poisson_draw(poisson_key, rate, shape)
 
 
-def negative_binomial_log_tails(
+def negative_binomial_tails(
     x: Array, r: Any, logits: Any, probs: Any, mean: Any, concentration: Any
-) -> tuple[Array, Array]:
-    """`log P(X <= x)` and `log P(X > x)`, by the incomplete beta function `I_(1 - p)(r, x + 1)`."""
+) -> Tails:
+    """`P(X <= x)` and `P(X > x)`, by the incomplete beta function `I_(1 - p)(r, x + 1)`."""
     if mean is not None:
         r, logits = concentration, jnp.log(mean) - jnp.log(concentration)
-    log_p, log_q = success_and_failure_log_probs(logits, probs)
-    return log_tails_of_chances(jnp.asarray(r), x + 1, log_q, log_p)
+    return binomial_tails(jnp.asarray(r), x + 1, logits, probs)
 
 
 def _integral(r, mean):

@@ -101,7 +101,8 @@ def log_later(t: Array, w: Array, u: Array, v: Array) -> Array:
     `u` is `1 - w`, and `v` the drift towards that end.
     """
     t, w, u, v = jnp.broadcast_arrays(t, w, u, v)
-    m = jnp.abs(v)
+    backward = v < 0
+    m = jnp.where(backward, -v, v)  # whose slope at 0 is that of one side
     is_early = t < _SWITCH
     s, r = jnp.where(is_early, t, _SWITCH), jnp.where(is_early, _SWITCH, t)
     share, is_later = _log_integral(s, w, u, m)
@@ -110,5 +111,5 @@ def log_later(t: Array, w: Array, u: Array, v: Array) -> Array:
     early = jnp.where(w / root - m * root < _CERTAIN, share, 0)
     log_c = jnp.log(u * _share(u, m)) - m * w
     late = LOG_TWO + LOG_PI - 0.5 * m * m * r - log_c + _log_series(r, w, u, m)
-    chance = 2 * jnp.minimum(v, 0) * w + jnp.log(u * _share(u, m))
+    chance = 2 * jnp.where(backward, v, 0) * w + jnp.log(u * _share(u, m))
     return jnp.minimum(chance + jnp.where(is_early, early, late), 0)

@@ -73,8 +73,10 @@ def _is_real(x):
     return np.issubdtype(np.asarray(x).dtype, np.floating)
 
 
-def faults(case: Case, most: int = 40) -> list[str]:
+def faults(case: Case, most: int = 40, of: str = "log_prob") -> list[str]:
     """Derivatives, first and second, that are not finite or not between one-sided differences.
+
+    They are those of a method, `of`, of a value.
 
     Values of vectors and matrices are moved in unconstrained space, and those beside atoms not at
     all. Where one-sided differences do not converge, the derivative has to be a number only.
@@ -99,7 +101,7 @@ def faults(case: Case, most: int = 40) -> list[str]:
         parameters, y = unravel(x)
         d = case.make(**case.parameters | parameters)
         y = d.bijector.forward(y) if bijector is not None else y if is_moved else value
-        return jnp.sum(d.log_prob(y))
+        return jnp.sum(getattr(d, of)(y))
 
     (count, size), values = at.shape, jnp.stack([value for _, value in pairs])
     shifts = np.arange(1, NODES + 1) * STEP * np.array([[-1], [1]])
