@@ -122,8 +122,8 @@ MUTANTS = (
     Mutant(
         name="binomial-cdf-off-by-one",
         file="distributions/discrete/binomial.py",
-        old="- x, 1), x + 1, log_q, log_p)",
-        new="- x, 1), x, log_q, log_p)",
+        old="- x, 1), x + 1, logits, probs)",
+        new="- x, 1), x, logits, probs)",
         breaks="the distribution function of Binomial stops a count too early",
         tests=("tests/distributions/test_functions.py",),
         keyword="cdf_is_scipys and Binomial",
