@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 from distributions.bijectors.base import Bijector, Shape
 from distributions.common.arrays import align, as_float
 from distributions.common.pytree import pytree_dataclass
+from distributions.common.triangular_factors import cholesky
 
 
 def _log_sech(x: Array) -> Array:
@@ -99,7 +100,7 @@ class Correlation(Bijector):
 
     def inverse(self, y: ArrayLike) -> Array:
         """The entries of the Cholesky factor of `y`."""
-        return CorrelationCholesky().inverse(jnp.linalg.cholesky(as_float(y)))
+        return CorrelationCholesky().inverse(cholesky(as_float(y)))
 
     def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
         """The log determinant of the map to the entries below the diagonal."""

@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 from distributions.bijectors.base import Bijector, Shape
 from distributions.common.arrays import as_float
 from distributions.common.pytree import pytree_dataclass
+from distributions.common.triangular_factors import cholesky
 
 
 @pytree_dataclass
@@ -81,7 +82,7 @@ class PositiveDefinite(Bijector):
 
     def inverse(self, y: ArrayLike) -> Array:
         """The entries of the Cholesky factor of `y`."""
-        return CholeskyFactor().inverse(jnp.linalg.cholesky(as_float(y)))
+        return CholeskyFactor().inverse(cholesky(as_float(y)))
 
     def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
         """`n log 2 + sum_{i=1}^n (n - i + 2) log L_ii`, of the map to the lower triangle."""

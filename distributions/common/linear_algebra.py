@@ -5,7 +5,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax.scipy.linalg import solve_triangular
+
+from distributions.common import triangular_factors
 
 
 def last_axis(*vectors: Any) -> tuple[int, ...]:
@@ -25,14 +26,11 @@ def last_axis(*vectors: Any) -> tuple[int, ...]:
 
 def solve(tril: Array, x: Array, *, transpose: bool = False) -> Array:
     """The vectors `y` with `tril y = x` or `tril^T y = x`; a single factor serves all vectors."""
-    trans = 1 if transpose else 0
     n = x.shape[-1]
     if all(size == 1 for size in tril.shape[:-2]):
-        columns = solve_triangular(tril.reshape(n, n), x.reshape(-1, n).T, lower=True, trans=trans)
+        columns = solve_matrix(tril.reshape(n, n), x.reshape(-1, n).T, transpose=transpose)
         return columns.T.reshape(x.shape)
-    batch = jnp.broadcast_shapes(tril.shape[:-2], x.shape[:-1])
-    tril, x = jnp.broadcast_to(tril, (*batch, n, n)), jnp.broadcast_to(x, (*batch, n))
-    return solve_triangular(tril, x[..., None], lower=True, trans=trans)[..., 0]
+    return solve_matrix(tril, x[..., None], transpose=transpose)[..., 0]
 
 
 def solve_matrix(tril: Array, x: Array, *, transpose: bool = False) -> Array:
@@ -40,7 +38,13 @@ def solve_matrix(tril: Array, x: Array, *, transpose: bool = False) -> Array:
     batch = jnp.broadcast_shapes(tril.shape[:-2], x.shape[:-2])
     tril = jnp.broadcast_to(tril, (*batch, *tril.shape[-2:]))
     x = jnp.broadcast_to(x, (*batch, *x.shape[-2:]))
-    return solve_triangular(tril, x, lower=True, trans=1 if transpose else 0)
+    return triangular_factors.solve_lower(tril, x, transposed=transpose)
+
+
+def inverse_diagonal(tril: Array) -> Array:
+    """The diagonals of the inverses of `tril tril^T`."""
+    unit = jnp.broadcast_to(jnp.eye(tril.shape[-1], dtype=tril.dtype), tril.shape)
+    return square_sum(solve_matrix(tril, unit).mT)
 
 
 def multiply(matrix: Array, x: Array) -> Array:

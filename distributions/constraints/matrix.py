@@ -5,11 +5,11 @@ from __future__ import annotations
 import abc
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from distributions import bijectors
 from distributions.common.pytree import pytree_dataclass
+from distributions.common.triangular_factors import cholesky
 from distributions.constraints.base import Constraint, Shape
 
 SYMMETRY_TOLERANCE = 1e-5  # Relative to the largest entry of the matrix.
@@ -117,7 +117,7 @@ class PositiveDefinite(_AroundIdentity):
         """Whether the matrix equals its transpose and its Cholesky factorisation succeeds."""
         symmetric = Symmetric().check(value)
         if not isinstance(value, np.ndarray):
-            return symmetric & (abs(jnp.linalg.cholesky(value)) < np.inf).all((-2, -1))
+            return symmetric & (abs(cholesky(value)) < np.inf).all((-2, -1))
         batch = value.shape[:-2]
         found = [_has_cholesky(value[index]) for index in np.ndindex(*batch)]
         return symmetric & np.array(found, bool).reshape(batch)

@@ -10,13 +10,14 @@ from jax.typing import ArrayLike
 
 from distributions.common.arrays import align, as_host_array
 from distributions.common.linear_algebra import (
-    diagonal,
     diagonal_matrix,
+    inverse_diagonal,
     last_axis,
     multiply,
     per_event,
     solve,
 )
+from distributions.common.triangular_factors import cholesky
 from distributions.constraints import adjacency, open_interval, positive, real, real_vector
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
@@ -99,7 +100,7 @@ def _precision(correlation, conditional_precision, graph):
 
 
 def _car_sample(key, shape, dtype, loc, *parameters):
-    tril = jnp.linalg.cholesky(_precision(*parameters))
+    tril = cholesky(_precision(*parameters))
     return loc + solve(tril, random.normal(key, shape, dtype), transpose=True)
 
 
@@ -109,7 +110,7 @@ def _car_sample(key, shape, dtype, loc, *parameters):
     log_prob=_car_log_prob,
     sample=_car_sample,
     mean=lambda loc, *parameters: loc,
-    variance=lambda loc, *parameters: diagonal(jnp.linalg.inv(_precision(*parameters))),
+    variance=lambda loc, *parameters: inverse_diagonal(cholesky(_precision(*parameters))),
     mode=lambda loc, *parameters: loc,
     entropy=lambda loc, *parameters: 0.5 * parameters[2][0].shape[-1] - _half_log_det(*parameters),
     standard=Factor(_color, _whiten),

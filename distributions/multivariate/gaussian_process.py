@@ -21,6 +21,7 @@ from distributions.common.linear_algebra import (
     solve,
     square_sum,
 )
+from distributions.common.triangular_factors import cholesky
 from distributions.constraints import (
     nonnegative,
     real,
@@ -36,7 +37,7 @@ from distributions.numerics.special import LOG_SQRT_TWO_PI
 def _factor(kernel, mean_fn, noise):
     unit = jnp.eye(kernel.shape[-1], dtype=kernel.dtype)
     covariance = kernel + align(unit, 2, kernel.ndim - 2) * per_event(noise, 2)
-    return jnp.linalg.cholesky(covariance)
+    return cholesky(covariance)
 
 
 def _process_log_prob(x, kernel, mean_fn, noise):

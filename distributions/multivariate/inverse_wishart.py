@@ -10,6 +10,7 @@ from distributions.common.linear_algebra import (
     gram,
     per_event,
 )
+from distributions.common.triangular_factors import cholesky
 from distributions.constraints import lower_cholesky, positive, positive_definite
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
@@ -46,7 +47,7 @@ def _inverse_variance(df, scale, scale_tril):
 
 @family(
     support=positive_definite,
-    log_prob=lambda x, *parameters: inverse_score(jnp.linalg.cholesky(x), *parameters),
+    log_prob=lambda x, *parameters: inverse_score(cholesky(x), *parameters),
     sample=lambda *arguments: gram(inverse_cholesky_sample(*arguments)),
     mean=_inverse_mean,
     variance=_inverse_variance,

@@ -9,6 +9,7 @@ from distributions.common.linear_algebra import (
     log_diagonal,
 )
 from distributions.common.pytree import static
+from distributions.common.triangular_factors import cholesky
 from distributions.constraints import correlation, positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
@@ -23,7 +24,7 @@ from distributions.numerics.lkj_functions import (
 
 
 def _lkj_log_prob(x, dimension, concentration):
-    log_det = 2 * log_diagonal(jnp.linalg.cholesky(x))
+    log_det = 2 * log_diagonal(cholesky(x))
     return (concentration - 1) * log_det - lkj_log_normalizer(dimension, concentration)
 
 

@@ -9,6 +9,7 @@ from distributions.common.linear_algebra import (
     gram,
     per_event,
 )
+from distributions.common.triangular_factors import cholesky
 from distributions.constraints import lower_cholesky, positive, positive_definite
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
@@ -34,7 +35,7 @@ def _wishart_variance(df, scale, scale_tril):
 
 @family(
     support=positive_definite,
-    log_prob=lambda x, *parameters: wishart_score(jnp.linalg.cholesky(x), *parameters),
+    log_prob=lambda x, *parameters: wishart_score(cholesky(x), *parameters),
     sample=lambda *arguments: gram(wishart_cholesky_sample(*arguments)),
     mean=lambda df, scale, scale_tril: per_event(df, 2) * matrix(scale, scale_tril),
     variance=_wishart_variance,

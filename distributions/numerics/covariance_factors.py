@@ -20,16 +20,18 @@ from distributions.common.linear_algebra import (
     diagonal,
     diagonal_matrix,
     gram,
+    inverse_diagonal,
     log_diagonal,
     multiply,
     solve,
     solve_matrix,
     square_sum,
 )
+from distributions.common.triangular_factors import cholesky
 
 
 def _tril(covariance, scale_tril):
-    return jnp.linalg.cholesky(covariance) if scale_tril is None else scale_tril
+    return cholesky(covariance) if scale_tril is None else scale_tril
 
 
 def _capacitance(cov_factor, cov_diag):
@@ -42,7 +44,7 @@ def _capacitance(cov_factor, cov_diag):
     a = a / c
     inner = gram(a.mT)
     unit = align(jnp.eye(inner.shape[-1], dtype=inner.dtype), 2, inner.ndim - 2)
-    return a, c[..., 0], jnp.linalg.cholesky(inner + unit / c / c)
+    return a, c[..., 0], cholesky(inner + unit / c / c)
 
 
 def _low_rank_square(x, a, c, tril, cov_diag):
@@ -72,7 +74,7 @@ def square_and_log_det(
     if scale_diag is not None:
         return lambda x: square_sum(x / scale_diag), jnp.sum(jnp.log(scale_diag), -1)
     if precision is not None:
-        tril = jnp.linalg.cholesky(precision)
+        tril = cholesky(precision)
         return lambda x: square_sum(multiply(tril.mT, x)), -log_diagonal(tril)
     tril = _tril(covariance, scale_tril)
     return lambda x: square_sum(solve(tril, x)), log_diagonal(tril)
@@ -97,7 +99,7 @@ def factor_diagonal(
     if scale_diag is not None:
         return jnp.square(scale_diag)
     if precision is not None:
-        covariance = jnp.linalg.inv(precision)
+        return inverse_diagonal(cholesky(precision))
     return diagonal(covariance) if scale_tril is None else square_sum(scale_tril)
 
 
@@ -142,7 +144,7 @@ def multiply_factor(
     if scale_diag is not None:
         return scale_diag * z
     if precision is not None:
-        return solve(jnp.linalg.cholesky(precision), z, transpose=True)
+        return solve(cholesky(precision), z, transpose=True)
     return multiply(_tril(covariance, scale_tril), z)
 
 
@@ -167,7 +169,7 @@ def solve_factor(
     if scale_diag is not None:
         return x / scale_diag
     if precision is not None:
-        return multiply(jnp.linalg.cholesky(precision).mT, x)
+        return multiply(cholesky(precision).mT, x)
     return solve(_tril(covariance, scale_tril), x)
 
 
@@ -201,7 +203,7 @@ def dense_scale_tril(d: Any) -> Array:
         return diagonal_matrix(scale_diag)
     if precision is not None:
         # With J that reverses the order, J (chol(J P J))^-T J is lower-triangular.
-        reverse = jnp.flip(jnp.linalg.cholesky(jnp.flip(precision, (-2, -1))), (-2, -1))
+        reverse = jnp.flip(cholesky(jnp.flip(precision, (-2, -1))), (-2, -1))
         unit = diagonal_matrix(jnp.ones_like(reverse[..., 0]))
         return solve_matrix(reverse.mT, unit)
     return _tril(covariance, scale_tril)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax, random
 
+from distributions.common import triangular_factors
 from distributions.common.arrays import align, select
 from distributions.common.linear_algebra import (
     diagonal,
@@ -27,7 +28,7 @@ from distributions.numerics.special import LOG_PI, LOG_TWO
 
 def cholesky(scale: Any, scale_tril: Any) -> Array:
     """The Cholesky factor `L` of `S`."""
-    return jnp.linalg.cholesky(scale) if scale_tril is None else scale_tril
+    return triangular_factors.cholesky(scale) if scale_tril is None else scale_tril
 
 
 def matrix(scale: Any, scale_tril: Any) -> Array:

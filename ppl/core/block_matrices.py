@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from ppl.core import triangular_factors
 from ppl.harvest._values import vary_alike
 from ppl.harvest.pytrees import register_dataclass
 
@@ -193,7 +194,7 @@ def cholesky(x: jax.Array) -> jax.Array:
     """Lower Cholesky factors; small ones element by element, as a call in each step is slow."""
     size = x.shape[-1]
     if not 0 < size <= _MAX_UNROLLED:
-        return jnp.linalg.cholesky(x)
+        return triangular_factors.cholesky(x)
     rows: list[list[jax.Array]] = []
     for i in range(size):
         row: list[jax.Array] = []
@@ -211,9 +212,7 @@ def solve_lower(factor: jax.Array, x: jax.Array, *, transposed: bool = False) ->
     """The solution of `L y = x`, or of `L^T y = x`."""
     size = factor.shape[-1]
     if not 0 < size <= _MAX_UNROLLED:
-        return lax.linalg.triangular_solve(
-            factor, x, left_side=True, lower=True, transpose_a=transposed
-        )
+        return triangular_factors.solve_lower(factor, x, transposed=transposed)
     found: dict[int, jax.Array] = {}
     for i in reversed(range(size)) if transposed else range(size):
         rest = x[..., i, :]
