@@ -132,3 +132,10 @@ def test_values_and_derivatives_are_those_of_lapack(size, num, x64):
 def test_a_matrix_that_is_not_positive_definite_has_no_factor():
     singular = jnp.broadcast_to(jnp.ones((3, 3)), (20, 3, 3))
     assert np.isnan(triangular_factors.cholesky(singular)[:, -1, -1]).all()
+
+
+def test_matrices_without_rows_are_solved_for_one_factor_or_many():
+    empty, vectors = jnp.zeros((0, 0)), jnp.zeros((20, 0, 2))
+    solve = jax.vmap(triangular_factors.solve_lower, (None, 0))
+    assert jax.jit(solve)(empty, vectors).shape == vectors.shape
+    assert jax.vmap(triangular_factors.cholesky)(jnp.zeros((20, 0, 0))).shape == (20, 0, 0)

@@ -129,7 +129,7 @@ def _solve_batch(operands: Any, axes: Any, *, transposed: bool) -> tuple[Array, 
     (tril, x), (axis, x_axis) = operands, axes
     if axis is None:
         columns = jnp.moveaxis(x, x_axis, -2)
-        joined = columns.reshape(*columns.shape[:-2], -1)
+        joined = columns.reshape(*columns.shape[:-2], math.prod(columns.shape[-2:]))
         found = solve_lower(tril, joined, transposed=transposed)
         return found.reshape(columns.shape), columns.ndim - 2
     size = tril.shape[axis]
