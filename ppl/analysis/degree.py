@@ -6,7 +6,7 @@ those of its operands.
 | primitive | degree |
 |---|---|
 | sums, reshapes, slices and other linear maps | the largest of the operands' |
-| products, `dot_general` | the sum of the operands' |
+| products, `dot_general`, those of sparse arrays | the sum of the operands' |
 | quotients, triangular solves | that of the numerator, if the denominator is constant |
 | powers by an integer | the power times that of the base |
 | `select_n`, gathers, conditions | the largest of the branches', if the index is constant |
@@ -54,9 +54,16 @@ _LINEAR = frozenset(
         *("cumsum", "expand_dims", "fft", "imag", "neg", "pad", "psum", "psum_invariant", "real"),
         *("reduce_precision", "reduce_sum", "reduce_window_sum", "reshape", "rev", "slice"),
         *("split", "squeeze", "stack", "sub", "tile", "transpose", "unstack"),
+        *("bcoo_todense", "bcsr_todense"),
     ]
 )
-_BILINEAR = frozenset(["mul", "dot_general", "conv_general_dilated"])
+# Of sparse arrays too, whose indices are integers, so constant or no polynomial.
+_BILINEAR = frozenset(
+    [
+        *("mul", "dot_general", "conv_general_dilated", "bcoo_dot_general", "bcsr_dot_general"),
+        "bcoo_dot_general_sampled",
+    ]
+)
 # Linear in the first operands, as many as given; the others must be constant.
 _LINEAR_IN_FIRST = {"div": 1, "dynamic_slice": 1, "gather": 1, "dynamic_update_slice": 2}
 _COMPARISONS = frozenset(["eq", "ne", "lt", "le", "gt", "ge"])

@@ -200,8 +200,19 @@ def join_names(paths: Collection[Path]) -> str:
     return ", ".join(map(describe, paths))
 
 
+# Products of sparse matrices that are linear, but have no rule for `vmap`.
+_NOT_BATCHED = frozenset(["coo_matmat", "coo_matvec", "csr_matmat", "csr_matvec"])
+
+
 def _explain_degree(path: Path, cause: Any, guilty: Sequence[Path]) -> str:
     operation, variables = cause
+    if operation in _NOT_BATCHED:
+        return (
+            f"marginalize: the log probability of site {describe(path)} depends on "
+            f"{join_names(guilty or sorted(variables))} by the operation {operation!r}, which JAX "
+            "cannot map over a batch. ppl.Gaussian() needs that: make the sparse matrix a "
+            "jax.experimental.sparse.BCOO or BCSR."
+        )
     together = "" if guilty or len(variables) < 2 else "jointly "
     sites = guilty or sorted(variables)
     return (

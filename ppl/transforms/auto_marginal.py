@@ -243,6 +243,7 @@ _SHORT = {
     "observed in part": "it is observed in part",
     "is improper": "it is improper given the rest",
     "not jointly quadratic": "it is not normal together with others",
+    "cannot map over a batch": "JAX cannot map a product with it over a batch",
     "not quadratic": "it is not normal given the rest",
     "coupled as a whole": f"more than {_MAX_COUPLED} elements are coupled",
     "depends on many elements": f"more than {_MAX_STATES} states are coupled",

@@ -256,8 +256,22 @@ def _split_branch(branch: Jaxpr) -> tuple[list[Any], list[Any], list[tuple[Any, 
 
 
 def _stop_untaken_gradient(x: Any, is_taken: Any) -> Any:
-    is_inexact = _is_inexact(jnp.result_type(x))
-    return jnp.where(is_taken, x, lax.stop_gradient(x)) if is_inexact else x
+    return _differentiate_if(is_taken, x) if _is_inexact(jnp.result_type(x)) else x
+
+
+@jax.custom_jvp
+def _differentiate_if(is_taken: Any, x: Any) -> Any:
+    """`x`, whose derivative is 0 unless `is_taken`.
+
+    The value is `x` itself, so a polynomial remains one.
+    """
+    return x
+
+
+@_differentiate_if.defjvp
+def _derivative_if(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
+    is_taken, x = primals
+    return _differentiate_if(is_taken, x), jnp.where(is_taken, tangents[1], 0)
 
 
 def _find_needed(
