@@ -18,6 +18,7 @@ from inference.chains.step_sampling import sample_by_steps
 from inference.common.argument_checks import check_count, check_fraction, short_repr
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
+from inference.drivers.approximate_sites import pareto_k_of_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.checkpoints import check_kept, kept_sites, open_recorder
 from inference.drivers.held_chains import hold_chains
@@ -305,6 +306,7 @@ def _run(
     with without_interrupts():
         noncentering = noncentering_of_chains(target, samples.draws, samples.stats)
         nan = find_nan(target, samples.draws, samples.stats)
+        approximate = pareto_k_of_sites(target, samples.draws, samples.stats)
     about = {
         "num_warmup": num_warmup,
         "target_acceptance_rate": target_acceptance_rate if is_adapted else None,
@@ -314,6 +316,8 @@ def _run(
     }
     if nan is not None:
         about["nan"] = nan
+    if approximate is not None:
+        about["approximate"] = approximate
     if monitor.ended:
         about |= {"ended": monitor.ended, "is_unmet": monitor.is_unmet}
     if is_ensemble:

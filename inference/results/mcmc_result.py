@@ -2,7 +2,7 @@
 
 import dataclasses
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -11,6 +11,7 @@ from jax.tree_util import GetAttrKey, register_pytree_with_keys
 
 from inference.common.matrices import kind_of
 from inference.results.problems import describe_checks, find_problems
+from inference.results.psis import largest_pareto_k
 from inference.results.result import Result
 from inference.results.summary import Summary, summarize
 
@@ -53,6 +54,8 @@ class MCMCResult(Result):
               `None` if it was not looked for, as nothing diverged, and E-BFMI and ESS are high;
             - `nan`, words for a point near the draws where the log density is NaN, if one was found
               after divergences;
+            - `approximate`, given if ``ppl.Laplace`` has taken sites out of the model: their names,
+              Pareto k of the weights of `ppl.recover`, and the number of draws it is from;
             - `ended`, words on why the run ended, and `is_unmet`, whether that was before what
               `until` asks for held; given with `until` and after an interrupt;
             - `is_ensemble`, given if chains adapted together;
@@ -112,6 +115,7 @@ class MCMCResult(Result):
         kind = None if matrix is None else kind_of(jax.tree.map(lambda x: x[0], matrix))
         settings = {"mass_matrix": kind, "num_superchains": superchains, **given}
         problems = find_problems(self.draws, self.stats, summary, settings)
+        problems = (*_approximation_problems(given.get("approximate")), *problems)
         if is_unmet:
             problems = (f"the run ended early: {ended}. {_MORE}", *problems)
         verdict = describe_checks(self.stats, summary, settings)
@@ -123,6 +127,19 @@ class MCMCResult(Result):
 
     def _statistics(self) -> dict[str, Any]:
         return {ARVIZ_NAMES.get(name, name): x for name, x in self.stats.items()}
+
+
+def _approximation_problems(found: tuple[str, float, int] | None) -> Iterator[str]:
+    """A warning where Laplace's approximation of sites that were taken out is poor."""
+    if found is None or found[1] <= (limit := largest_pareto_k(found[2])):
+        return
+    names, pareto_k, _ = found
+    sites, these = ("sites", "these sites") if "," in names else ("site", "this site")
+    yield (
+        f"ppl.Laplace is a poor approximation for {sites} {names}: Pareto k {pareto_k:.2f} exceeds "
+        f"{limit:.2f}. The draws are those of an approximate posterior, too far off for the "
+        f"weights of ppl.recover to correct them. Sample {these} instead."
+    )
 
 
 class _Settings:

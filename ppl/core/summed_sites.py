@@ -7,6 +7,7 @@ from typing import Any
 import jax
 
 from ppl.analysis.dependence import Dependence, Earlier, SownSite
+from ppl.core.laplace_integral import LaplaceIntegral
 from ppl.harvest._survey import Found, Path, Survey
 from ppl.harvest.rules import CONSTRUCTS
 from ppl.primitives.site_kinds import FACTOR, SUMMED, TAGS, Hidden, kind_of
@@ -23,14 +24,29 @@ class GraphSite:
 
 def find_with_summed(jaxpr: Any) -> dict[Path, GraphSite]:
     """All sites of a program, those summed out of it included, as they depend on one another."""
-    look = lambda matches: Survey(matches, lambda _: False, CONSTRUCTS)(jaxpr)  # noqa: E731
-    found = look(lambda site: site.tag in TAGS)
+    found = Survey(lambda site: site.tag in TAGS, lambda _: False, CONSTRUCTS)(jaxpr)
     graph = Dependence()(jaxpr).sites
     sites = {p: GraphSite(found[p], graph[p], kind_of(found[p].site)) for p in graph}
-    for hidden in look(lambda site: site.tag == Hidden.RECOVERED).values():
-        summed = jax.tree.unflatten(hidden.site.extra_tree, [])
-        sites = _restore(sites, summed, hidden.site.scope)
+    for scope, summed in _summed_programs(jaxpr):
+        sites = _restore(sites, summed, scope)
     return sites
+
+
+def find_approximate(jaxpr: Any) -> tuple[Path, ...]:
+    """Paths of the sites that `Laplace` has taken out of a program."""
+    found = []
+    for scope, summed in _summed_programs(jaxpr):
+        own = summed.summation.sites if isinstance(summed.summation, LaplaceIntegral) else ()
+        paths = (*find_approximate(summed.summation.jaxpr), *own)
+        found += [(*scope, *path) for path in paths]
+    return tuple(found)
+
+
+def _summed_programs(jaxpr: Any) -> list[tuple[tuple[Hashable, ...], Any]]:
+    """The programs that sites were summed out of, each with the scope of its sites."""
+    is_hidden = lambda site: site.tag == Hidden.RECOVERED  # noqa: E731
+    found = Survey(is_hidden, lambda _: False, CONSTRUCTS)(jaxpr).values()
+    return [(x.site.scope, jax.tree.unflatten(x.site.extra_tree, [])) for x in found]
 
 
 def _restore(

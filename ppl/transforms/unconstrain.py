@@ -18,6 +18,7 @@ from ppl.core.captured_constants import find_mesh, trace_and_fingerprint
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, log_prob, trace_model
 from ppl.core.site_cache import cached_at_site
+from ppl.core.summed_sites import find_approximate
 from ppl.harvest import _values
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nest_by_path, paths_in, suggest_names
@@ -133,6 +134,7 @@ class Unconstrained:
             of the context.
         order: Paths of the latent and deterministic sites in the order of the model, each with
             whether it is deterministic.
+        approximate: Paths of the sites that `Laplace` has taken out of the model.
     """
 
     model: Model
@@ -146,6 +148,7 @@ class Unconstrained:
     )
     mesh: Any = dataclasses.field(default=None, metadata={"static": True})
     order: tuple[tuple[Path, bool], ...] = dataclasses.field(default=(), metadata={"static": True})
+    approximate: tuple[Path, ...] = dataclasses.field(default=(), metadata={"static": True})
 
     @property
     def position_shapes(self) -> dict[str, Any]:
@@ -311,7 +314,8 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
             size = found.num_missing_in(shapes[path].shape)
             shapes[path] = jax.ShapeDtypeStruct((size,), shapes[path].dtype)
         found = {"shapes": tuple(shapes.items()), "values": tuple(values.items())}
-        return found | {"mesh": find_mesh(program.jaxpr), "order": _order(target.model, program)}
+        found |= {"mesh": find_mesh(program.jaxpr), "order": _order(target.model, program)}
+        return found | {"approximate": find_approximate(program.jaxpr)}
 
     found, numbers = trace_and_fingerprint(look, target.model, arguments, data)
     target = dataclasses.replace(target, **found, captured=numbers)

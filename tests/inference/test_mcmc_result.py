@@ -1,6 +1,7 @@
 """Results: the table, its advice, files and ArviZ."""
 
 import dataclasses
+import functools
 import re
 import sys
 
@@ -13,6 +14,7 @@ import distributions as dist
 import inference
 import ppl
 from inference import LowRankMatrix, MCMCResult, ess_bulk, ess_tail, mcse_mean, rhat
+from inference.drivers.approximate_sites import pareto_k_of_sites
 
 RNG = np.random.default_rng(0)
 DRAWS = {
@@ -142,6 +144,33 @@ def test_a_density_that_is_nan_is_told_by_name():
     (told,) = [x for x in result.summary().problems if "diverged" in x]
     assert "NaN at points near the draws: site 'y' has log probability nan" in told
     assert "curves" not in told
+
+
+def _three_effects(tails, noise):
+    def model(key):
+        scale = ppl.sample(key, dist.HalfNormal(2.0), name="scale")
+        w = ppl.sample(key, tails(jnp.zeros(3), 0.1 + scale), name="w")
+        ppl.sample(key, dist.Normal(w, noise), name="y")
+
+    return ppl.marginalize(ppl.condition(model, {"y": np.zeros(3)}), {"w": ppl.Laplace()})
+
+
+def test_a_poor_approximation_of_sites_taken_out_is_told(tmp_path):
+    """Normal tails in place of those of Student's t; normal sites are exact."""
+    poor = _three_effects(functools.partial(dist.StudentT, 1.0), 30.0)
+    result = inference.mcmc(jax.random.key(0), poor, num_warmup=200, num_draws=250)
+    result.save(tmp_path / "run")
+    for kept in (result, MCMCResult.load(tmp_path / "run")):
+        assert any(
+            "poor approximation for site 'w': Pareto k" in x for x in kept.summary().problems
+        )
+
+    exact = ppl.unconstrain(_three_effects(dist.Normal, 1.0))
+    found = pareto_k_of_sites(exact, result.draws, result.stats)
+    assert found == ("'w'", -np.inf, 1000)
+    settings = (*result.settings, ("approximate", found))
+    result = dataclasses.replace(result, settings=settings)
+    assert not any("approximation" in x for x in result.summary().problems)
 
 
 def test_many_short_chains_are_judged_all_together():
