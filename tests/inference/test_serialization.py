@@ -153,15 +153,15 @@ NEVER_SAVED = re.findall(
     ClimbSettings Climber Combined Comparison CompiledProgram Conditioned Curvature
     DensityKernel DiscreteTarget DualAveraging ELBOTrace Edge Effort ElpdEstimate
     EnsembleChains EnsembleState Fit FitsSummary Fold GivenBatch GuideDraws GuideFunction
-    HMC HMCInfo HMCTrajectory HessianNormal Init JitteredInfo LanczosNormal Layout Live
-    MEADS MEADSInfo MEADSState Masks ModeSearchResult ModeSummary ModelGroups
+    Groups HMC HMCInfo HMCTrajectory HessianNormal Init JitteredInfo LanczosNormal Layout
+    Live MEADS MEADSInfo MEADSState Masks ModeSearchResult ModeSummary ModelGroups
     ModelParameters NUTS NUTSInfo NUTSTrajectory NormalStart Observed Odds Origin
-    PaddedFactor Pairs PathfinderEnds PathfinderPath Point PointwiseLOO PowerScaling Problem
-    Progress ProgressReport Proposal Ranks RecordedInit RunDraws SVGDAdvance SVIInfo SVIStep
-    Samples Schedule Search Share SiteGroup SmoothedWeights Spline Spread StartingPoints
-    State StepChain Subtree Summary SummaryRow SummarySite Swarm Tally Targets Tuning Units
-    Until Welford WholeRun _Criterion _Fits _Folds _Gap _LineSearch _Pairs _Problem
-    _ShortClimb _Site _Worst
+    PaddedFactor Pairs PathfinderEnds PathfinderPath Point PointwiseLOO PowerScaling
+    Problem Progress ProgressReport Proposal Ranks RecordedInit RunDraws SVGDAdvance
+    SVIInfo SVIStep Samples Schedule Search Share SiteGroup SmoothedWeights Spline Spread
+    StartingPoints State StepChain Subtree Summary SummaryRow SummarySite Swarm Tally
+    Targets Tuning Units Until Welford WholeRun _Criterion _Fits _Folds _Gap _LineSearch
+    _Pairs _Problem _ShortClimb _Site _Worst
     """,
 )
 
