@@ -38,7 +38,7 @@ from ppl.harvest._wiring import Branches, Call, Scan
 from ppl.harvest.rules import wiring_of
 from ppl.primitives.site_kinds import FACTOR, RANDOM
 
-_MAX_LAGS = 6  # steps after which a carry must depend on the same earlier steps
+_MAX_SETTLING = 6  # steps, beside one for each part of a carry, after which its uses must repeat
 
 
 @dataclasses.dataclass(frozen=True)
@@ -315,7 +315,7 @@ class ScopeReader:
                 map_uses(x.uses, lambda u: shift(u, loop, sign))
                 for x in steps[-1][0][: scan.num_carry]
             ]
-            if len(steps) > _MAX_LAGS:  # The carry looks back ever further.
+            if len(steps) > len(carry) + _MAX_SETTLING:  # The carry looks back ever further.
                 self._note_growth(carry, uses, new)
                 pairs = zip(new, uses, strict=True)
                 new = [join(map_uses(u, lambda u: widen(u, loop)), v) for u, v in pairs]

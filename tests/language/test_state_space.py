@@ -14,6 +14,7 @@ import pytest
 from jax import lax
 from jax.flatten_util import ravel_pytree
 from jax.random import key, split
+from scipy import stats
 
 import distributions as dist
 import ppl
@@ -171,3 +172,29 @@ def test_many_series_at_once(system):
     expected = jnp.stack([kalman(y, s, scale)[0] for y in series])
     assert_close(terms.sum(1), expected)
     assert_close(jax.vmap(evidence, (0, None, None))(series, s, scale), expected)
+
+
+def seasonal(key: Any, num_lags: int) -> None:
+    """A season whose effects over a year have mean 0 and that the carry has one by one."""
+
+    def step(earlier: Any, key: Any) -> Any:
+        effect = ppl.sample(key, dist.Normal(-sum(earlier), 0.3), name="effect")
+        ppl.sample(key, dist.Normal(effect, 0.5), name="y")
+        return (effect, *earlier[:-1]), None
+
+    lax.scan(step, (0.0,) * num_lags, split(key, len(SEASONAL)))
+
+
+SEASONAL = np.sin(np.arange(40.0))
+
+
+@pytest.mark.parametrize("num_lags", [2, 11])
+def test_a_carry_of_many_earlier_states_is_a_chain(num_lags):
+    """With most=num_lags, no element may be coupled with all others."""
+    with jax.enable_x64(True):
+        model = ppl.condition(seasonal, {"y": jnp.asarray(SEASONAL)})
+        found = ppl.log_density(ppl.marginalize(model, {"effect": ppl.Gaussian(most=num_lags)}))
+        differences = np.eye(40) + sum(np.eye(40, k=-lag) for lag in range(1, num_lags + 1))
+        root = np.linalg.inv(differences)
+        d = stats.multivariate_normal(np.zeros(40), 0.09 * root @ root.T + 0.25 * np.eye(40))
+        assert_close(found({}, num_lags), d.logpdf(SEASONAL))
