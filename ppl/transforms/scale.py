@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.tree_util import Partial
 
 from ppl.common.scaled_distribution import Scaled, ScaledTerm, multiply_score
@@ -177,7 +178,7 @@ def _check_factor(factor: Any) -> jax.Array:
         raise TypeError(f"scale: expected a number as factor, got {factor}, a boolean.")
     if jnp.issubdtype(factor.dtype, jnp.complexfloating):
         raise TypeError(f"scale: expected a real number as factor, got {factor}.")
-    is_known = not _jax.is_traced(factor)
-    if is_known and not bool(jnp.all((factor >= 0) & (factor < jnp.inf))):
+    known = None if _jax.is_traced(factor) else np.asarray(factor)  # JAX would trace the test, too
+    if known is not None and not np.all((known >= 0) & (known < np.inf)):
         raise ValueError(f"scale: factor must be finite and not negative, got {factor}.")
     return factor
