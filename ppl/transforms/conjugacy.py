@@ -89,14 +89,11 @@ class Question:
         leaves = jax.tree.leaves((self.model, self.args, self.kwargs))
         has_masks = any(_jax.is_traced(x) and x.dtype == bool for x in leaves)
         numbers = [_Numbers(bit) for bit in ((None, False, True) if has_masks else (None,))]
-        with jax.ensure_compile_time_eval():
-            try:
-                with jax.enable_x64(True):
-                    return self._ask_all(
-                        [dataclasses.replace(n, dtype=np.float64) for n in numbers]
-                    )
-            except (TypeError, ValueError):  # The model wants single precision.
-                return self._ask_all(numbers)
+        try:
+            with jax.enable_x64(True):
+                return self._ask_all([dataclasses.replace(n, dtype=np.float64) for n in numbers])
+        except (TypeError, ValueError):  # The model wants single precision.
+            return self._ask_all(numbers)
 
     def _ask_all(self, numbers: Sequence["_Numbers"]) -> tuple[bool, Sequence[Path]]:
         fixed: Sequence[Path] = ()
@@ -107,19 +104,23 @@ class Question:
         return True, fixed
 
     def _ask(self, numbers: "_Numbers") -> tuple[bool, Sequence[Path]]:
-        model, args, kwargs = jax.tree.map(
-            numbers.replace, (self.model, self.args, dict(self.kwargs))
-        )
+        with jax.ensure_compile_time_eval():
+            model, args, kwargs = jax.tree.map(
+                numbers.replace, (self.model, self.args, dict(self.kwargs))
+            )
         program = trace_model(model, None, args, kwargs)
-        inputs = [*map(numbers.fill, program.inputs)]
+        with jax.ensure_compile_time_eval():
+            inputs = [*map(numbers.fill, program.inputs)]
 
         def compare(simulated: Model, fixed: Sequence[Path]) -> bool:
             simulation = trace_model(simulated, None, args, kwargs)
-            draw = self._drawing(simulation, fixed, numbers)
-            one = lambda key: self._compare(key, program.jaxpr, inputs, draw(key))  # noqa: E731
-            keys = jax.random.split(jax.random.key(0), _NUM_DRAWS)
-            found = jax.jit(jax.vmap(one), compiler_options=_QUICK)(keys)
-            is_like, is_finite = map(np.asarray, found)
+            # Sows of numbers that are known would be lost where models are traced so.
+            with jax.ensure_compile_time_eval():
+                draw = self._drawing(simulation, fixed, numbers)
+                one = lambda key: self._compare(key, program.jaxpr, inputs, draw(key))  # noqa: E731
+                keys = jax.random.split(jax.random.key(0), _NUM_DRAWS)
+                found = jax.jit(jax.vmap(one), compiler_options=_QUICK)(keys)
+                is_like, is_finite = map(np.asarray, found)
             return bool(np.all(is_like | ~is_finite) and np.all(np.any(is_finite, 0)))
 
         try:
