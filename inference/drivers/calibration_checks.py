@@ -17,6 +17,7 @@ from ppl.core.model_pytree import name_of
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest._site_names import join_scopes
 from ppl.transforms.density import LogDensity
+from ppl.transforms.likelihood import Likelihood
 from ppl.transforms.prior_weights import latent_sites
 from ppl.transforms.trace import flatten_sites
 
@@ -69,7 +70,8 @@ def check_simulator(model: Callable[..., Any], args: Sequence[Any]) -> None:
     """Checks that a run of the model is a draw of its joint distribution.
 
     Raises:
-        ValueError: if a site is observed, in whole or in part, or the model has a factor.
+        ValueError: if a site is observed, in whole or in part, or the model has a factor or is
+            scaled.
     """
     found: list[tuple[str, str]] = []
 
@@ -93,6 +95,12 @@ def check_simulator(model: Callable[..., Any], args: Sequence[Any]) -> None:
                 "simulations do not have: a right fit would fail. Write it as a ppl.sample of a "
                 "distribution, or leave it out"
             )
+    if Likelihood.of(model, tuple(args), {}, needs="nothing").is_scaled:
+        raise ValueError(
+            f"model: {name_of(model)} has log probabilities that ppl.scale multiplies, and "
+            "simulations are draws of the model without the factors: a right fit would fail. Give "
+            "calibrate the model without ppl.scale"
+        )
 
 
 def check_whole(data: Mapping[str, Any]) -> None:
