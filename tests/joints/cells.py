@@ -1,0 +1,406 @@
+"""The columns of the table of joints: each consumer of a model beside the oracle of a row."""
+
+import functools
+import pathlib
+import tempfile
+from typing import Any
+
+import arviz
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.random import key, split
+from scipy import stats
+
+import inference
+import ppl
+from tests.joints.oracle import GAP, V, X, Y
+from tests.joints.rows import SCOPE, VALUES, Row
+
+NUM_WARMUP, NUM_DRAWS, NUM_MANY = 300, 500, 4000
+Z = 5.0  # standard errors: 6e-7 of two-sided tests fail by chance, of which there are some thousand
+ENTRY = {"v": V, "y": Y}
+
+
+def nested(row: Row, values: dict[str, Any]) -> dict[str, Any]:
+    """Values by site as the model takes them: within the scope, of its dtypes."""
+    mine = {k: jnp.asarray(x, int if k == "z" else float) for k, x in values.items()}
+    return {SCOPE: mine} if row.oracle.scope else mine
+
+
+def flat(row: Row, values: dict[str, Any]) -> dict[str, Any]:
+    """Values by site without the scope."""
+    if not row.oracle.scope:
+        return dict(values)
+    dotted = {k.removeprefix(f"{SCOPE}."): x for k, x in values.items() if k != SCOPE}
+    return dotted | dict(values.get(SCOPE, {}))
+
+
+def prefixed(row: Row, names: Any) -> set[str]:
+    """Names with the scope in front."""
+    return {f"{SCOPE}.{name}" if row.oracle.scope else name for name in names}
+
+
+def pick(row: Row, at: int) -> dict[str, Any]:
+    """Values of the latent sites; of the imputed one with its data."""
+    values = {name: VALUES[at][name] for name in row.oracle.latent}
+    if "v" in values:
+        values["v"] = np.where(np.arange(3) == GAP, values["v"], V)
+    return values
+
+
+def close(found: Any, expected: Any, rtol: float = 1e-10) -> None:
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol)
+
+
+def log_density(row: Row) -> None:
+    """Under jit and vmap in both floats, with the gradient; and with the data given as values."""
+    points, oracle = [pick(row, i) for i in range(2)], row.oracle
+    expected = [oracle.log_density(p) for p in points]
+    step = 1e-5
+    slopes = [
+        (
+            oracle.log_density(p | {"mu": p["mu"] + step})
+            - oracle.log_density(p | {"mu": p["mu"] - step})
+        )
+        / (2 * step)
+        for p in points
+    ]
+    for wide in (False, True):
+        with jax.enable_x64(wide):
+            made = row.make()
+            stacked = jax.tree.map(lambda *x: jnp.stack(x), *(nested(row, p) for p in points))
+
+            def of(mu: Any, values: Any, made: Any = made) -> Any:
+                inner = {**flat(row, values), "mu": mu}
+                values = {SCOPE: inner} if row.oracle.scope else inner
+                return ppl.log_density(made)(values, jnp.asarray(X))
+
+            mus = flat(row, stacked)["mu"]
+            found, slope = jax.jit(jax.vmap(jax.value_and_grad(of)))(mus, stacked)
+            close(found, expected, 1e-10 if wide else 1e-5)
+            close(slope, slopes, 1e-6 if wide else 1e-4)
+    if not (oracle.gap or oracle.hidden):
+        with jax.enable_x64(True):
+            values = nested(row, {**points[0], **{k: ENTRY[k] for k in oracle.observed}})
+            close(ppl.log_density(row.make(given=True))(values, jnp.asarray(X)), expected[0])
+
+
+def log_probs(row: Row) -> None:
+    """Each entry of each site, in its place."""
+    with jax.enable_x64(True):
+        found = flat(row, ppl.log_probs(row.make())(nested(row, pick(row, 0)), jnp.asarray(X)))
+    expected = row.oracle.scores(pick(row, 0))
+    assert found.keys() == expected.keys()
+    for name, scores in expected.items():
+        assert np.shape(found[name]) == np.shape(scores), name
+        close(found[name], scores)
+
+
+def check_moments(name: str, draws: Any, mean: Any, variance: Any) -> None:
+    """Mean and variance of independent draws; the variance of it by their own fourth moment."""
+    draws = np.asarray(draws, float).reshape(-1, *np.shape(mean))
+    num = len(draws)
+    error = np.sqrt(np.asarray(variance) / num)
+    assert np.all(np.abs(draws.mean(0) - mean) <= Z * error + 1e-6), name
+    square = (draws - mean) ** 2
+    error = square.std(0) / np.sqrt(num)
+    assert np.all(np.abs(square.mean(0) - variance) <= Z * error + 1e-6), name
+
+
+def simulate(row: Row) -> None:
+    """Means and variances of all sites, the data drawn anew; and the data where they are given."""
+    expected = row.oracle.prior_moments()
+    draw = jax.jit(jax.vmap(lambda k: ppl.simulate(row.make(given=True))(k, jnp.asarray(X))))
+    found = flat(row, draw(split(key(1), NUM_MANY)))
+    assert found.keys() == expected.keys()
+    for name, moments in expected.items():
+        check_moments(name, found[name], *moments)
+    given = flat(row, ppl.simulate(row.make())(key(2), jnp.asarray(X)))
+    assert given.keys() == expected.keys()
+    for name in row.oracle.observed:
+        known = np.arange(len(ENTRY[name])) != (GAP if row.oracle.gap and name == "v" else -1)
+        close(np.asarray(given[name])[known], ENTRY[name][known], 1e-6)
+
+
+def predict(row: Row) -> None:
+    """Means and variances of new data, given the latent sites."""
+    values = {k: x for k, x in pick(row, 0).items() if k != "v"}
+    draws = jax.tree.map(lambda x: jnp.broadcast_to(x, (NUM_MANY, *x.shape)), nested(row, values))
+    found = flat(row, ppl.predict(row.make(given=True), draws)(key(3), jnp.asarray(X)))
+    for name, moments in row.oracle.predicted(values).items():
+        if name not in row.oracle.hidden:
+            check_moments(name, found.pop(name), *moments)
+    assert not set(found) - set(row.oracle.kinds), found.keys()
+
+
+def trace(row: Row) -> None:
+    """The log probability of each site, summed over its entries, at a draw."""
+    with jax.enable_x64(True):
+        traced = ppl.trace(row.make())(key(4), jnp.asarray(X))
+        sites = flat(row, dict(traced.sites))
+        values = {k: np.asarray(sites[k].value) for k in row.oracle.latent}
+        scored = {
+            name: site.log_prob for name, site in sites.items() if site.kind != "deterministic"
+        }
+        found = {name: float(np.sum(x)) for name, x in scored.items()}
+    for name, scores in row.oracle.scores(values).items():
+        close(found[name], np.sum(scores))
+        assert sites[name].kind == row.oracle.kinds[name]
+
+
+def graph(row: Row) -> None:
+    """The kinds of all sites, and the edges between b, w and v."""
+    found = ppl.graph(row.make())(jnp.asarray(X))
+    kinds = {name: node.kind for name, node in found.nodes.items()}
+    assert kinds == dict(
+        zip(
+            sorted(prefixed(row, row.oracle.kinds)),
+            [row.oracle.kinds[k] for k in sorted(row.oracle.kinds)],
+            strict=True,
+        )
+    )
+    of = lambda names: prefixed(row, names)  # noqa: E731
+    if "v" not in row.oracle.hidden:
+        (v,) = of(["v"])
+        assert set(found.parents(v)) == of(["b", "w"])
+    (w,) = of(["w"])
+    assert set(found.parents(w)) == of(["mu"])
+
+
+def unconstrain(row: Row) -> None:
+    """The density of a position is that of its values times the volume that they span."""
+    with jax.enable_x64(True):
+        space = ppl.unconstrain(row.make(), jnp.asarray(X))
+        position = space.initial(key(5))
+        leaves, tree = jax.tree.flatten(position)
+        sizes = np.cumsum([leaf.size for leaf in leaves])[:-1]
+
+        def values_of(vector: Any) -> Any:
+            parts = [
+                part.reshape(leaf.shape)
+                for part, leaf in zip(jnp.split(vector, sizes), leaves, strict=True)
+            ]
+            return flat(row, space.constrain(jax.tree.unflatten(tree, parts)))
+
+        def vector_of(vector: Any) -> Any:
+            values = values_of(vector)
+            sites = [jnp.ravel(values[k]) for k in row.oracle.latent if k != "v"]
+            imputed = [values["v"][GAP : GAP + 1]] if row.oracle.gap == "impute" else []
+            return jnp.concatenate([*sites, *imputed])
+
+        vector = jnp.concatenate([jnp.ravel(leaf) for leaf in leaves])
+        sign, volume = np.linalg.slogdet(jax.jacobian(vector_of)(vector))
+        assert sign
+        values = {k: np.asarray(x) for k, x in values_of(vector).items() if k in row.oracle.latent}
+        found = jax.jit(space.log_density)(position)
+        close(found, row.oracle.log_density(values) + volume)
+        again = space.unconstrain(nested(row, values))
+        jax.tree.map(close, again, position)
+
+
+@functools.cache
+def sampled(row: Row) -> Any:
+    """A short run of NUTS."""
+    return inference.mcmc(
+        key(6),
+        row.make(),
+        jnp.asarray(X),
+        num_warmup=NUM_WARMUP,
+        num_draws=NUM_DRAWS,
+        progress=False,
+    )
+
+
+def check_posterior(row: Row, draws: Any, x: Any = X) -> None:
+    """Means and second moments of mu and log b, within standard errors of Markov chains."""
+    draws, grid = flat(row, draws), row.oracle.posterior(tuple(map(float, x)))
+    pairs = [(np.asarray(draws["mu"], float), grid.mu)]
+    if not row.oracle.fixes_b:
+        pairs.append((np.log(np.asarray(draws["b"], float)), np.log(grid.b)))
+    for chains, points in pairs:
+        for of in (lambda t: t, np.square):
+            error = np.asarray(arviz.mcse(of(chains), method="mean")).item()
+            assert abs(of(chains).mean() - grid.mean(of(points))) < Z * error
+
+
+def mcmc(row: Row) -> None:
+    """The posterior of mu and b by NUTS."""
+    check_posterior(row, sampled(row).draws)
+
+
+def svi(row: Row) -> None:
+    """The bound is below the log evidence, and near to it."""
+    guide = inference.FullRank()
+    fit = inference.svi(
+        key(7), row.make(), jnp.asarray(X), guide=guide, num_steps=3000, progress=False
+    )
+    gap = row.oracle.posterior().log_evidence - float(fit.elbo)
+    assert -Z * float(fit.elbo_standard_error) < gap < 0.5
+
+
+def recover(row: Row) -> None:
+    """Means and variances of what is taken out, given the rest."""
+    values = pick(row, 0)
+    draws = jax.tree.map(lambda x: jnp.broadcast_to(x, (NUM_MANY, *x.shape)), nested(row, values))
+    found = flat(row, ppl.recover(row.make(), draws)(key(8), jnp.asarray(X)))
+    expected = row.recovers.recovered(values)
+    assert expected.keys() <= found.keys()
+    for name, moments in expected.items():
+        check_moments(name, found[name], *moments)
+
+
+def conditional(row: Row) -> None:
+    """That of mu has the slopes of the log density; mu has none if its density is not normal."""
+    with jax.enable_x64(True):
+        values, (name,) = pick(row, 0), prefixed(row, ["mu"])
+        inputs = nested(row, values)
+        found = ppl.conditional(row.make(), name)(inputs, jnp.asarray(X))
+        at = np.linspace(-2.0, 3.0, 6)
+        expected = np.array([row.oracle.log_density(values | {"mu": mu}) for mu in at])
+        if found is None:
+            assert np.ptp(np.diff(expected, 2)) > 1e-3
+        else:
+            close(np.diff([found.log_prob(mu) for mu in at]), np.diff(expected), 1e-8)
+
+
+def log_likelihoods(row: Row, draws: Any) -> dict[str, np.ndarray]:
+    """The log probability of each observation at each draw, (chain, draw, entry)."""
+    draws, oracle = flat(row, draws), row.oracle
+    shape = draws["mu"].shape
+    each = [
+        oracle.own_scores({k: np.asarray(draws[k][i], float) for k in oracle.latent})
+        for i in np.ndindex(shape)
+    ]
+    found = {}
+    for name in oracle.observed:
+        scores = np.stack([e[name] for e in each]).reshape(*shape, -1)
+        is_short = oracle.gap == "ignore" and name == "v"
+        found[name] = np.delete(scores, GAP, 2) if is_short else scores
+    return found
+
+
+def label(row: Row, site: str, i: int) -> str:
+    """The name of an observation."""
+    (name,) = prefixed(row, [site])
+    return f"{name}[{i}]"
+
+
+def entries(row: Row) -> list[tuple[str, int]]:
+    """The observations: pairs of a site and an entry, in their order."""
+    is_gap = lambda n, i: row.oracle.gap == "ignore" and n == "v" and i == GAP  # noqa: E731
+    pairs = [(n, i) for n in row.oracle.observed for i in range(len(ENTRY[n]))]
+    return [pair for pair in pairs if not is_gap(*pair)]
+
+
+def loo(row: Row) -> None:
+    """Each term is that of ArviZ's PSIS on log likelihoods of the oracle.
+
+    Draws are weighted as the density counts an observation, which is predicted without factors.
+    """
+    found = inference.loo(sampled(row), row.make(), jnp.asarray(X))
+    parts = log_likelihoods(row, sampled(row).draws)
+    expected = {}
+    for site, i in entries(row):
+        each = np.ravel(
+            parts[site][..., i - (i > GAP) * (parts[site].shape[-1] < len(ENTRY[site]))]
+        )
+        log_weights = np.ravel(arviz.psislw(-row.oracle.weight(site, i) * each)[0])
+        expected[label(row, site, i)] = np.logaddexp.reduce(log_weights + each)
+    assert sorted(found.names) == sorted(expected)
+    right = np.array([expected[name] for name in found.names])
+    bound = np.where(np.asarray(found.pareto_k) < 0.7, 5e-3, 0.2)  # tails are fitted otherwise
+    assert np.all(np.abs(found.pointwise - right) < bound)
+
+
+def cross_validate(row: Row) -> None:
+    """Two folds beside the exact predictive densities."""
+    site = "y" if row.has_sum else "v"  # of one site, whose folds are an array of its shape
+    (name,) = prefixed(row, [site])
+    folds = np.arange(len(ENTRY[site])) // 2
+    found = inference.cross_validate(
+        key(9), row.make(), jnp.asarray(X), folds=folds, site=name, num_warmup=200, num_draws=500
+    )
+    terms = dict(zip(found.names, found.pointwise, strict=True))
+    mine = [(s, i) for s, i in entries(row) if s == site]
+    assert terms.keys() == {label(row, *entry) for entry in mine}
+    for fold in (0, 1):
+        left_out = tuple(entry for entry in mine if folds[entry[1]] == fold)
+        grid = row.oracle.posterior(without=left_out)
+        for entry in left_out:
+            expected = grid.log_mean_exp(predictive(row, *entry, grid))
+            assert abs(terms[label(row, *entry)] - expected) < 0.15
+
+
+def predictive(row: Row, name: str, i: int, grid: Any) -> np.ndarray:
+    """The log density of an observation that is left out, given mu and b.
+
+    Where w[i] is sampled, its density counts as the factor says also without the observation.
+    """
+    if name == "v":
+        variance = 1.0 if "w" in row.oracle.out else 1.0 / row.oracle.weight(name, i)
+        return stats.norm.logpdf(V[i], grid.mu + grid.b * X[i], np.sqrt(variance + 0.25))
+    each = [np.log(q) + stats.norm.logpdf(Y[i], grid.mu + 2 * k) for k, q in ((0, 0.7), (1, 0.3))]
+    return np.logaddexp(*each)
+
+
+def to_arviz(row: Row) -> None:
+    """Draws, data and log likelihoods by observation."""
+    data = sampled(row).to_arviz(row.make(), jnp.asarray(X))
+    names = prefixed(row, row.oracle.latent)
+    assert names <= set(data["posterior"].data_vars)
+    for name, expected in log_likelihoods(row, sampled(row).draws).items():
+        (full,) = prefixed(row, [name])
+        close(data["log_likelihood"][full].values, expected, 1e-3)
+
+
+def calibrate(row: Row) -> None:
+    """A right posterior passes the check by simulation."""
+    report = inference.calibrate(
+        key(10),
+        row.make(given=True),
+        jnp.asarray(X),
+        observed=sorted(prefixed(row, ["v", "y"] if row.has_sum else ["v"])),
+        num_simulations=60,
+        num_warmup=200,
+        num_draws=250,
+        num_chains=2,
+        level=1e-3,
+        progress=False,
+    )
+    assert report.is_calibrated, str(report)
+
+
+def mcmc_each(row: Row) -> None:
+    """Two data sets at once, each with its posterior."""
+    stacked = np.stack([X, X[::-1]])
+    fits = inference.mcmc_each(
+        key(11),
+        row.make(),
+        jnp.asarray(stacked),
+        num_warmup=NUM_WARMUP,
+        num_draws=NUM_DRAWS,
+        progress=False,
+    )
+    for i in range(2):
+        check_posterior(row, fits[i].draws, stacked[i])
+
+
+def checkpoint(row: Row) -> None:
+    """A run that goes on from a folder is the run that was never stopped."""
+    settings = {"num_warmup": NUM_WARMUP, "progress": False}
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "run"
+        inference.mcmc(
+            key(6), row.make(), jnp.asarray(X), num_draws=100, checkpoint=path, **settings
+        )
+        again = inference.resume(
+            path, row.make(), jnp.asarray(X), num_draws=NUM_DRAWS, progress=False
+        )
+    whole = sampled(row).draws
+    jax.tree.map(np.testing.assert_array_equal, again.draws, whole)
+
+
+QUICK = (log_density, log_probs, simulate, predict, trace, graph, unconstrain, recover, conditional)
+SLOW = (mcmc, svi, loo, cross_validate, to_arviz, calibrate, mcmc_each, checkpoint)
+COLUMNS = (*QUICK, *SLOW)

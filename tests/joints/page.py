@@ -1,0 +1,73 @@
+"""The page "What goes with what": the table of joints as text."""
+
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from tests.joints.cells import COLUMNS, QUICK
+from tests.joints.refusals import refusal
+from tests.joints.rows import PAIRS, SINGLES, Row
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "what-goes-with-what.md"
+RIGHT = "✓"
+HEAD = """# What goes with what
+
+Each transformation of a model, in front of each function that takes one.
+`python -m tests.joints` writes this page out of the tests in `tests/joints/`, in which every cell
+is held against a second form of the model, in NumPy:
+
+- ✓: the result is right: densities with their gradients in both floats, under `jit` and `vmap`;
+  draws by mean and variance; posteriors, evidence and predictions against integrals on a grid.
+- A number: the call is refused, in the words below that have the number.
+
+The model has the sites `mu`, `b`, which depends on it, normal `w` with the data `v`, and, where a
+site is summed, `z` with the data `y`:
+
+```py
+mu = ppl.sample(key, dist.Normal(0.0, 2.0), name="mu")
+b = ppl.sample(key, dist.LogNormal(0.3 * mu, 0.5), name="b")
+w = ppl.sample(key, dist.Normal(jnp.full(3, mu), 1.0), name="w")
+ppl.sample(key, dist.Normal(w + b * x, 0.5), name="v")
+z = ppl.sample(key, dist.Bernoulli(probs=jnp.full(4, 0.3)), name="z")
+ppl.sample(key, dist.Normal(mu + 2.0 * z, 1.0), name="y")
+```
+
+| transformation | here |
+|---|---|
+| `intervene` | fixes `b` |
+| `block` | hides `v` |
+| `scale` | multiplies all scores by 0.6, or each row of `w` and `v` by its own weight |
+| `nest` | is around the whole model |
+| `reparam` | takes `ppl.NonCentered()` for `b` |
+| `with_params` | gives the location of `mu` |
+| `impute`, `ignore` | say what a gap in `v` is |
+
+Of several transformations in a row, the first one is applied first. `recover` draws what is taken
+out given all that was data when it was taken out. Pairs are held against the functions of `ppl`
+alone, not against those of `inference`.
+"""
+
+
+def write() -> str:
+    """The text of the page."""
+    reasons: dict[str, int] = {}
+    tables = [
+        "## One transformation",
+        _table(SINGLES, COLUMNS, reasons),
+        "## Two transformations",
+        _table(PAIRS, QUICK, reasons),
+    ]
+    listed = "\n".join(f'{number}. "… {words} …"' for words, number in reasons.items())
+    return "\n\n".join([HEAD.rstrip(), *tables, "## Refused", listed]) + "\n"
+
+
+def _table(rows: Sequence[Row], columns: Sequence[Any], reasons: dict[str, int]) -> str:
+    names = [f"`{column.__name__}`" for column in columns]
+    lines = ["| model | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    for row in rows:
+        words = [refusal(row, column.__name__) for column in columns]
+        cells = [
+            RIGHT if w is None else str(reasons.setdefault(w, len(reasons) + 1)) for w in words
+        ]
+        lines.append(f"| {row.name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)

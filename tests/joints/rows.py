@@ -1,0 +1,193 @@
+"""The rows of the table of joints: transformations of one model, alone and in pairs."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+import distributions as dist
+import ppl
+from tests.joints.oracle import GAP, GIVEN_B, SHIFT, Oracle, P, V, Y
+
+WEIGHTS = (0.5, 2.0, 1.5)
+FACTOR = 0.6
+SCOPE = "s"
+
+
+def model(key: Any, x: Any, *, has_sum: bool, weights: Any = None, has_param: bool = False) -> None:
+    """The model of `tests.joints.oracle`."""
+    shift = ppl.param(0.0, name="shift") if has_param else 0.0
+    mu = ppl.sample(key, dist.Normal(shift, 2.0), name="mu")
+    b = ppl.sample(key, dist.LogNormal(0.3 * mu, 0.5), name="b")
+
+    def rows(key: Any) -> None:
+        w = ppl.sample(key, dist.Normal(jnp.full(3, mu), 1.0), name="w")
+        ppl.sample(key, dist.Normal(w + b * x, 0.5), name="v")
+
+    (rows if weights is None else ppl.scale(rows, weights))(key)
+    if has_sum:
+        z = ppl.sample(key, dist.Bernoulli(probs=jnp.full(4, P)), name="z")
+        ppl.sample(key, dist.Normal(mu + 2.0 * z, 1.0), name="y")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Step:
+    """A transformation of the model.
+
+    Attributes:
+        name: What the table calls it.
+        apply: A function of the model, and whether z is in it.
+        changes: Fields of the oracle that it changes.
+        model_fields: Keywords of `model` that it needs.
+        is_data: Whether it gives the data.
+        sites: The sites that it takes out.
+    """
+
+    name: str
+    apply: Callable[[Any, bool], Any]
+    changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    model_fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    is_data: bool = False
+    sites: frozenset[str] = frozenset()
+
+
+def _condition(treat: Callable[[Any], Any] | None = None) -> Callable[[Any, bool], Any]:
+    def apply(model: Any, has_sum: bool) -> Any:
+        v = jnp.asarray(V)
+        if treat is not None:
+            v = treat(jnp.where(jnp.arange(3) == GAP, jnp.nan, v))
+        return ppl.condition(model, {"v": v} | ({"y": jnp.asarray(Y)} if has_sum else {}))
+
+    return apply
+
+
+def _marginalize(**strategies: Any) -> Callable[[Any, bool], Any]:
+    return lambda model, _: ppl.marginalize(model, strategies)
+
+
+CONDITION = Step("condition", _condition(), is_data=True)
+IMPUTE = Step("impute", _condition(ppl.impute), {"gap": "impute"}, is_data=True)
+IGNORE = Step("ignore", _condition(ppl.ignore), {"gap": "ignore"}, is_data=True)
+INTERVENE = Step("intervene", lambda m, _: ppl.intervene(m, {"b": GIVEN_B}), {"fixes_b": True})
+BLOCK = Step("block", lambda m, _: ppl.block(m, ["v"]), {"hidden": frozenset(["v"])})
+SCALE = Step("scale", lambda m, _: ppl.scale(m, FACTOR), {"factor": FACTOR})
+WEIGH = Step(
+    "scale by an array", lambda m, _: m, {"weights": WEIGHTS}, {"weights": jnp.array(WEIGHTS)}
+)
+NEST = Step("nest", lambda m, _: ppl.nest(m, scope=SCOPE), {"scope": SCOPE})
+REPARAM = Step("reparam", lambda m, _: ppl.reparam(m, {"b": ppl.NonCentered()}))
+WITH_PARAMS = Step(
+    "with_params",
+    lambda m, _: ppl.with_params(m, {"shift": SHIFT}),
+    {"shift": SHIFT},
+    {"has_param": True},
+)
+ENUMERATE = Step("marginalize (Enumerate)", _marginalize(z=ppl.Enumerate()), sites=frozenset("z"))
+GAUSSIAN = Step("marginalize (Gaussian)", _marginalize(w=ppl.Gaussian()), sites=frozenset("w"))
+LAPLACE = Step("marginalize (Laplace)", _marginalize(w=ppl.Laplace()), sites=frozenset("w"))
+BOTH = Step(
+    "marginalize (two groups)",
+    _marginalize(z=ppl.Enumerate(), w=ppl.Gaussian()),
+    sites=frozenset("zw"),
+)
+MARGINALS = (ENUMERATE, GAUSSIAN, LAPLACE, BOTH)
+OTHERS = (INTERVENE, BLOCK, SCALE, WEIGH, NEST, REPARAM, WITH_PARAMS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A row of the table.
+
+    Attributes:
+        steps: The transformations, the first one innermost.
+    """
+
+    steps: tuple[Step, ...]
+
+    @property
+    def name(self) -> str:
+        """The transformations in their order."""
+        return ", ".join(step.name for step in self.steps)
+
+    @property
+    def has_sum(self) -> bool:
+        """Whether z and y are in the model: where z is taken out."""
+        return any("z" in step.sites for step in self.steps)
+
+    @property
+    def oracle(self) -> Oracle:
+        """What is right for the row."""
+        changes: dict[str, Any] = {}
+        for step in self.steps:
+            changes |= step.changes
+        out = frozenset().union(*(step.sites for step in self.steps))
+        return Oracle(has_sum=self.has_sum, out=out, **changes)
+
+    @property
+    def recovers(self) -> Oracle:
+        """What is right of `recover`: data that are hidden after a sum are data of the sum."""
+        is_later = self.has(BLOCK) and not self.steps[-1].sites
+        return dataclasses.replace(self.oracle, hidden=frozenset()) if is_later else self.oracle
+
+    def make(self, *, given: bool = False) -> Any:
+        """The model of the row; with `given`, without the transformation that gives it data."""
+        fields: dict[str, Any] = {}
+        for step in self.steps:
+            fields |= step.model_fields
+        has_sum = self.has_sum
+
+        def made(key: Any, x: Any) -> None:
+            model(key, x, has_sum=has_sum, **fields)
+
+        for step in self.steps:
+            made = made if given and step.is_data else step.apply(made, has_sum)
+        return made
+
+    def has(self, *steps: Step) -> bool:
+        """Whether some transformation is in the row."""
+        return any(step in self.steps for step in steps)
+
+
+def _names(step: Step) -> Step:
+    """The transformation within the scope: names have it in front."""
+    inner = {"z": ppl.Enumerate(), "w": ppl.Gaussian()}
+    if step is LAPLACE:
+        inner = {"w": ppl.Laplace()}
+    strategies = {f"{SCOPE}.{name}": inner[name] for name in sorted(step.sites)}
+    return dataclasses.replace(step, apply=lambda m, _: ppl.marginalize(m, strategies))
+
+
+def _pairs() -> list[Row]:
+    """Each other transformation before and after each marginalization."""
+    rows = []
+    for other, marginal in itertools.product((*OTHERS, IMPUTE, IGNORE), MARGINALS):
+        data = () if other.is_data else (CONDITION,)
+        before = _names(marginal) if other is NEST else marginal
+        rows.append(Row((*data, other, before)))
+        if other is not WEIGH:  # It stands in the model.
+            rows.append(Row((*data, marginal, other)))
+    return rows
+
+
+SINGLES = [
+    Row((CONDITION,)),
+    *(Row((CONDITION, step)) for step in OTHERS),
+    Row((IMPUTE,)),
+    Row((IGNORE,)),
+    *(Row((CONDITION, step)) for step in MARGINALS),
+    *(Row((step, CONDITION)) for step in MARGINALS),
+]
+PAIRS = _pairs()
+VALUES = [
+    {"mu": 0.3, "b": 1.2, "w": np.array([0.1, 0.9, -0.4]), "v": V, "z": np.array([0, 1, 0, 1])},
+    {
+        "mu": 1.1,
+        "b": 0.4,
+        "w": np.array([1.5, 0.2, 0.8]),
+        "v": V + 0.3,
+        "z": np.array([1, 1, 0, 0]),
+    },
+]
