@@ -309,7 +309,8 @@ def loo(row: Row) -> None:
         expected[label(row, site, i)] = np.logaddexp.reduce(log_weights + each)
     assert sorted(found.names) == sorted(expected)
     right = np.array([expected[name] for name in found.names])
-    bound = np.where(np.asarray(found.pareto_k) < 0.7, 5e-3, 0.2)  # tails are fitted otherwise
+    k = np.asarray(found.pareto_k)  # The heavier a tail, the more it matters how long it is taken.
+    bound = np.where(k < 0.5, 5e-3, np.where(k < 0.8, 0.03, 0.2))
     assert np.all(np.abs(found.pointwise - right) < bound)
 
 
