@@ -45,11 +45,13 @@ class Missing:
         data: The data, arbitrary at missing entries.
         missing: Boolean array, True at missing entries.
         gaps: The number of missing entries for `impute`, None for `ignore`.
+        is_whole: Whether the known entries are known to be whole numbers.
     """
 
     data: Any
     missing: Any
     gaps: Gaps | None = dataclasses.field(metadata={"static": True})
+    is_whole: bool = dataclasses.field(metadata={"static": True})
 
 
 @register_dataclass
@@ -163,7 +165,8 @@ def impute(data: Any, missing: Any = None) -> Missing | jax.Array:
     entries. Later sites may depend on them.
 
     Args:
-        data: An array of floats, or a masked array of NumPy.
+        data: An array of floats, or a masked array of NumPy. For a site of integers, whole floats
+            do, as pandas makes them of counts with gaps.
         missing: Boolean array of the shape of `data`, True at missing entries; by default the
             entries that are NaN or masked. Their number decides shapes, so it must not be traced.
             Other data with as many gaps, wherever they are, do not recompile.
@@ -197,7 +200,7 @@ def impute(data: Any, missing: Any = None) -> Missing | jax.Array:
     if not (np.any(missing) or jnp.issubdtype(data.dtype, jnp.floating)):
         return data
     gaps = Gaps(int(np.sum(missing)), np.size(missing))
-    return Missing(data, jnp.asarray(missing), gaps)
+    return Missing(data, jnp.asarray(missing), gaps, _is_whole(data, missing))
 
 
 def ignore(data: Any, missing: Any = None) -> Missing:
@@ -215,7 +218,7 @@ def ignore(data: Any, missing: Any = None) -> Missing:
     A vector that is missing in part is an error; if the mask is traced, its density is NaN.
 
     Args:
-        data: An array, or a masked array of NumPy.
+        data: An array, or a masked array of NumPy. For a site of integers, whole floats do.
         missing: Boolean array of the shape of `data`, True at missing entries; by default the
             entries that are NaN or masked. It may be traced, so that new data with other gaps do
             not recompile.
@@ -235,7 +238,18 @@ def ignore(data: Any, missing: Any = None) -> Missing:
     References:
         Rubin, "Inference and missing data", Biometrika 63 (1976).
     """
-    return Missing(*_check_data_and_mask("ignore", data, missing), None)
+    data, missing = _check_data_and_mask("ignore", data, missing)
+    return Missing(data, missing, None, _is_whole(data, missing))
+
+
+def _is_whole(data: jax.Array, missing: Any) -> bool:
+    """Whether the known entries are integers, or floats that a cast to int32 keeps."""
+    if not jnp.issubdtype(data.dtype, jnp.floating):
+        return True
+    if _jax.is_traced(data) or _jax.is_traced(missing):
+        return False
+    known = np.asarray(data)[~np.asarray(missing)]
+    return bool(np.all((known == np.round(known)) & (np.abs(known) < 2**31)))
 
 
 def _check_data_and_mask(where: str, data: Any, missing: Any) -> tuple[jax.Array, Any]:
@@ -321,16 +335,25 @@ def check_whole(where: str, d: Any, missing: Any) -> None:
         )
 
 
-def check_integers(where: str, given: Missing, avals: Iterable[Any]) -> None:
-    """Check that a site of integers is not given floats with gaps: a cast would fill the gaps."""
-    is_float = jnp.issubdtype(given.data.dtype, jnp.floating)
-    for aval in avals:
-        if is_float and jnp.issubdtype(aval.dtype, jnp.integer):
-            raise TypeError(
-                f"{where}: expected {aval.dtype}, got {given.data.dtype}, and no integer is NaN. "
-                "Say which are missing, and integrate them out, where nothing else depends on them:"
-                f" ppl.ignore(jnp.where(missing, 0, data).astype({str(aval.dtype)!r}), missing)."
-            )
+def as_data_of(where: str, given: Missing, avals: Iterable[Any]) -> Any:
+    """Data with gaps in the dtype of their site: whole floats are cast where it has integers.
+
+    pandas makes floats of counts with gaps. Without gaps to infer, they are plain data.
+    """
+    wanted = [aval.dtype for aval in avals if jnp.issubdtype(aval.dtype, jnp.integer)]
+    if not wanted or not jnp.issubdtype(given.data.dtype, jnp.floating):
+        return given
+    if not given.is_whole:
+        made = "ignore" if given.gaps is None else "impute"
+        raise TypeError(
+            f"{where}: expected {wanted[0]}, got {given.data.dtype}, whose known entries are not "
+            "whole numbers, or are traced. Give integers, and say which are missing: "
+            f"ppl.{made}(jnp.where(missing, 0, data).astype({str(wanted[0])!r}), missing)."
+        )
+    data = jnp.where(given.missing, 0, given.data).astype(wanted[0])
+    if given.gaps is not None and not given.gaps.num_missing:
+        return data
+    return dataclasses.replace(given, data=data)
 
 
 def _count_nan(leaf: Any) -> int:

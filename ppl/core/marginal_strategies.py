@@ -95,7 +95,7 @@ def take_out(
     equal = find_equal_inputs(program.inputs)
     laplace = [strategy for strategy in strategies if isinstance(strategy, Laplace)]
     if not laplace and not any(isinstance(strategy, Gaussian) for strategy in strategies):
-        return Summation(program.jaxpr, find_states(program.jaxpr, sites), most, scored, equal)
+        return Summation(program.jaxpr, find_states(program, sites), most, scored, equal)
     common = program.jaxpr, tuple(sites), most, scored, equal
     if laplace:
         tolerance = min(strategy.tolerance for strategy in laplace)

@@ -306,17 +306,19 @@ class ModelRun(Harvester):
             stripped = self._find_stripped()
             pairs = paths_in(values, {**stripped, **self.sites})
             entries = {path: value for path, value in pairs if path not in stripped}
+        what = f"{' or '.join(kinds)} sites"
         allowed = [p for p, found in self.sites.items() if kind_of(found.site) in kinds]
         for path in entries:
             if path not in self.sites:
                 raise ValueError(
                     f"{where}: {self.name} has no site {describe(path)}. "
-                    f"{suggest_names(allowed, path)}"
+                    f"{suggest_names(allowed, path, what=what)}"
                 )
             if path not in allowed:
                 raise ValueError(
                     f"{where}: site {describe(path)} of {self.name} is "
-                    f"{_REFUSED[kind_of(self.sites[path].site)]}. {suggest_names(allowed)}"
+                    f"{_REFUSED[kind_of(self.sites[path].site)]}. "
+                    f"{suggest_names(allowed, what=what)}"
                 )
         missing = [path for path in self.latent() if path not in entries]
         if missing and complete:

@@ -10,9 +10,12 @@ from jax.extend import core as jex
 from ppl.common import distribution_protocol
 from ppl.common.lift import lift
 from ppl.harvest import _jax, _jaxprs
+from ppl.harvest._construct import wiring_of
+from ppl.harvest._program import Program
 from ppl.harvest._site_names import describe
 from ppl.harvest._sow import Site, sow_p
 from ppl.harvest._survey import Path, struct_of
+from ppl.harvest._wiring import Branches, Call, Scan
 
 Found = TypeVar("Found")
 
@@ -20,36 +23,68 @@ _TFP_BINARY = ("Bernoulli", "ProbitBernoulli")
 _TFP_CATEGORICAL = ("Categorical",)
 
 
-def find_states(jaxpr: Any, paths: Collection[Path]) -> dict[Path, np.ndarray]:
+def find_states(program: Program, paths: Collection[Path]) -> dict[Path, np.ndarray]:
     """The states of some sites of a program, one after another.
+
+    Arrays that the program closes over may be bounds of a support, as numbers of Python may.
 
     Raises:
         ValueError: If there are infinitely many, or their number is not known.
     """
     found = {}
-    for site, states in look_at_distributions(jaxpr, paths, _read_states):
+    known = [x if _is_known(x) else None for x in program.consts]
+    for site, states in look_at_distributions(program.jaxpr, paths, _read_states, known):
         found[site.path] = np.union1d(found.get(site.path, states), states)
     return found
 
 
 def look_at_distributions(
-    jaxpr: Any, paths: Collection[Path], look: Callable[[Site, Any], Found]
+    jaxpr: Any,
+    paths: Collection[Path],
+    look: Callable[[Site, Any], Found],
+    inputs: Sequence[Any] = (),
 ) -> Iterator[tuple[Site, Found]]:
     """Some sites, with a function of the site and its distribution, of which nothing is evaluated.
 
-    Parameters are abstract, but for those that the program knows.
+    Parameters are abstract, but for literals and for the first inputs, where they are not None.
     """
-    for eqn in _jaxprs.raw(jaxpr)[0].eqns:
+    inner, consts = _jaxprs.raw(jaxpr)
+    env = dict(zip(inner.invars, inputs, strict=False))
+    env.update((v, x) for v, x in zip(inner.constvars, consts, strict=False) if _is_known(x))
+
+    def read(atoms: Sequence[Any]) -> list[Any]:
+        return [v.val if isinstance(v, jex.Literal) else env.get(v) for v in atoms]
+
+    for eqn in inner.eqns:
         if eqn.primitive is sow_p and eqn.params["site"].path in paths:
             site = eqn.params["site"]
-            yield site, _look(site, site.split(eqn.invars)[2], look)
-        for inner in _jax.subjaxprs(eqn) if _jax.has_sow(eqn) else ():
-            yield from look_at_distributions(inner, paths, look)
+            extras = site.split(eqn.invars)[2]
+            yield site, _look(site, extras, read(extras), look)
+        for body, given in _bodies(eqn, read(eqn.invars)) if _jax.has_sow(eqn) else ():
+            yield from look_at_distributions(body, paths, look, given)
 
 
-def _look(site: Site, extras: Sequence[Any], look: Callable[[Site, Any], Found]) -> Found:
-    """A function of the distribution of a site, from the atoms of its leaves."""
-    known = [isinstance(v, jex.Literal) for v in extras]
+def _is_known(x: Any) -> bool:
+    return not _jax.is_traced(x)
+
+
+def _bodies(eqn: jex.JaxprEqn, operands: Sequence[Any]) -> list[tuple[Any, Sequence[Any]]]:
+    """The programs in an equation, each with its first inputs, None where they are not known."""
+    match wiring_of(eqn):
+        case Call(body, positions):
+            return [(body, [operands[i] for i in positions])]
+        case Branches(bodies):
+            return [(body, operands[1:]) for body in bodies]
+        case Scan(body) as scan:
+            return [(body, scan.split(operands)[0])]
+    return [(body, ()) for body in _jax.subjaxprs(eqn)]
+
+
+def _look(
+    site: Site, atoms: Sequence[Any], values: Sequence[Any], look: Callable[[Site, Any], Found]
+) -> Found:
+    """A function of the distribution of a site, from the leaves that are known, else None."""
+    known = [x is not None for x in values]
     found: list[Found] = []
 
     def note(*leaves: Any) -> tuple[()]:
@@ -58,11 +93,11 @@ def _look(site: Site, extras: Sequence[Any], look: Callable[[Site, Any], Found])
 
     def with_known(rest: Sequence[Any]) -> Any:
         unknown = iter(rest)
-        leaves = [v.val if k else next(unknown) for v, k in zip(extras, known, strict=True)]
+        leaves = [next(unknown) if x is None else x for x in values]
         return lift(note, site.axes)(*leaves)
 
     jax.eval_shape(
-        with_known, [struct_of(v.aval) for v, k in zip(extras, known, strict=True) if not k]
+        with_known, [struct_of(v.aval) for v, k in zip(atoms, known, strict=True) if not k]
     )
     return found[-1]
 
@@ -74,7 +109,8 @@ def _read_states(site: Site, d: Any) -> np.ndarray:
         raise ValueError(
             f"marginalize: site {describe(site.path)} has the family {name}, {states}. Give a site "
             "with finitely many states, such as Categorical or Bernoulli, whose number of states "
-            "does not depend on values; bounds are numbers of Python."
+            "does not depend on values; bounds are numbers of Python, or arrays that the model "
+            "closes over."
         )
     return states
 

@@ -73,13 +73,13 @@ def check_plants(
     return found
 
 
-def suggest_names(paths: Collection[Path], unknown: Path = ()) -> str:
-    """Suggestions for an unknown name."""
+def suggest_names(paths: Collection[Path], unknown: Path = (), *, what: str = "sows") -> str:
+    """Suggestions for an unknown name, or that there are none of `what`."""
     for path in paths:
         if unknown and describe(path) == describe(unknown).replace("/", "."):
             nested = functools.reduce(lambda x, name: f"{{{name!r}: {x}}}", reversed(path), "...")
             return f"Values within a scope are a dict of their own: {nested}."
-    return f"Use one of: {', '.join(map(describe, paths))}." if paths else "There are none at all."
+    return f"Use one of: {', '.join(map(describe, paths))}." if paths else f"There are no {what}."
 
 
 def fit_plant(where: str, value: Any, found: Found, *, same_kind: bool = False) -> Leaves:

@@ -171,7 +171,7 @@ class _Planning:
             if self._is_real(path):
                 continue
             try:
-                find_states(self._program.jaxpr, [path])
+                find_states(self._program, [path])
                 found.append(path)
             except ValueError as error:
                 self._leave(path, _shorten(str(error)))

@@ -82,6 +82,7 @@ def _run_blocked(names: frozenset[str], model: Model, key: Any, *args: Any, **kw
     for name in sorted(names):
         if not any(Hide(frozenset([name])).hides(path) for path in run.sites):
             raise ValueError(
-                f"block: {run.name} has no site {name!r}. {suggest_names(list(run.sites))}"
+                f"block: {run.name} has no site {name!r}. "
+                f"{suggest_names(list(run.sites), what='sites')}"
             )
     return run.output({})

@@ -16,7 +16,7 @@ from ppl.common.missing_data import (
     Ignored,
     Imputed,
     Missing,
-    check_integers,
+    as_data_of,
     check_no_nan,
     check_whole,
     is_imputed,
@@ -241,9 +241,11 @@ def _run_observed(
     program = trace_model(model, key, args, kwargs)
     run = ModelRun(model, program, Observe())
     entries = run.entries(data, "condition")
+    for path, x in entries.items():
+        if isinstance(x, Missing):
+            where = f"condition: site {describe(path)}"
+            entries[path] = as_data_of(where, x, run.sites[path].avals)
     partial = {path: x for path, x in entries.items() if isinstance(x, Missing)}
-    for path, x in partial.items():
-        check_integers(f"condition: site {describe(path)}", x, run.sites[path].avals)
     whole = {path: x.data if path in partial else x for path, x in entries.items()}
     plants: dict[Path, Any] = run.fit_entries(whole, "condition")
     for path, x in partial.items():

@@ -102,9 +102,12 @@ class _Search:
                 return path
             raise ValueError(
                 f"conditional: site {describe(path)} of {run.name} is {kind_of(found.site)}. "
-                f"{suggest_names(latent)}"
+                f"{suggest_names(latent, what='latent sites')}"
             )
-        raise ValueError(f"conditional: {run.name} has no site {name!r}. {suggest_names(latent)}")
+        raise ValueError(
+            f"conditional: {run.name} has no site {name!r}. "
+            f"{suggest_names(latent, what='latent sites')}"
+        )
 
     def _find_plants(self, run: ModelRun, values: Mapping[str, Any]) -> dict[Path, Any]:
         """The values of all random sites but the one in question."""
@@ -165,7 +168,7 @@ class _Search:
     def _find_finite(self) -> Any:
         jaxpr = self._program.jaxpr
         try:
-            states = find_states(jaxpr, [self._path])
+            states = find_states(self._program, [self._path])
         except ValueError:
             return None
         equal = find_equal_inputs(self._inputs)

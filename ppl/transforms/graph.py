@@ -98,7 +98,7 @@ class Graph:
         if name not in self.nodes:
             raise ValueError(
                 f"graph: there is no site {name!r}. "
-                f"{suggest_names([(name,) for name in self.nodes])}"
+                f"{suggest_names([(name,) for name in self.nodes], what='sites')}"
             )
 
     def __str__(self) -> str:

@@ -206,14 +206,15 @@ class _Rewriting:
             path = by_name.get(name)
             if path is None:
                 raise ValueError(
-                    f"marginalize: {run.name} has no site {name!r}. {suggest_names(latent)}"
+                    f"marginalize: {run.name} has no site {name!r}. "
+                    f"{suggest_names(latent, what='latent sites')}"
                 )
             if path not in latent:
                 site = run.sites[path].site
                 kind = "taken out already" if site.tag == Hidden.RECOVERED else kind_of(site)
                 raise ValueError(
                     f"marginalize: site {describe(path)} of {run.name} is {kind}. "
-                    f"{suggest_names(latent)}"
+                    f"{suggest_names(latent, what='latent sites')}"
                 )
         return [by_name[name] for name in strategies]
 

@@ -238,7 +238,8 @@ class Unconstrained:
         for path in [*entries, *shapes]:
             if path not in shapes or path not in entries:
                 what = "is missing" if path in shapes else "is no latent site"
-                raise ValueError(f"position: {describe(path)} {what}. {suggest_names(shapes)}")
+                others = suggest_names(shapes, what="latent sites")
+                raise ValueError(f"position: {describe(path)} {what}. {others}")
         plants = {path: _fit(path, entries[path], shape) for path, shape in shapes.items()}
         return {**plants, **{path: self._spread(path, *plants[path]) for path in self.missing}}
 

@@ -346,6 +346,22 @@ def test_a_masked_array_has_its_mask(of):
         assert_close(actual, ppl.log_density(SITE)({"y": jnp.array([1.0, 2.0, 3.0])}))
 
 
+@pytest.mark.parametrize("of", [ppl.impute, ppl.ignore])
+def test_counts_with_gaps_may_be_floats(of):
+    """pandas makes floats of them. The mask says where they are missing, as for integers."""
+    by_hand = -1.0 - np.log([1.0, 24.0, 2.0])  # Poisson of rate 1: -1 - log n!
+    wanted = by_hand.sum() if of is ppl.impute else by_hand[[0, 2]].sum()
+    values = {"n": np.array([7, 4, 7])} if of is ppl.impute else {}
+    for data in (HOLE, HOLE.astype(np.float32), np.ma.masked_invalid(HOLE)):
+        model = ppl.condition(NUMBERS, {"n": of(data)})
+        assert_close(
+            jax.jit(lambda m: ppl.log_density(m)(values))(model), jnp.asarray(wanted), "float32"
+        )
+        assert model(KEY)[np.array([0, 2])].tolist() == [1, 2]
+    whole = ppl.condition(NUMBERS, {"n": of(np.array([1.0, 4.0, 2.0]))})
+    assert_close(ppl.log_density(whole)({}), jnp.asarray(by_hand.sum()), "float32")
+
+
 ERRORS = {
     "silent": (lambda: ppl.condition(SITE, {"y": HOLE}), ValueError, r"1 of the 3 data of site 'y' are NaN.*ppl.impute\(data\).*ppl.ignore\(data\)"),
     "silent-in-scope": (lambda: ppl.condition(SITE, {"a": {"y": jnp.asarray(HOLE)}}), ValueError, "site 'a.y' are NaN"),
@@ -360,7 +376,10 @@ ERRORS = {
     "text": (lambda: ppl.impute("y"), TypeError, "impute: expected an array"),
     "traced": (lambda: jax.jit(lambda y: ppl.impute(y).data)(HOLE), ValueError, "the number of missing entries.*must be known.*NumPy array, or call ppl.impute outside"),
     "site-shape": (lambda: ppl.condition(SITE, {"y": ppl.impute(np.array([1.0, NAN]))})(KEY), ValueError, r"'y': expected float32\[3\], got float32\[2\]"),
-    "integers": (lambda: ppl.condition(NUMBERS, {"n": ppl.ignore(HOLE)})(KEY), TypeError, r"'n': expected int32, got float32, and no integer is NaN.*ppl.ignore\(jnp.where\(missing"),
+    "integers": (lambda: ppl.condition(NUMBERS, {"n": ppl.ignore(HOLE / 2)})(KEY), TypeError, r"'n': expected int32, got float32, whose known entries are not whole.*ppl.ignore\(jnp.where\(missing"),
+    "integers-imputed": (lambda: ppl.condition(NUMBERS, {"n": ppl.impute(HOLE / 2)})(KEY), TypeError, r"'n': expected int32.*ppl.impute\(jnp.where\(missing"),
+    "integers-traced": (lambda: jax.jit(lambda n: ppl.condition(NUMBERS, {"n": ppl.ignore(n)})(KEY))(HOLE), TypeError, "'n': expected int32, got float32, whose known entries .* are traced"),
+    "ignored-and-given": (lambda: ppl.log_density(ppl.condition(SITE, {"y": ppl.ignore(HOLE)}))({"y": np.ones(3)}), ValueError, "'y' .* is observed already.*There are no latent sites"),
     "simplex": (lambda: ppl.unconstrain(ppl.condition(SIMPLEX, {"p": ppl.impute(np.array([0.5, NAN, NAN]))})), ValueError, "'p'.*impute is for numbers"),
     "reparam-after": (lambda: ppl.reparam(ppl.condition(SITE, {"y": ppl.impute(HOLE)}), NON_CENTRED)(KEY), ValueError, "'y' is observed in part"),
     "reparam-before": (lambda: ppl.condition(ppl.reparam(SITE, NON_CENTRED), {"y": ppl.impute(HOLE)})(KEY), ValueError, "condition: site 'y' is reparameterised.*after condition"),

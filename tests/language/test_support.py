@@ -243,3 +243,30 @@ def test_positions_of_masked_values():
     assert_close(target.unconstrain({"x": x})["x"], position["x"], "float32")
     outside = target.unconstrain({"x": jnp.array([1.0, -1.0, 3.0])})["x"]
     assert list(np.isfinite(outside)) == [True, False, True]
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("around", ["alone", "jit", "cond", "vmap", "scan"])
+@pytest.mark.parametrize("make", [np.asarray, jnp.asarray])
+def test_bounds_may_be_arrays(around, make):
+    low, high, y = make([0, 1]), make([2, 3]), np.array([[0.3, 1.0], [2.5, -1.0]])
+
+    def pair(key):
+        z = ppl.sample(key, dist.DiscreteUniform(low, high), name="z")
+        return ppl.sample(key, dist.Normal(1.5 * z, 1.0), name="y")
+
+    calls = {
+        "alone": pair,
+        "jit": jax.jit(pair),
+        "cond": lambda key: jax.lax.cond(True, pair, pair, key),
+        "vmap": lambda key: jax.vmap(pair)(jax.random.split(key, 2)),
+        "scan": lambda key: jax.lax.scan(
+            lambda c, key: (c, pair(key)), 0, jax.random.split(key, 2)
+        ),
+    }
+    data = y if around in ("vmap", "scan") else y[0]
+    posterior = ppl.condition(calls[around], {"y": data})
+    states = np.array([[0, 1, 2], [1, 2, 3]])
+    terms = np.exp(-0.5 * (data[..., None] - 1.5 * states) ** 2) / np.sqrt(2 * np.pi) / 3
+    actual = ppl.log_density(ppl.marginalize(posterior, ["z"]))({})
+    np.testing.assert_allclose(actual, np.log(terms.sum(-1)).sum(), rtol=1e-12)
