@@ -128,17 +128,6 @@ def _():
     ppl.log_density(steps)({"x": X})
 
 
-@mistake(
-    "One key for two submodels", names=["'a.rate'", "'b.rate'", "the same draw", "Split the key"]
-)
-def _():
-    def two(key):
-        return ppl.nest(count, scope="a")(key) + ppl.nest(count, scope="b")(key)
-
-    posterior = ppl.condition(two, {"a": {"n": 1}, "b": {"n": 2}})
-    inference.mcmc(KEY, posterior, progress=False)
-
-
 @mistake("Data for a site that has some", names=["'y'", "'line'", "observed already"])
 def _():
     ppl.condition(ppl.condition(line, {"y": X}), {"y": X})(KEY, X)
