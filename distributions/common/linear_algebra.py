@@ -7,6 +7,7 @@ import numpy as np
 from jax import Array, lax
 
 from distributions.common import triangular_factors
+from distributions.common.arrays import promote
 
 
 def last_axis(*vectors: Any) -> tuple[int, ...]:
@@ -35,6 +36,7 @@ def solve(tril: Array, x: Array, *, transpose: bool = False) -> Array:
 
 def solve_matrix(tril: Array, x: Array, *, transpose: bool = False) -> Array:
     """The matrices `y` with `tril y = x` or `tril^T y = x`."""
+    tril, x = promote(tril, x)
     batch = jnp.broadcast_shapes(tril.shape[:-2], x.shape[:-2])
     tril = jnp.broadcast_to(tril, (*batch, *tril.shape[-2:]))
     x = jnp.broadcast_to(x, (*batch, *x.shape[-2:]))

@@ -302,6 +302,17 @@ def test_divergences_of_near_laws(name, step):
     np.testing.assert_allclose(found, expected, 3e-7 / step + 1e-6)
 
 
+def test_a_divergence_of_normal_vectors_takes_two_precisions(x64):
+    wide = dist.MultivariateNormal(jnp.zeros(3), scale_tril=2 * jnp.eye(3))
+    single = dist.MultivariateNormal(
+        jnp.zeros(3, jnp.float32), scale_tril=jnp.eye(3, dtype=jnp.float32)
+    )
+    with jax.numpy_dtype_promotion("standard"):
+        found = dist.kl_divergence(single, wide), dist.kl_divergence(wide, single)
+    exact = 3 * (1 / 8 - 0.5 + np.log(2)), 3 * (1.5 - np.log(2))
+    np.testing.assert_allclose(found, exact, rtol=1e-12)
+
+
 def test_a_divergence_without_closed_form_says_so():
     with pytest.raises(ValueError, match=r"different shapes, \(\) and \(2,\)"):
         dist.kl_divergence(dist.Normal(0.0, 1.0), dist.Dirichlet(jnp.ones(2)))
