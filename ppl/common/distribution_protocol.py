@@ -140,13 +140,25 @@ def constrain(d: Any, position: Any) -> tuple[Any, jax.Array]:
     """
     if isinstance(d, DistributionWrapper):
         return d.constrain(position)
+    value, volume, score = constrain_apart(d, position)
+    return value, volume + sum_all(score)
+
+
+def constrain_apart(d: Any, position: Any) -> tuple[Any, jax.Array, Any]:
+    """The value at a position, the log determinant of the map, and the log probability."""
+    if hasattr(d, "constrain_apart"):
+        return d.constrain_apart(position)
+    if isinstance(d, DistributionWrapper):
+        value, log_density = d.constrain(position)
+        score = log_prob(d, value)
+        return value, log_density - sum_all(jnp.where(score == -jnp.inf, 0, score)), score
     b = bijector(d)
     if hasattr(d, "at_position"):
         value, score = d.at_position(position)
     else:
         value = b.forward(position)
         score = log_prob(d, value)
-    return value, sum_all(log_det(b, position)) + sum_all(score)
+    return value, sum_all(log_det(b, position)), score
 
 
 def transform(d: Any) -> Any:

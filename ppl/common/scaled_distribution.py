@@ -31,17 +31,13 @@ class Scaled(distribution_protocol.DistributionWrapper):
 
     def constrain(self, position: Any) -> tuple[Any, jax.Array]:
         """The value, and its scaled log probability plus the unscaled log determinant."""
-        if hasattr(self.base, "constrain_apart"):
-            value, log_det, log_prob = self.base.constrain_apart(position)
-            return value, log_det + distribution_protocol.sum_all(
-                multiply_score(log_prob, self.factor)
-            )
-        value, log_density = distribution_protocol.constrain(self.base, position)
-        unscaled = distribution_protocol.log_prob(self.base, value)
-        finite = jnp.where(unscaled == -jnp.inf, 0, unscaled)
-        return value, log_density + distribution_protocol.sum_all(
-            multiply_score(finite, self.factor) - finite
-        )
+        value, log_det, log_prob = self.constrain_apart(position)
+        return value, log_det + distribution_protocol.sum_all(log_prob)
+
+    def constrain_apart(self, position: Any) -> tuple[Any, jax.Array, jax.Array]:
+        """The value, the unscaled log determinant, and the scaled log probability."""
+        value, log_det, log_prob = distribution_protocol.constrain_apart(self.base, position)
+        return value, log_det, multiply_score(log_prob, self.factor)
 
 
 @register_dataclass
@@ -64,7 +60,8 @@ def multiply_score(log_prob: jax.Array, factor: Any) -> jax.Array:
     """A score times a factor, whose axes are the first of the score; -inf stays, whatever it is."""
     factor = jnp.asarray(factor, log_prob.dtype)
     factor = jnp.expand_dims(factor, tuple(range(factor.ndim, log_prob.ndim)))
-    return jnp.where(log_prob == -jnp.inf, log_prob, log_prob * factor)
+    is_impossible = log_prob == -jnp.inf  # whose product would have a slope that is NaN
+    return jnp.where(is_impossible, log_prob, jnp.where(is_impossible, 0, log_prob) * factor)
 
 
 def without_factors(d: Any) -> Any:

@@ -1,9 +1,12 @@
 """Densities of unconstrained positions keep the mass that float32 rounds to an end of a support."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 
 import distributions as dist
 import ppl
@@ -96,6 +99,22 @@ def test_posterior_mean_next_to_one():
         )(grid)
     weight = np.exp(np.asarray(log_density, np.float64))
     assert np.average(x, weights=weight) == pytest.approx(3.1 / 3.2, abs=2e-5)
+
+
+@pytest.mark.parametrize("factors", [(0.5,), (0.25, 2.0)])
+def test_a_scaled_density_of_positions_keeps_its_mass(factors):
+    """The square root of the density of Beta(0.2, 0.2) is one of Beta(0.6, 0.6), unnormalized."""
+
+    def model(key):
+        ppl.sample(key, dist.Beta(0.2, 0.2), name="x")
+
+    scaled = functools.reduce(ppl.scale, factors, model)
+    with jax.enable_x64(False):
+        at = jnp.array([-30.0, -1.0, 0.0, 17.0, 40.0], jnp.float32)
+        found = jax.vmap(lambda u: ppl.unconstrain(scaled).log_density({"x": u}))(at)
+    log_beta = scipy.special.betaln(0.2, 0.2)
+    exact = 0.6 * np.sum(scipy.special.log_expit(np.array([at, -at])), 0) - 0.5 * log_beta
+    np.testing.assert_allclose(found, exact, rtol=1e-5)
 
 
 @pytest.mark.quick_rows("Beta(0.1, 0.1)", "Kumaraswamy(0.02, 0.05)", "Weibull", "scaled")
