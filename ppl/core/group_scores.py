@@ -196,3 +196,15 @@ class GroupScores:
             return None
         low, high = groups.min(spread.parts), groups.max(spread.parts)
         return np.where(low == high, low, -1)
+
+    def has_rows(self, num_axes: int) -> bool:
+        """Whether the first axes of the numbers are those of each site, in their order."""
+        front, num_within = self.sizes[:num_axes], math.prod(self.sizes[num_axes:])
+        for path, spread in self.spreads:
+            groups = self.groups_of_entries(path)
+            if groups is None or spread.shape_of_site[:num_axes] != front:
+                return False
+            rows = np.arange(math.prod(front)).reshape(*front, *[1] * (groups.ndim - num_axes))
+            if not np.all(groups // max(num_within, 1) == rows):
+                return False
+        return True

@@ -107,7 +107,8 @@ def scale(f: Callable[..., Any], factor: Any) -> Callable[..., Any]:
 
     Raises:
         ValueError: If `factor` is known to be negative or not finite; when called, if a site does
-            not have a log probability for each weight.
+            not have a log probability for each weight, or they are those of groups in a
+            marginalized model that are not known to be its rows.
         TypeError: If `factor` is no real number and no array of these.
 
     Example:
@@ -138,7 +139,8 @@ def _spread(program: Program, weights: jax.Array) -> dict[Path, jax.Array]:
     """By scored site, the weights with all axes of the `vmap`s and loops around it.
 
     Raises:
-        ValueError: If a site does not have a log probability for each weight.
+        ValueError: If a site does not have a log probability for each weight, or is not known to
+            have them in the order of its rows.
     """
     scores = Harvester(program, LogProbs())
     random = {p: f.collapse().avals for p, f in scores.sites.items() if f.site.tag == RANDOM}
@@ -149,12 +151,22 @@ def _spread(program: Program, weights: jax.Array) -> dict[Path, jax.Array]:
         return ByPath(Harvester(bare, LogProbs()).run(planted, live_outs=False)[1])
 
     shape_of = {p: x.shape for p, x in jax.eval_shape(shapes, inputs, ByPath(random)).items()}
+    num = weights.ndim
     spread = {}
     for path, found in scores.sites.items():
         marginals = marginals_of(found.site)
+        groups = [m.scores for m in marginals if m.scores is not None and not m.scores.are_apart]
+        num_within = num - len(found.site.axes) - found.depth
+        if num_within > 0 and not all(each.has_rows(num_within) for each in groups):
+            raise ValueError(
+                f"scale: the log probabilities of site {describe(path)} are those of groups of "
+                "entries, which are not known to be its rows in their order, so that weights would "
+                "multiply others. Give one number, or scale before sites are taken out: "
+                "ppl.marginalize(ppl.scale(model, weights), sites)."
+            )
         if marginals and not any(marginal.is_host for marginal in marginals):
             continue  # It is scored at another site.
-        shape, num = shape_of[path], weights.ndim
+        shape = shape_of[path]
         if shape[:num] != weights.shape:
             raise ValueError(
                 f"scale: site {describe(path)} has log probabilities of shape {shape}, for weights "

@@ -235,6 +235,29 @@ def test_sums_with_several_factors_are_refused(model, factor, message):
         ppl.log_density(summed)({}, factor)
 
 
+@pytest.mark.parametrize("index", [[2, 0, 1, 3], [1, 0, 0, 3]])
+def test_weights_of_groups_that_are_no_rows_are_refused(index):
+    """A permutation that is known is not: each observation has a score of its own."""
+
+    def model(key, index):
+        z = ppl.sample(key, dist.Bernoulli(probs=np.array([0.2, 0.5, 0.9, 0.4])), name="z")
+        ppl.sample(key, dist.Normal(2.0 * z[index], 1.0), name="y")
+
+    def scaled(model):
+        return ppl.scale(ppl.marginalize(ppl.condition(model, {"y": Y}), ["z"]), WEIGHTS)
+
+    known = scaled(lambda key: model(key, np.array(index)))
+    with pytest.raises(ValueError, match=r"scale: .* site 'y' are those of groups of entries"):
+        ppl.log_density(scaled(model))({}, np.array(index))
+    if len(set(index)) < 4:
+        with pytest.raises(ValueError, match=r"scale: .* site 'y' are those of groups of entries"):
+            ppl.log_density(known)({})
+        return
+    p = np.array([0.2, 0.5, 0.9, 0.4])[index]
+    rows = np.log((1 - p) * stats.norm.pdf(Y) + p * stats.norm.pdf(Y, 2.0))
+    np.testing.assert_allclose(ppl.log_density(known)({}), np.sum(WEIGHTS * rows), rtol=1e-12)
+
+
 def test_factors_that_are_not_known_are_equal_if_they_are_one():
     summed = ppl.marginalize(ppl.condition(two_scales, {"y": Y}), ["z"])
     p = 0.7 * stats.norm.pdf(Y, 0).prod() + 0.3 * stats.norm.pdf(Y, 1).prod()
