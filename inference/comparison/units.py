@@ -133,7 +133,8 @@ class Units:
                 x: Any = np.asarray(leaf)
                 parts = np.stack([x.real, x.imag], -1) if np.iscomplexobj(x) else x
                 values = np.asarray(parts, np.float32) + np.float32(0)  # no -0
-                values = values[None] if kept.ndim > 0 == np.ndim(leaf) else values
+                if kept.ndim and not x.ndim:  # One datum that is a row.
+                    values = values[None]
                 rows = [values] * np.count_nonzero(kept) if is_whole else values[kept]
                 for unit, row in zip(numbers[kept].tolist(), rows, strict=True):
                     digests[unit] = zlib.crc32(row.tobytes(), int(digests[unit]))

@@ -173,10 +173,11 @@ class _Rewriting:
     """One run of a marginalized model, which sows its sites."""
 
     def __init__(self, model: Model, separated: Separated, strategies: Mapping[str, Strategy]):
-        program, self._with_own_sows = separated.of_sites, separated.of_all
-        run = ModelRun(model, program, Look())
+        self._scaled = separated.of_sites
+        self._with_own_sows = separated.of_all
+        run = ModelRun(model, self._scaled, Look())
         run.check_kinds()
-        self._scaled, program = program, unscaled(program, run.sites)
+        program = unscaled(self._scaled, run.sites)
         self._program = program
         self._found = run.sites
         self._summed = self._find_summed(run, strategies)
@@ -300,10 +301,19 @@ class _Rewriting:
             plants = {**self._plants, **first, path: tuple(nothing)}
             base = self._look(path, plants, distributions=True)
         plants = ByPath(self._plants)
-        is_bounded, scores = path in self._summation.bounded, self._find_scores(path)
+        scores = self._find_scores(path)
         factors, by_group = self._factors_of(path)
-        static = self._summation, path, is_host, is_bounded, scores, by_group  # of steps, too
-        d: Any = Marginal(base, self._inputs, plants, *static)
+        d: Any = Marginal(
+            base,
+            self._inputs,
+            plants,
+            summation=self._summation,
+            path=path,
+            is_host=is_host,
+            is_bounded=path in self._summation.bounded,
+            scores=scores,
+            by_step=by_group,
+        )
         for factor in factors:
             if by_group and scores is not None:
                 factor = scores.arrange_factor(factor)

@@ -77,10 +77,9 @@ class PriorWeights:
         scores = run.records(run.fit_entries(latent, "weighted"))
         weights = {path: jnp.sum(x) for path, x in scores.items() if path not in latent}
         if any(factors_at(site) for path in latent for site in run.sites[path].sites):
-            drawn = ModelRun(self.model, unscaled(program, run.sites), Scores()).records(
-                run.fit_entries(latent, "weighted")
-            )
-            weights |= {path: scores[path] - drawn[path] for path in latent}
+            bare = ModelRun(self.model, unscaled(program, run.sites), Scores())
+            own = bare.records(bare.fit_entries(latent, "weighted"))
+            weights |= {path: scores[path] - own[path] for path in latent}
         observed = [path for path, found in run.sites.items() if kind_of(found.site) == OBSERVED]
         drawn = {path: x for path, x in paths_in(values, {**run.sites}) if path not in observed}
         return nest_by_path(drawn), total(weights)

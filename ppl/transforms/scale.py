@@ -44,9 +44,11 @@ class Multiply(SiteAction):
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         """Sow the site again: a random one in `Scaled`, a factor multiplied."""
-        factor, by_element = self.factor, ()
+        factor = self.factor
+        by_element: tuple[Any, ...] = ()
         if plant is not None:
-            (factor,) = by_element = tuple(plant)
+            by_element = tuple(plant)
+            factor = by_element[0]
             site = score_by_step(site)
         if site.tag == RANDOM and factor is not None:
             make = lambda d: Scaled(d, factor)  # noqa: E731

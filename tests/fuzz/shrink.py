@@ -101,7 +101,6 @@ def _fewer_carries(program: Program, i: int, s: Block) -> Iterator[Program]:
     smaller = dataclasses.replace(
         s, heads=heads, body=body, outs=tuple(substitute(x, known) for x in outs)
     )
-    after = dict(zip(s.results, results_of(smaller), strict=False))
     after = _default_results(s) | {
         old: x
         for old, x in zip(s.results[:n] + s.results[n + 1 :], results_of(smaller), strict=True)

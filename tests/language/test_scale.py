@@ -166,8 +166,8 @@ def test_a_factor_of_a_chain_of_classes_with_levels():
     scaled = ppl.marginalize(ppl.scale(given, 2.5), taken_out)
     np.testing.assert_allclose(ppl.log_density(scaled)({}), 2.5 * plain, rtol=1e-12)
     drawn = ppl.recover(scaled, {}, log_weights=True)(jax.random.key(0))[0]
-    assert_like = ppl.recover(ppl.marginalize(given, taken_out), {})(jax.random.key(0))
-    jax.tree.map(np.testing.assert_array_equal, drawn, assert_like)  # p(z, x | y) as it is
+    unscaled = ppl.recover(ppl.marginalize(given, taken_out), {})(jax.random.key(0))
+    jax.tree.map(np.testing.assert_array_equal, drawn, unscaled)  # p(z, x | y) as it is
 
 
 @pytest.mark.parametrize("name", ROWS)
