@@ -43,8 +43,9 @@ ppl.sample(key, dist.Normal(mu + 2.0 * z, 1.0), name="y")
 | `impute`, `ignore` | say what a gap in `v` is |
 
 Of several transformations in a row, the first one is applied first. `recover` draws what is taken
-out given all that was data when it was taken out. Pairs are held against the functions of `ppl`
-alone, not against those of `inference`.
+out given all that was data when it was taken out. `predict` and `calibrate` are asked of the model
+without its data. Pairs are held against the functions of `ppl` alone, not against those of
+`inference`.
 """
 
 
