@@ -242,7 +242,7 @@ class Interpreter:
             return self._sow(eqn, args, queue.take(sites), bool(sites), any(live_outs))
         if eqn.primitive is tangent_p:
             return self._tangent(eqn, args), []
-        if self._opens(eqn):
+        if self._opens(eqn) or any(x is None for x in args):
             args = [
                 _jax.as_aval(x, v.aval) if isinstance(v, jex.Literal) and x is not None else x
                 for x, v in zip(args, eqn.invars, strict=True)

@@ -30,6 +30,9 @@ class Liveness:
     | sow that is stripped                   | as far as its value is      |
     | any other                              | if one of its results is    |
 
+    An equation with inner programs needs the operands that its needed results depend on: a call
+    that returns keys beside numbers does not need its key where the keys are not used.
+
     `reads(eqn)` is the mask of the operands of a matching sow that the transformation reads.
     `opens(eqn)` tells whether an equation is evaluated by its rule. `replaced` are the paths at
     which plants replace sown values.
@@ -93,9 +96,19 @@ class Liveness:
             return (True,) * len(eqn.invars), outs  # a construct without a rule
         if self._survey.strips(eqn):
             return ((*outs, *(False,) * (len(eqn.invars) - len(outs))), outs) if any(outs) else None
-        if any(outs) or _jax.acts(eqn) or hides_sow(eqn):
+        if _jax.acts(eqn) or hides_sow(eqn):
             return (True,) * len(eqn.invars), outs
-        return None
+        return (self._find_read(eqn, outs), outs) if any(outs) else None
+
+    def _find_read(self, eqn: jex.JaxprEqn, outs: Mask) -> Mask:
+        """Mask of the operands that the needed results of an equation without sows depend on.
+
+        An equation that reads all of its operands is bound as it is; else its rule evaluates it.
+        """
+        rule = self._rules.get(eqn.primitive.name)
+        if rule is None or all(outs):
+            return (True,) * len(eqn.invars)
+        return rule.live_operands(eqn, outs, self)
 
 
 def _is_var(atom: Any) -> bool:

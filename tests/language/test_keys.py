@@ -3,6 +3,7 @@
 # ruff: noqa: E501
 
 import hashlib
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from jax import lax
 from jax.random import split
+from scipy import stats
 
 import distributions as dist
 import ppl
@@ -311,3 +313,72 @@ def test_scopes_with_one_key_draw_independently():
     columns = [draws["x"], draws["a"]["x"], draws["a"]["a"]["x"], draws["b"]["x"]]
     correlation = np.corrcoef(np.stack(columns)) - np.eye(4)
     assert np.abs(correlation).max() < 4.5 / np.sqrt(num)
+
+
+@jax.jit
+def prepared(key, x):
+    return split(key), x + 1.0
+
+
+def carried(key, x):
+    def step(carry, row):
+        return (split(carry[0])[0], carry[1] + row), carry
+
+    return lax.scan(step, (key, 0.0), x)[1]
+
+
+BESIDE_NUMBERS = {
+    "jit": (prepared, [2.0, 3.0, 5.0]),
+    "scan": (carried, [0.0, 1.0, 3.0]),
+    "cond": (
+        lambda k, x: lax.cond(x[0] > 0, prepared, lambda k, x: (split(k), x - 1.0), k, x),
+        [2.0, 3.0, 5.0],
+    ),
+    "while": (
+        lambda k, x: lax.while_loop(
+            lambda c: c[1][0] < 3.0, lambda c: (split(c[0])[0], c[1] + 1.0), (k, x)
+        ),
+        [3.0, 4.0, 6.0],
+    ),
+    "checkpoint": (jax.checkpoint(lambda k, x: (split(k), 2.0 * x)), [2.0, 4.0, 8.0]),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE_NUMBERS)
+def test_keys_that_nothing_uses_leave_a_density(name):
+    """Beside them, the same equation gives numbers that sites depend on."""
+    make, expected = BESIDE_NUMBERS[name]
+
+    def model(key, x):
+        ppl.sample(key, dist.Normal(make(key, x)[1], 1.0), name="y")
+
+    x = jnp.array([1.0, 2.0, 4.0])
+    density = lambda x: ppl.log_density(model)({"y": ZEROS}, x)  # noqa: E731
+    value, slope = jax.jvp(density, (x,), (jnp.ones(3),))
+    np.testing.assert_allclose(value, stats.norm.logpdf(expected).sum(), rtol=1e-6)
+    assert np.isfinite(slope).all()
+
+
+def test_a_carry_of_a_state_and_of_a_trend_is_summed():
+    """A later site depends on the trend alone, whose loop draws the states."""
+
+    def model(key):
+        def step(carry, key):
+            state = ppl.sample(key, dist.Bernoulli(probs=0.3 + 0.5 * carry[0]), name="state")
+            ppl.sample(key, dist.Normal(1.0 * state, 1.0), name="y")
+            return (state, carry[1] + 1.0), None
+
+        trend = lax.scan(step, (0, 0.0), split(key, 3))[0][1]
+        ppl.sample(key, dist.Normal(trend, 1.0), name="last")
+
+    found = ppl.log_density(ppl.marginalize(model, ["state"]))({"y": HALVES, "last": 2.0})
+    paths = list(itertools.product((0, 1), repeat=3))
+    each = [
+        sum(
+            np.log(p if now else 1 - p) + stats.norm.logpdf(0.5, now)
+            for now, p in zip(path, 0.3 + 0.5 * np.array((0, *path[:-1])), strict=True)
+        )
+        for path in paths
+    ]
+    expected = np.logaddexp.reduce(each) + stats.norm.logpdf(2.0, 3.0)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
