@@ -13,6 +13,7 @@ from ppl.core.completed_square import CompletedSquare, precision_of
 from ppl.core.newton import find_mode
 from ppl.core.quadratic_scores import join_names
 from ppl.harvest import _jax
+from ppl.harvest._site_names import describe
 from ppl.harvest._survey import Path
 
 _LARGEST_GAIN = 1e-3  # nats by which a mode in single precision may be higher
@@ -36,12 +37,19 @@ class LaplaceIntegral(BlockIntegral):
     is_exact: ClassVar[bool] = False
 
     def check(self) -> None:
-        """Check that the sites are real.
+        """Check that the sites are real, and that no support of another site depends on them.
 
         Raises:
-            ValueError: If they are not.
+            ValueError: If they are not, or one does: a square does not know of its edge.
         """
         _ = self._traced
+        for path in sorted(self.bounded, key=repr):
+            raise ValueError(
+                f"marginalize: the support of site {describe(path)} depends on "
+                f"{join_names(self.sites)}, so that the density is 0 on one side of an edge, which "
+                "Laplace's approximation does not see. Leave what it depends on among the sites to "
+                "sample."
+            )
 
     def _complete_square(self, group: tuple[Path, ...], log_density: LogDensity) -> CompletedSquare:
         """The log density as a quadratic form about its maximum.
