@@ -161,7 +161,7 @@ def test_chains_find_a_banana(init):
 
 
 def test_new_data_compile_nothing():
-    run = lambda bend: inference.mcmc(key(0), model(), bend, num_warmup=20, num_draws=20)  # noqa: E731
+    run = lambda bend: inference.mcmc(key(0), model(), bend, num_warmup=100, num_draws=20)  # noqa: E731
     run(0.5)
     misses = compile_program.cache_info().misses
     run(0.25)
