@@ -275,7 +275,7 @@ def test_groups_that_are_taken_out_apart_are_scored_apart(name):
         lambda x: dist.Pareto(concentration=3.0, scale=jnp.exp(x)),
     ],
 )
-def test_a_support_that_depends_on_an_approximated_site_is_refused(make):
+def test_a_support_by_an_approximated_site_is_refused(make):
     """The density has an edge, which Laplace's approximation does not see."""
 
     def model(key):
