@@ -119,7 +119,8 @@ def loo(
         if refit is not None:
             check_exchangeable("loo", observed)
         check_model("loo", result, observed.likelihood.latent, model, args, kwargs)
-        likelihood, units = observed.likelihood, observed.units
+        likelihood = observed.likelihood
+        units = observed.units
         log_likelihood, terms = units.gather(log_likelihoods(likelihood, result.draws)), None
         if likelihood.is_scaled:
             terms = units.gather(log_scores(likelihood, result.draws))

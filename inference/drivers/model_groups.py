@@ -259,7 +259,8 @@ def _log_probs(
     for entries in likelihood.scored:
         if entries.kind not in ("observed", "latent"):  # a factor has no observations to leave out
             continue
-        name, x = entries.name, arrays[entries.name]
+        name = entries.name
+        x = arrays[name]
         site, is_data = by_name.get(name), entries.kind == "observed"
         if site is None or site.missing is None:
             groups["log_likelihood" if is_data else "log_prior"][name] = x
