@@ -157,7 +157,7 @@ INVARIANT = [
            plants={"y": floats([1, 3], [2, 4], [5, 7])}, planted=floats(10, 84),
            unrolled={"y": floats([2, 2, 2], [3, 3, 3])}),
     append("of-constant-in-checkpoint", apart(jax.checkpoint), shared=True, planted=10.0),
-    clobber("of-constant-while", jax.checkpoint(of_constant_while), shared=True,
+    clobber("of-constant-of-while", jax.checkpoint(of_constant_while), shared=True,
             reaps={"y": 8.0}, planted=10.0),
     append("of-shard_map", power_of_vector(over_shards), x=PAIR, out=floats(8, 27), shards=True,
            reaps={"y": floats([[2], [3]], [[2], [3]], [[2], [3]])},
