@@ -176,8 +176,8 @@ MUTANTS = (
     Mutant(
         name="equal-bounds-accepted",
         file="distributions/core/parameter_checks.py",
-        old="or np.all(low < high):",
-        new="or np.all(low <= high):",
+        old="np.all(apart := a < b):",
+        new="np.all(apart := a <= b):",
         breaks="an interval of no length is taken for one",
         tests=("tests/distributions/test_mistakes.py",),
     ),

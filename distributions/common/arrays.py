@@ -128,6 +128,34 @@ def as_host_array(x: Any) -> np.ndarray | None:
     return None if is_traced(x) or not x.is_fully_addressable else np.asarray(x)
 
 
+def as_held(x: Any) -> np.ndarray | None:
+    """A number or an array of the host in JAX's float dtype for it; None for anything else."""
+    if isinstance(x, Array):
+        return None
+    array = np.asarray(x)
+    if array.dtype.kind != "f":
+        return None
+    with np.errstate(all="ignore"):
+        return array.astype(jnp.result_type(x))
+
+
+def fault_of_range(x: Any) -> str | None:
+    """Words on a number of the host that JAX would wrap or make infinite, or None."""
+    if isinstance(x, Array) or (array := np.asarray(x)).dtype.kind not in "iuf" or not array.size:
+        return None
+    dtype = jnp.result_type(x)
+    limits = jnp.finfo(dtype) if array.dtype.kind == "f" else jnp.iinfo(dtype)
+    low, high = (array.dtype.type(end) for end in (limits.min, limits.max))
+    with np.errstate(all="ignore"):
+        beyond = ((array < low) | (array > high)) & (abs(array) < np.inf)
+    if array.itemsize <= dtype.itemsize or not beyond.any():
+        return None
+    return (
+        f"{array[beyond].flat[0]}, which is out of the range of {dtype}; "
+        "jax.config.update('jax_enable_x64', True) makes room for it"
+    )
+
+
 def summarize(x: Any) -> str:
     """A few characters for `x`: the value of a host scalar, dtype and shape of an array."""
     if not hasattr(x, "dtype") or not hasattr(x, "shape"):

@@ -14,11 +14,12 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from distributions.bijectors import Bijector
-from distributions.common.arrays import stack, summarize
+from distributions.common.arrays import fault_of_range, stack, summarize
 from distributions.common.batch_axes import is_misaligned
 from distributions.common.method_hints import ExplainsMethods
 from distributions.common.point import Point
 from distributions.constraints import Constraint
+from distributions.core.draw_checks import warn_of_ends
 from distributions.core.eager_jit import call_compiled
 from distributions.core.exponential_family import ExponentialFamily
 from distributions.core.quantile import quantile
@@ -191,7 +192,10 @@ class Distribution(ExplainsMethods, abc.ABC):
         Raises:
             ValueError: The shape of the value does not fit.
         """
-        return call_compiled(self, "_log_prob", self._fitting(value))
+        value = self._fitting(value)
+        if fault := fault_of_range(value):
+            raise ValueError(f"{type(self).__name__}: a value must be held by JAX; got {fault}")
+        return call_compiled(self, "_log_prob", value)
 
     def at_position(self, position: ArrayLike) -> tuple[Array, Array]:
         """The value at an unconstrained position, and its log density, as precise as the position.
@@ -315,7 +319,9 @@ class Distribution(ExplainsMethods, abc.ABC):
             sample_shape: The shape in front of the batch shape.
 
         Returns:
-            An array of shape `sample_shape + batch_shape + event_shape` and of dtype `dtype`.
+            An array of shape `sample_shape + batch_shape + event_shape` and of dtype `dtype`. A
+            count that this dtype cannot hold is cut off at its end; outside of `jax.jit` there is
+            a warning of it.
 
         Raises:
             TypeError: `key` is no random key, or a batch of keys.
@@ -325,7 +331,9 @@ class Distribution(ExplainsMethods, abc.ABC):
         self._check_alignment()
         front = as_shape(type(self).__name__, sample_shape)
         shape = (*front, *self.batch_shape, *self.event_shape)
-        return call_compiled(self, "_sample", key, shape)
+        draws = call_compiled(self, "_sample", key, shape)
+        warn_of_ends(self, draws)
+        return draws
 
     def _check_alignment(self) -> None:
         """Raises ValueError if axes that the parameters gained or lost leave no batch."""

@@ -60,7 +60,15 @@ import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from distributions.common.arrays import align, as_array, convert, float_dtype, select, stack
+from distributions.common.arrays import (
+    align,
+    as_array,
+    convert,
+    fault_of_range,
+    float_dtype,
+    select,
+    stack,
+)
 from distributions.common.point import Point, value_of
 from distributions.common.pytree import pytree_dataclass, static
 from distributions.constraints.base import Constraint
@@ -319,9 +327,9 @@ def _dtype(p: Parameter, value: Any, dtype: Any) -> Any:
     if not p.constraint.is_discrete:
         return dtype
     integer = jnp.result_type(int)
-    if isinstance(value, int):
-        return integer if abs(value) <= jnp.iinfo(integer).max else dtype
-    return integer if jnp.issubdtype(jnp.result_type(value), jnp.integer) else dtype
+    if not isinstance(value, int) and not jnp.issubdtype(jnp.result_type(value), jnp.integer):
+        return dtype
+    return dtype if fault_of_range(value) else integer
 
 
 def _as_integer(value: ArrayLike) -> Array:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import jax.numpy as jnp
 import numpy as np
 
-from distributions.common.arrays import as_host_array
+from distributions.common.arrays import as_held, as_host_array
 from distributions.constraints.base import host_check
 from distributions.core.row import Parameter, Row
 
@@ -81,14 +81,31 @@ def check_parameter(name: str, p: Parameter, value: Any) -> None:
     if valid is not None and not valid.all():
         expected, got = p.constraint.description, _offender(value, valid)
         _fail(name, f"{p.name} must be {expected}; got {got}")
+    held = None if p.constraint.event_ndims else as_held(value)
+    if held is not None:
+        _check_held(name, p, value, held)
+
+
+def _check_held(name: str, p: Parameter, value: Any, held: np.ndarray) -> None:
+    """Raises ValueError for a valid number that rounds to an invalid one in JAX's dtype."""
+    valid = host_check(p.constraint, held)
+    if valid is not None and not valid.all():
+        expected, got = p.constraint.description, _offender(value, valid)
+        rounded = _offender(held, valid).partition(" at ")[0]
+        _fail(name, f"{p.name} must be {expected}; got {got}, which is {rounded} in {held.dtype}")
 
 
 def _check_increasing(name: str, fields: dict[str, Any], first: str, second: str) -> None:
     low, high = as_host_array(fields[first]), as_host_array(fields[second])
-    if low is None or high is None or np.all(low < high):
+    if low is None or high is None:
         return
-    got = f"{_offender(low, low < high)} and {_offender(high, low < high)}"
-    _fail(name, f"{first} must be less than {second}; got {got}")
+    held = as_held(fields[first]), as_held(fields[second])
+    a, b = (x if y is None else y for x, y in zip((low, high), held, strict=True))
+    if np.all(apart := a < b):
+        return
+    got = f"{_offender(low, apart)} and {_offender(high, apart)}"
+    rounded = f", equal in {b.dtype}" if np.all(low < high) else ""
+    _fail(name, f"{first} must be less than {second}; got {got}{rounded}")
 
 
 def _is_real(value: Any) -> bool:

@@ -25,18 +25,28 @@ def _discrete_uniform_survival(x, low, high):
 
 def _discrete_uniform_sample(key, shape, dtype, low, high):
     low, high = (jnp.asarray(x).astype(int) for x in (low, high))
-    return random.randint(key, shape, low, high + 1)
+    limits = jnp.iinfo(low.dtype)
+    # `high + 1` would wrap at the end of the dtype: there, integers are drawn one below.
+    shift = ((high == limits.max) & (low > limits.min)).astype(low.dtype)
+    end = jnp.where(high < limits.max, high + 1, high)
+    return random.randint(key, shape, low - shift, end) + shift
 
 
-def _unordered(low, high):
-    if np.all(low <= high):
+def _fault(low, high):
+    if not np.all(low <= high):
+        return f"low must be at most high; got {low} and {high}"
+    limits = jnp.iinfo(jnp.result_type(int))
+    if np.all((low >= limits.min) & (high <= limits.max)):
         return None
-    return f"low must be at most high; got {low} and {high}"
+    return (
+        f"low and high must be in the range of {limits.dtype}, as the draws are; got {low} and "
+        f"{high}. jax.config.update('jax_enable_x64', True) makes room"
+    )
 
 
 @family(
     support=integer_interval,
-    requires=_unordered,
+    requires=_fault,
     log_prob=lambda y, low, high: -jnp.log(_size(low, high)),
     is_flat=True,
     sample=_discrete_uniform_sample,

@@ -129,8 +129,17 @@ def _log_tails(x, rate1, rate2):
 
 
 def _sample(key, shape, dtype, rate1, rate2):
-    key1, key2 = random.split(key)
-    return poisson_draw(key1, rate1, shape) - poisson_draw(key2, rate2, shape)
+    """The difference of two Poisson draws; its normal limit where these have no integer dtype."""
+    key1, key2, key3 = random.split(key, 3)
+    limit = float(jnp.iinfo(jnp.result_type(int)).max) / 2
+    is_large = jnp.maximum(rate1, rate2) > limit
+    small = (select(is_large, 1, rate) for rate in (rate1, rate2))
+    first, second = (
+        poisson_draw(k, rate, shape) for k, rate in zip((key1, key2), small, strict=True)
+    )
+    noise = jnp.sqrt(rate1 + rate2) * random.normal(key3, shape, dtype)
+    difference = jnp.round(rate1 - rate2 + noise)
+    return jnp.where(is_large, difference.astype(first.dtype), first - second)
 
 
 def _entropy(rate1, rate2):

@@ -23,7 +23,7 @@ def _zipf_sample(key, shape, dtype, power):
     """Rejection from the integer part of a Pareto variable (Devroye 1986, section X.6.1)."""
     slope = jnp.broadcast_to(jnp.asarray(power - 1), shape)
     limit = -jnp.expm1(-slope * np.log(2).astype(dtype))
-    most = float(jnp.iinfo(jnp.result_type(int)).max // 2)
+    most = float(jnp.iinfo(jnp.result_type(int)).max)
 
     def propose(key):
         u, v = (open_uniform(part, shape, dtype) for part in random.split(key))
@@ -66,8 +66,7 @@ class Zipf(Family):
     r"""Zipf (zeta) distribution.
 
     `p(k) = k^-power / zeta(power)` for `k = 1, 2, 3, ...`. The mean is infinite for `power <= 2`
-    and the variance for `power <= 3`. Draws that the integer dtype cannot hold are replaced by half
-    of its largest.
+    and the variance for `power <= 3`.
 
     Args:
         power: The exponent, greater than 1.

@@ -308,8 +308,13 @@ def entropy_of_counts(
 
 
 def poisson_draw(key: Array, mean: Array, shape: tuple[int, ...]) -> Array:
-    """Poisson draws with a key of any kind; JAX's sampler takes Threefry keys alone."""
-    return jax.random.poisson(_threefry(key), mean, shape, jnp.result_type(int))
+    """Poisson draws with a key of any kind; JAX's sampler takes Threefry keys alone.
+
+    Counts beyond the integers are the largest one, as those of a mean that overflowed.
+    """
+    integer = jnp.result_type(int)
+    draws = jax.random.poisson(_threefry(key), mean, shape, integer)
+    return jnp.where(mean == jnp.inf, jnp.iinfo(integer).max, draws)
 
 
 def _threefry(key: Array) -> Array:

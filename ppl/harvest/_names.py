@@ -230,7 +230,7 @@ def _as_array(where: str, at: str, leaf: Any, aval: Any) -> jax.Array:
             raise ValueError(f"{where}: expected {show([aval])}, got {leaf}{at}, out of its range.")
         return jnp.asarray(leaf, aval.dtype)
     try:
-        if _kind(aval.dtype) == 1:
+        if _kind(aval.dtype) == 1 or jnp.issubdtype(getattr(leaf, "dtype", float), np.floating):
             _values.check_range(leaf, aval.dtype)
         return _values.as_array(leaf)
     except TypeError as error:

@@ -28,8 +28,16 @@ def as_array(leaf: Any) -> jax.Array:
 
 
 def check_range(leaf: Any, dtype: Any = None) -> None:
-    """Raise a ValueError for known integers that JAX would wrap, such as NumPy's of 64 bits."""
+    """Raise a ValueError for known numbers that a dtype, by default JAX's for them, cannot hold.
+
+    JAX would wrap integers, such as NumPy's of 64 bits, and make floats infinite.
+    """
+    if isinstance(leaf, float):
+        leaf = np.asarray(leaf)
     is_known = isinstance(leaf, np.ndarray | np.generic | jax.Array) and not _jax.is_traced(leaf)
+    is_float = is_known and jnp.issubdtype(leaf.dtype, np.floating)
+    if is_float and (dtype is None or jnp.issubdtype(dtype, np.floating)):
+        _check_floats(leaf, dtype)
     if not is_known or not jnp.issubdtype(leaf.dtype, np.integer):
         return
     limits = jnp.iinfo(jnp.result_type(leaf) if dtype is None else dtype)
@@ -47,6 +55,23 @@ def check_range(leaf: Any, dtype: Any = None) -> None:
         )
 
 
+def _check_floats(leaf: Any, dtype: Any) -> None:
+    """Raise a ValueError for finite floats that would become infinite in a dtype."""
+    dtype = jnp.result_type(leaf) if dtype is None else dtype
+    limit = float(jnp.finfo(dtype).max)
+    if jnp.finfo(leaf.dtype).max <= limit or not getattr(leaf, "is_fully_addressable", True):
+        return
+    array = np.asarray(leaf)
+    size = np.abs(array)
+    beyond = array[(size > limit) & (size < np.inf)]
+    if beyond.size:
+        raise ValueError(
+            f"numbers such as {beyond.flat[0]}, which would be infinite in {dtype}: it holds "
+            f"numbers up to {limit:.1e}. Rescale them; or jax.config.update('jax_enable_x64', "
+            "True) makes room for them."
+        )
+
+
 def convert_foreign_arrays(tree: Any) -> Any:
     """Pytree whose arrays of other libraries, such as columns of pandas, become NumPy arrays.
 
@@ -55,6 +80,7 @@ def convert_foreign_arrays(tree: Any) -> Any:
     Raises:
         TypeError: If an array holds something else than numbers, or an argument is a table or has
             masked entries.
+        ValueError: If an argument holds numbers that JAX would wrap or make infinite.
     """
     known = jax.Array | np.ndarray | np.generic
     tree = jax.tree.map(_strip_mask, tree)
@@ -64,15 +90,28 @@ def convert_foreign_arrays(tree: Any) -> Any:
     is_foreign = lambda x: hasattr(x, "__array__") and not isinstance(x, known)  # noqa: E731
     tree = jax.tree.map(lambda x: np.asarray(x) if is_foreign(x) else x, tree)
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        if not isinstance(leaf, np.ndarray | np.generic | float):
+            continue
+        is_argument = bool(path) and isinstance(path[0], jax.tree_util.SequenceKey)
         if isinstance(leaf, np.ndarray) and leaf.dtype.kind in _REMEDIES:
             kind, remedy = _REMEDIES[leaf.dtype.kind]
-            is_argument = bool(path) and isinstance(path[0], jax.tree_util.SequenceKey)
-            name = jax.tree_util.keystr(path[int(is_argument) :], simple=True, separator=".")
             raise TypeError(
-                f"{f'argument {name}' if is_argument else f'values of {name!r}'}: expected "
+                f"{_name_of(path, is_argument)}: expected "
                 f"numbers, got an array of {kind}, {reprlib.repr(leaf.tolist())}. {remedy}"
             )
+        if not is_argument:  # The values of a site are checked in its own dtype.
+            continue
+        try:
+            check_range(leaf)
+        except ValueError as error:
+            raise ValueError(f"{_name_of(path, is_argument)}: got {error}") from error
     return tree
+
+
+def _name_of(path: Any, is_argument: bool) -> str:
+    """Words for an argument of a call, or for the values of a site."""
+    name = jax.tree_util.keystr(path[int(is_argument) :], simple=True, separator=".")
+    return f"argument {name}" if is_argument else f"values of {name!r}"
 
 
 _CODES = "Give categories as integers: names, codes = numpy.unique(x, return_inverse=True)."

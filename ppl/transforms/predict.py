@@ -14,36 +14,48 @@ from jax import lax
 from ppl.common.arguments import Arguments
 from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.core.model_pytree import Model, as_pytree
-from ppl.core.model_run import ModelRun, SiteAction, trace_model
+from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, trace_model
 from ppl.harvest import _values
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nest_by_path
+from ppl.harvest._plants import ByPath
 from ppl.harvest._site_names import describe
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Found, Path
 from ppl.harvest._values import short_repr
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import DETERMINISTIC, LATENT, OBSERVED, RANDOM, kind_of
+from ppl.transforms.draw_checks import (
+    check_support,
+    count_ends,
+    is_near_support,
+    warn_of_ends,
+)
 
 _CHUNK_ELEMENTS = 2**24  # numbers predicted in one chunk by default: 64 MiB of float32
+
+_CHECKED = (np.integer, np.floating)  # kinds of numbers whose range is checked
 
 Leaves = Mapping[Path, tuple[Any, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Complete(SiteAction):
-    """Action of `predict`: plants draws, and records the values of sites neither given nor data."""
+    """Action of `predict`: plants draws, and records the values of sites neither given nor data.
+
+    The record of a draw is whether it lies in the support.
+    """
 
     tags: ClassVar = (RANDOM, DETERMINISTIC)
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
-        """The value, if nothing is planted."""
-        return not planted, False, False
+        """The value, if nothing is planted; else the distribution."""
+        return not planted, False, planted
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        """The planted value; or the sown value with its record, None if it is data."""
+        """The planted value and its check; or the sown value and its record, None for data."""
         if plant is not None:
-            return plant, None
+            return plant, apply_at_site(site, operands, plant, is_near_support)
         is_data = kind_of(site) == OBSERVED
         value = None if is_data else jax.tree.unflatten(site.tree, operands.values)
         return operands.values, value
@@ -66,7 +78,9 @@ class Predict:
     def __call__(self, key: jax.Array, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Values of all sites neither given nor observed, with the axes of the draws in front."""
         plan, data, draws = self._plan(key, args, kwargs)
-        return _predict_all(plan, self.model, data, key, draws)
+        values, *checks = _predict_all(plan, self.model, data, key, draws)
+        _check(draws, *checks, num_axes=len(plan.batch))
+        return values
 
     def stream(self, key: jax.Array, *args: Any, **kwargs: Any) -> Iterator[dict[str, Any]]:
         """Predictions in chunks on the host: dicts of NumPy arrays, axes of draws flattened to one.
@@ -80,7 +94,8 @@ class Predict:
             num = min(plan.chunk_size, plan.num_draws - start)
             rows = np.minimum(index, plan.num_draws - 1)
             some = jax.tree.map(lambda x, rows=rows: plan.flat(x)[rows], draws)
-            values = _predict_some(plan, self.model, data, key, rows, some)
+            values, *checks = _predict_some(plan, self.model, data, key, rows, some)
+            _check(some, *checks, num_axes=1, start=start)
             yield jax.tree.map(lambda x, num=num: np.asarray(x)[:num], values)
 
     def _plan(
@@ -146,11 +161,19 @@ class PredictionPlan:
         return x.reshape(self.num_draws, *x.shape[len(self.batch) :])
 
     def one(self, model: Model, data: list[Any], key: Any, index: Any, draw: Leaves) -> Any:
-        """The prediction of one draw, from the key with the index of the draw folded in."""
+        """The prediction of one draw, from the key with the index of the draw folded in.
+
+        Returns:
+            The values by name; by path, whether each draw lies in the support, and how many
+            integers stand at an end of their dtype.
+        """
         args, kwargs = self.arguments.join(data)
         key = jax.random.fold_in(key, index)
         run = ModelRun(model, trace_model(model, key, args, kwargs), Complete())
-        return nest_by_path(run.run(draw, live_outs=False)[1])
+        records = run.run(draw, live_outs=False)[1]
+        flags = {p: x for p, x in records.items() if p in draw and x is not True}
+        values = {p: x for p, x in records.items() if p not in draw}
+        return nest_by_path(values), ByPath(flags), ByPath(count_ends(values, run.sites))
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -167,6 +190,19 @@ def _predict_some(
 ) -> Any:
     one = functools.partial(plan.one, model, data, key)
     return jax.vmap(one)(index, draws)
+
+
+def _check(
+    draws: Leaves,
+    flags: Mapping[Path, Any],
+    ends: Mapping[Path, Any],
+    *,
+    num_axes: int,
+    start: int = 0,
+) -> None:
+    """Raise an error for draws outside of their support, and warn of integers that are cut off."""
+    check_support("predict", draws, flags, num_axes, start)
+    warn_of_ends("predict", ends)
 
 
 def check_draws(
@@ -236,7 +272,7 @@ def _check_not_cut(where: str, path: Path, leaves: Sequence[Any], found: Found) 
                 f"{where}: site {describe(path)} has the dtype {aval.dtype}, its draws have "
                 f"{have}. Cast them with .astype({str(aval.dtype)!r}) if that is what is meant."
             )
-        if jnp.issubdtype(aval.dtype, np.integer):
+        if any(jnp.issubdtype(have, k) and jnp.issubdtype(aval.dtype, k) for k in _CHECKED):
             try:
                 _values.check_range(x, aval.dtype)
             except ValueError as error:
@@ -270,8 +306,8 @@ def predict(
         given nor observed. Its method `stream(key, *args, **kwargs)` yields them in chunks.
 
     Raises:
-        ValueError: When called, if a name is unknown, the axes of the draws do not agree, or there
-            are no draws.
+        ValueError: When called, if a name is unknown, the axes of the draws do not agree, there
+            are no draws, or a draw that is not traced lies outside of the support of its site.
         TypeError: If `draws` is no dict and no number. When called, if draws of integers are
             floats.
 

@@ -13,6 +13,7 @@ from ppl.harvest._names import nest_by_path
 from ppl.harvest._sow import Site
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import DETERMINISTIC, RANDOM
+from ppl.transforms.draw_checks import count_ends, warn_of_ends
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +57,8 @@ def simulate(model: Model) -> Callable[..., dict[str, Any]]:
     def simulated(key: jax.Array, *args: Any, **kwargs: Any) -> dict[str, Any]:
         check_key("simulate", key)
         run = ModelRun(model, trace_model(model, key, args, kwargs), Record())
-        return nest_by_path(run.run({}, live_outs=False)[1])
+        values = run.run({}, live_outs=False)[1]
+        warn_of_ends("simulate", count_ends(values, run.sites))
+        return nest_by_path(values)
 
     return simulated

@@ -60,6 +60,30 @@ MISTAKES = [
         lambda: dist.FiniteDiscrete(np.arange(3.0), probs=np.full(2, 0.5)),
         r"outcomes \(3,\) and probs \(2,\) must have last axes of one size",
     ),
+    (
+        lambda: dist.DiscreteUniform(0, 2**33),
+        "low and high must be in the range of int32, as the draws are; got 0 and 8589934592",
+    ),
+    (
+        lambda: dist.Normal(0.0, 1e300),
+        "scale must be positive and finite; got 1e.300, which is inf in float32",
+    ),
+    (
+        lambda: dist.Gamma([1.0, 1e-300], 1.0),
+        r"concentration .* got 1e-300 at index \(1,\), which is 0.0 in float32",
+    ),
+    (
+        lambda: dist.Uniform(1e9, 1e9 + 1),
+        "low must be less than high; got 1000000000.0 and 1000000001.0, equal in float32",
+    ),
+    (
+        lambda: dist.Poisson(1.0).log_prob(np.int64(2**32)),
+        "Poisson: a value must be held by JAX; got 4294967296, which is out of the range of int32",
+    ),
+    (
+        lambda: dist.Cauchy(0.0, 1.0).log_prob(1e300),
+        "Cauchy: a value must be held by JAX; got 1e.300, which is out of the range of float32",
+    ),
     (lambda: dist.Delta(nan), "Delta: loc must be a number .* got nan"),
     (lambda: dist.Delta("a"), "Delta: loc must be an array of real numbers; got 'a'"),
     (lambda: dist.Delta(0.0, nan), "Delta: log_density must be a number .* got nan"),

@@ -181,3 +181,44 @@ def test_draws_of_a_triangle_have_slopes(peak):
     slopes = jax.jacobian(draw)(1.0)
     assert np.isfinite(slopes).all()
     assert (slopes >= 0).all()
+
+
+MAX = 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: dist.Poisson(3e9),
+        lambda: dist.NegativeBinomial(mean=1e12, concentration=2.0),
+        lambda: dist.NegativeBinomial(total_count=2.0, probs=1.0),
+        lambda: dist.BetaNegativeBinomial(
+            total_count=1e10, concentration1=1.0, concentration0=0.01
+        ),
+        lambda: dist.Geometric(probs=1e-20),
+        lambda: dist.Zipf(1.001),
+        lambda: dist.DiscreteWeibull(0.9999, 0.05),
+        lambda: dist.Binomial(2**33, probs=0.5),
+        lambda: dist.Multinomial(2**33, probs=np.full(2, 0.5, np.float32)),
+        lambda: dist.iid(dist.Poisson(3e9), 2),
+        lambda: dist.Quantized(dist.Normal(1e12, 1.0)),
+    ],
+)
+def test_draws_beyond_integers_are_cut_off_with_a_warning(make):
+    with pytest.warns(UserWarning, match=r"draws stand at 2147483647, the end of int32"):
+        draws = make().sample(jax.random.key(0), (9,))
+    assert (draws == MAX).mean() > 0.9
+
+
+@pytest.mark.parametrize("low", [MAX - 2, -MAX - 1])
+def test_integers_up_to_the_end_of_the_dtype_are_uniform(low):
+    draws = dist.DiscreteUniform(low, low + 2).sample(jax.random.key(0), (600,))
+    assert np.bincount(np.asarray(draws) - low).min() > 140
+
+
+@pytest.mark.parametrize("rates", [(3e9, 3e9), (2e9, 4e9)])
+def test_skellam_draws_have_their_law_beyond_integers(rates):
+    first, second = (np.float32(rate) for rate in rates)
+    draws = dist.Skellam(first, second).sample(jax.random.key(0), (NUM,)).astype(float)
+    mean, scale = float(first) - float(second), np.sqrt(float(first) + float(second))
+    assert st.kstest(draws, st.norm(mean, scale).cdf).pvalue > FAILURE_RATE

@@ -267,3 +267,46 @@ def test_sites_without_elements_are_predicted(draws):
     assert found["none"].shape == (5, 0)
     streamed = np.concatenate([some["y"] for some in predict.stream(KEY)])
     assert_close(found["y"], streamed, "float32")
+
+
+def bounded(key: Any) -> Any:
+    s = ppl.sample(key, dist.HalfNormal(jnp.ones(2)), name="s")
+    w = ppl.sample(key, dist.Dirichlet(jnp.ones(3)), name="w")
+    n = jax.vmap(lambda k: ppl.sample(k, dist.Binomial(5, probs=0.5), name="n"))(split(key, 2))
+    return ppl.sample(key, dist.Normal(s.sum() + w[0], 1.0 + n.sum()), name="y")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("s", [1.0, -1.0], r"1 of 12 .* 's' .*: -1. in draw \(1, 2\), entry \(1,\)"),
+        ("s", [1.0, np.inf], r"'s' .*: inf in draw \(1, 2\), entry \(1,\)"),
+        ("w", [0.5, 0.5, 0.5], r"1 of 6 .* 'w' .*: \[0.5, 0.5, 0.5\] in draw \(1, 2\)\."),
+        ("n", [6, 2], r"'n' .*: 6 in draw \(1, 2\), entry \(0,\)"),
+    ],
+)
+def test_draws_outside_of_their_support_are_an_error(name: str, value: Any, message: str) -> None:
+    draws = {"s": np.zeros((2, 3, 2)), "w": np.full((2, 3, 3), 1 / 3), "n": np.full((2, 3, 2), 5)}
+    predictive = ppl.predict(bounded, draws)  # draws at the edges, by rounding or not, are none
+    assert predictive(KEY)["y"].shape == (2, 3)
+    draws[name][1, 2] = value
+    with pytest.raises(ValueError, match=message):
+        ppl.predict(bounded, draws)(KEY)
+    with pytest.raises(
+        ValueError, match=message.split(" in draw")[0].split(".*")[-1] + r" in draw \(5,\)"
+    ):
+        list(ppl.predict(bounded, draws, chunk_size=4).stream(KEY))
+    jax.jit(ppl.predict(bounded, draws))(KEY)  # values are not known
+
+
+def test_integers_that_are_cut_off_are_told_by_site() -> None:
+    def model(key: Any) -> Any:
+        rate = ppl.sample(key, dist.Normal(3e9, 1.0), name="rate")
+        draw = lambda k: ppl.sample(k, dist.Poisson(rate), name="y")  # noqa: E731
+        return jax.vmap(draw)(split(key, 3))
+
+    for run in (ppl.predict(model, 4), lambda k: list(ppl.predict(model, 4).stream(k))):
+        with pytest.warns(UserWarning, match="predict: 12 draws of site 'y' stand at an end"):
+            run(KEY)
+    with pytest.warns(UserWarning, match="simulate: 3 draws of site 'y' stand at an end"):
+        ppl.simulate(model)(KEY)
