@@ -143,14 +143,22 @@ class Imputed(distribution_protocol.DistributionWrapper):
 
     def constrain(self, position: Any) -> tuple[Any, jax.Array]:
         """The value at a position, and its log density; known entries have no log determinant."""
+        value, volume, score = self.constrain_apart(position)
+        return value, volume + distribution_protocol.sum_all(score)
+
+    def constrain_apart(self, position: Any) -> tuple[Any, jax.Array, jax.Array]:
+        """The value, the log determinant of missing entries, and the log probability.
+
+        Missing entries are scored at their position, known ones at the data.
+        """
         position = self._fill(position)
-        value = self.merge_known(distribution_protocol.forward(self.base, position))
-        log_det = distribution_protocol.log_det(distribution_protocol.bijector(self.base), position)
+        drawn, _, score = distribution_protocol.constrain_apart(self.base, position)
+        value = self.merge_known(drawn)
         if distribution_protocol.num_event_axes(self.base):  # then the map is the identity
-            log_det = jnp.zeros(())
-        return value, distribution_protocol.sum_all(
-            self.log_prob(value)
-        ) + distribution_protocol.sum_all(jnp.where(self.missing, log_det, 0))
+            return value, jnp.zeros(()), self.log_prob(value)
+        log_det = distribution_protocol.log_det(distribution_protocol.bijector(self.base), position)
+        volume = distribution_protocol.sum_all(jnp.where(self.missing, log_det, 0))
+        return value, volume, jnp.where(self.missing, score, self.log_prob(value))
 
     def _fill(self, position: Any) -> Any:
         """The position with zeros at known entries."""

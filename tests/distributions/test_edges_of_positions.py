@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.special
+import scipy.stats
 
 import distributions as dist
 import ppl
@@ -124,3 +125,22 @@ def test_density_of_positions_is_that_of_values_elsewhere(name):
         d = _NUMBERS[name]()
         value, log_prob = d.at_position(jnp.array([-6.0, -0.7, 0.0, 5.0]))
         np.testing.assert_allclose(log_prob, d.log_prob(value), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("factors", [(), (1.0,)])
+def test_a_missing_value_has_its_mass_and_mean(factors):
+    """A Beta(0.2, 0.1) beside one that is known; a third of its mass is above 1 - 1e-7."""
+
+    def model(key):
+        ppl.sample(key, dist.Beta(0.2, jnp.full(2, 0.1)), name="x")
+
+    with jax.enable_x64(False):
+        data = {"x": ppl.impute(np.array([0.25, np.nan], np.float32))}
+        target = ppl.unconstrain(functools.reduce(ppl.scale, factors, ppl.condition(model, data)))
+        grid = jnp.linspace(-300.0, 300.0, 60_001, dtype=jnp.float32)[:, None]
+        x, log_density = jax.vmap(
+            lambda u: (target.constrain({"x": u})["x"][1], target.log_density({"x": u}))
+        )(grid)
+    density = np.exp(np.asarray(log_density, np.float64)) / scipy.stats.beta(0.2, 0.1).pdf(0.25)
+    assert density.sum() * 0.01 == pytest.approx(1.0, rel=2e-4)
+    assert np.average(x, weights=density) == pytest.approx(2 / 3, abs=1e-4)
