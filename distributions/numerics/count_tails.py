@@ -43,7 +43,8 @@ def binomial_tails(at_most: Array, more: Array, logits: Any, probs: Any) -> Tail
     """`I_q(at_most, more)` and `I_p(more, at_most)`, of the chances of success and of failure."""
     p, q = success_and_failure_probs(logits, probs)
     log_p, log_q = success_and_failure_log_probs(logits, probs)
-    is_none, is_all = log_p == -jnp.inf, log_q == -jnp.inf
+    is_none = log_p == -jnp.inf
+    is_all = log_q == -jnp.inf
     inside = ~(is_none | is_all)
     log_tails = log_betainc(at_most, more, *(select(inside, x, -LOG_TWO) for x in (log_q, log_p)))
     some = _start_of_beta(more, at_most, select(is_none, p, 0))

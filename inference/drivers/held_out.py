@@ -91,7 +91,8 @@ def observe(
     if unit in ("element", "row"):
         for entries in chosen:
             _check_unit(entries, unit)
-    is_missing, groups = {}, {}
+    is_missing = {}
+    groups = {}
     for entries in likelihood.observed_scores:
         is_missing[entries.name] = _missing_scores(entries, missing)
         if entries.groups is not None:

@@ -268,8 +268,10 @@ class BlockIntegral:
             inputs: The inputs of the program, as far as they are known.
         """
         group = self.groups[path]
-        layout, (scopes, reader) = self._layout(group), self._structure
-        is_by_step, sizes = self._is_by_step(layout), ()
+        layout = self._layout(group)
+        scopes, reader = self._structure
+        is_by_step = self._is_by_step(layout)
+        sizes: tuple[int, ...] = ()
         axes: dict[Path, tuple[Any, ...]] = {p: () for p in self.scored if self.groups[p] == group}
         if is_by_step:
             sizes, steps = layout.shape_of_steps, layout.step_axes or {}
