@@ -12,9 +12,11 @@ from jax.typing import ArrayLike
 
 from distributions.combinators.tfp import as_distribution
 from distributions.common.arrays import as_host_array, promote, stack
-from distributions.constraints import Constraint
+from distributions.constraints import Constraint, extended_real
 from distributions.constraints.base import bounds as bounds
 from distributions.core.distribution import Distribution, Shape
+from distributions.core.parameter_checks import check_parameter
+from distributions.core.row import Parameter
 
 
 class DerivedDistribution(Distribution):
@@ -101,7 +103,14 @@ class DistributionWithBounds(DerivedDistribution):
 
 
 def check_bounds(wrapper: DerivedDistribution, low: Any, high: Any, *, equal: bool) -> None:
-    """Raises ValueError for bounds in a wrong order, or of shapes that do not broadcast."""
+    """Raises ValueError for bounds that are no numbers, in a wrong order, or do not broadcast."""
+    name = type(wrapper).__name__
+    for which, bound, none in (("low", low, "-inf"), ("high", high, "inf")):
+        if bound is None:
+            wrapper._fail(
+                f"{which} must be a number; got None. Leave it out for none, or give {none}"
+            )
+        check_parameter(name, Parameter(which, extended_real, 0), bound)
     try:
         np.broadcast_shapes(wrapper.distribution.batch_shape, np.shape(low), np.shape(high))
     except ValueError:

@@ -109,8 +109,9 @@ def _read_states(site: Site, d: Any) -> np.ndarray:
         raise ValueError(
             f"marginalize: site {describe(site.path)} has the family {name}, {states}. Give a site "
             "with finitely many states, such as Categorical or Bernoulli, whose number of states "
-            "does not depend on values; bounds are numbers of Python, or arrays that the model "
-            "closes over."
+            "does not depend on values. Bounds are numbers of Python, or arrays that the model "
+            "closes over, which neither vmap nor a loop maps: where bounds differ, give "
+            "Categorical over all states, with logits of -inf beyond the bounds of each."
         )
     return states
 

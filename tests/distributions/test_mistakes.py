@@ -61,6 +61,22 @@ MISTAKES = [
         r"outcomes \(3,\) and probs \(2,\) must have last axes of one size",
     ),
     (
+        lambda: dist.Truncated(dist.Normal(0.0, 1.0), None, 1.0),
+        "Truncated: low must be a number; got None. Leave it out for none, or give -inf",
+    ),
+    (
+        lambda: dist.Censored(dist.Normal(0.0, 1.0), 0.0, "a"),
+        "Censored: high must be an array of real numbers; got 'a'",
+    ),
+    (
+        lambda: dist.Quantized(dist.Normal(0.0, 1.0), 1j, 1.0),
+        "Quantized: low must be an array of real numbers; got 1j",
+    ),
+    (
+        lambda: dist.Truncated(dist.Normal(0.0, 1.0), nan, 1.0),
+        "Truncated: low must be a number .infinite or not., not NaN; got nan",
+    ),
+    (
         lambda: dist.DiscreteUniform(0, 2**33),
         "low and high must be in the range of int32, as the draws are; got 0 and 8589934592",
     ),

@@ -270,3 +270,28 @@ def test_bounds_may_be_arrays(around, make):
     terms = np.exp(-0.5 * (data[..., None] - 1.5 * states) ** 2) / np.sqrt(2 * np.pi) / 3
     actual = ppl.log_density(ppl.marginalize(posterior, ["z"]))({})
     np.testing.assert_allclose(actual, np.log(terms.sum(-1)).sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("loops", [False, True])
+def test_mapped_bounds_are_refused_with_what_to_write_instead(loops: bool) -> None:
+    high = jnp.array([2, 3, 4])
+
+    def model(key: Any, family: Callable[[Any], Any]) -> None:
+        def row(key: Any, high: Any) -> None:
+            x = ppl.sample(key, family(high), name="x")
+            ppl.sample(key, dist.Normal(x, 1.0), name="y")
+
+        if loops:
+            lax.scan(lambda _, given: (None, row(*given)), None, (split(key, 3), high))
+        else:
+            jax.vmap(row)(split(key, 3), high)
+
+    def within(high: Any) -> Any:
+        return dist.Categorical(logits=jnp.where(jnp.arange(5) <= high, 0.0, -jnp.inf))
+
+    summed = ppl.marginalize(ppl.condition(model, {"y": jnp.zeros(3)}), ["x"])
+    with pytest.raises(ValueError, match="neither vmap nor a loop maps: .* give Categorical over"):
+        ppl.log_density(summed)({}, lambda high: dist.DiscreteUniform(0, high))
+    normal = lambda x: np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi)  # noqa: E731
+    exact = sum(np.log(normal(np.arange(n + 1)).mean()) for n in (2, 3, 4))
+    assert_close(ppl.log_density(summed)({}, within), exact, "float32")
