@@ -11,15 +11,14 @@ from jax.extend import core as jex
 
 from ppl.analysis.axis_rules import apply_rule
 from ppl.analysis.element_dependence import (
-    ALL,
     Aligned,
-    Indexed,
     Source,
     Step,
-    Use,
     Uses,
     after,
+    enter_rows,
     join,
+    leave,
     map_uses,
     shift,
     stack,
@@ -70,13 +69,7 @@ class Scope:
 
     def leave_loop(self, loop: int, length: int) -> "Scope":
         """The scope seen from outside of a loop."""
-        axis = len(self.shape)
-
-        def leave(use: Use) -> Use:
-            is_here = isinstance(use, Step) and use.loop == loop
-            return Aligned(axis, use.lags) if is_here else use  # pyright: ignore
-
-        uses = map_uses(self.uses, leave)
+        uses = map_uses(self.uses, lambda use: leave(use, loop, len(self.shape)))
         return Scope(self.site, (*self.shape, length), uses, (*self.loops, loop))
 
     def join(self, uses: Uses) -> "Scope":
@@ -334,20 +327,8 @@ class ScopeReader:
 
     def _row(self, x: Value, loop: int) -> Value:
         """A row of an array, as a step of a loop reads it."""
-
-        def enter(use: Use) -> Use:
-            match use:
-                case Aligned(0, lags):
-                    return Step(loop, lags)
-                case Aligned(axis, lags):
-                    return Aligned(axis - 1, lags)
-                case Indexed(axes):
-                    is_whole = 0 not in axes
-                    moved = tuple(axis - 1 for axis in axes)
-                    return dataclasses.replace(use, axes=moved) if is_whole else ALL  # pyright: ignore
-            return use
-
-        return Value(x.shape[1:], map_uses(x.uses, enter), self._terms.fresh())
+        uses = map_uses(x.uses, lambda use: enter_rows(use, loop))
+        return Value(x.shape[1:], uses, self._terms.fresh())
 
 
 def _shape(v: Any) -> tuple[int, ...]:

@@ -70,7 +70,20 @@ class Problem:
                 for axis, use in enumerate(uses):
                     if isinstance(use, Aligned):
                         self._classes.join(("site", source.path, axis), ("score", path, use.axis))
+            self._join_read_alike(scope)
         self.enumerated = self._find_enumerated()
+
+    def _join_read_alike(self, scope: Scope) -> None:
+        """Unite axes of several sites that a score reads at the same index."""
+        found: dict[Any, list[Any]] = {}
+        for source, uses in scope.uses.items():
+            for axis, use in enumerate(uses):
+                if isinstance(use, Indexed) and uses.count(use) == 1:
+                    size = self.scopes[source.path].shape[axis]
+                    found.setdefault((use, size), []).append(("site", source.path, axis))
+        for first, *others in found.values():
+            for other in others:
+                self._classes.join(first, other)
 
     def _is_unrolled(self, chain: Path) -> bool:
         """Whether the steps of a chain are enumerated one by one."""

@@ -74,8 +74,8 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
     factor of `scale` multiplies the log of a sum or an integral, so that sites that are scored
     together need one factor. The values of summed sites given the others are drawn by `recover`.
 
-    Which elements depend on which is read off the program of the model, so that the sum costs as
-    much as one written by hand:
+    Which elements depend on which is read off the program of the model, wherever it moves them (by
+    reshape, flip, roll, indices), so that the sum costs as much as one written by hand:
 
     | summed elements | cost |
     |---|---|
