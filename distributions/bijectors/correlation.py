@@ -12,6 +12,7 @@ from distributions.bijectors.base import Bijector, Shape
 from distributions.common.arrays import align, as_float
 from distributions.common.pytree import pytree_dataclass
 from distributions.common.triangular_factors import cholesky
+from distributions.numerics.cumulative_sum import cumulative_sum
 
 
 def _log_sech(x: Array) -> Array:
@@ -46,7 +47,7 @@ class CorrelationCholesky(Bijector):
         below = jnp.tril_indices(n, -1)
         square = jnp.zeros((*x.shape[:-1], n, n), x.dtype).at[(..., *below)].set(x)
         log_rest = _log_sech(square) * align(jnp.tri(n, k=-1, dtype=x.dtype), 2, x.ndim - 1)
-        return square, log_rest, jnp.cumsum(log_rest, axis=-1) - log_rest
+        return square, log_rest, cumulative_sum(log_rest) - log_rest
 
     def forward(self, x: ArrayLike) -> Array:
         """The factor; entries of the diagonal that underflow are the smallest normal number."""
@@ -60,7 +61,7 @@ class CorrelationCholesky(Bijector):
         """`x_j = asinh(y_j / |(y_(j+1), ..., y_n)|)` in each row."""
         y = as_float(y)
         n = y.shape[-1]
-        after = jnp.flip(jnp.cumsum(jnp.flip(jnp.square(y), -1), axis=-1), -1)[..., 1:]
+        after = cumulative_sum(jnp.square(y), reverse=True)[..., 1:]
         rows, columns = jnp.tril_indices(n, -1)
         return jnp.arcsinh(y[..., rows, columns] / jnp.sqrt(after[..., rows, columns]))
 

@@ -11,6 +11,7 @@ from distributions.bijectors.base import Bijector, Shape
 from distributions.common.arrays import as_float
 from distributions.common.point import Point
 from distributions.common.pytree import pytree_dataclass
+from distributions.numerics.cumulative_sum import cumulative_sum
 
 
 @pytree_dataclass
@@ -37,7 +38,7 @@ class StickBreaking(Bijector):
         x = as_float(x)
         logit = x - self._offset(x)
         log_z, log_rest = -jax.nn.softplus(-logit), -jax.nn.softplus(logit)
-        left = jnp.cumsum(log_rest, axis=-1)
+        left = cumulative_sum(log_rest)
         none = jnp.zeros((*left.shape[:-1], 1), left.dtype)
         return log_z, log_rest, jnp.concatenate([none, left], axis=-1)
 
@@ -55,7 +56,7 @@ class StickBreaking(Bijector):
     def inverse(self, y: ArrayLike) -> Array:
         """`x_k = log y_k - log(y_{k+1} + ... + y_n) + log(n - k)`."""
         y = as_float(y)
-        rest = jnp.flip(jnp.cumsum(jnp.flip(y, -1), axis=-1), -1)
+        rest = cumulative_sum(y, reverse=True)
         x = jnp.log(y[..., :-1]) - jnp.log(rest[..., 1:])
         return x + self._offset(x)
 
@@ -87,7 +88,7 @@ class Ordered(Bijector):
     def forward(self, x: ArrayLike) -> Array:
         """The first entry and exponentiated steps, summed up."""
         x = as_float(x)
-        return jnp.cumsum(jnp.concatenate([x[..., :1], jnp.exp(x[..., 1:])], axis=-1), axis=-1)
+        return cumulative_sum(jnp.concatenate([x[..., :1], jnp.exp(x[..., 1:])], axis=-1))
 
     def inverse(self, y: ArrayLike) -> Array:
         """The first entry and the logs of the steps."""
@@ -112,7 +113,7 @@ class PositiveOrdered(Bijector):
 
     def forward(self, x: ArrayLike) -> Array:
         """Exponentiated steps, summed up."""
-        return jnp.cumsum(jnp.exp(as_float(x)), axis=-1)
+        return cumulative_sum(jnp.exp(as_float(x)))
 
     def inverse(self, y: ArrayLike) -> Array:
         """The logs of the steps."""

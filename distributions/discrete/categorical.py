@@ -5,7 +5,6 @@ from dataclasses import KW_ONLY
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.typing import ArrayLike
 
 from distributions.constraints import (
@@ -23,6 +22,7 @@ from distributions.numerics.categorical_functions import (
     category_probs,
     take,
 )
+from distributions.numerics.cumulative_sum import cumulative_sum
 from distributions.numerics.special import safe_log
 
 
@@ -38,13 +38,11 @@ def _categorical_log_prob(y, logits, probs):
 
 
 def _categorical_cdf(x, logits, probs):
-    return take(jnp.cumsum(category_probs(logits, probs), axis=-1), x.astype(int))
+    return take(cumulative_sum(category_probs(logits, probs)), x.astype(int))
 
 
 def _categorical_survival(x, logits, probs):
-    above = lax.cumsum(
-        category_probs(logits, probs), max(np.ndim(logits), np.ndim(probs)) - 1, True
-    )
+    above = cumulative_sum(category_probs(logits, probs), reverse=True)
     return take(above, x.astype(int) + 1)
 
 

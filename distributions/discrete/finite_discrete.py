@@ -22,6 +22,7 @@ from distributions.numerics.categorical_functions import (
     category_probs,
     take,
 )
+from distributions.numerics.cumulative_sum import cumulative_sum
 
 
 def _match_outcomes(y: Array, outcomes: Array) -> Array:
@@ -56,7 +57,7 @@ def _mass(chosen, logits, probs):
 
 
 def _quantile(q, outcomes, logits, probs):
-    below = jnp.cumsum(category_probs(logits, probs), axis=-1) < q[..., None]
+    below = cumulative_sum(category_probs(logits, probs)) < q[..., None]
     index = jnp.minimum(jnp.sum(below, axis=-1), outcomes.shape[-1] - 1)
     return take(outcomes, index)
 

@@ -15,13 +15,14 @@ from distributions.constraints import (
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.discrete.ordinal_functions import ordinal_rows, pick_entry
+from distributions.numerics.cumulative_sum import cumulative_sum
 from distributions.numerics.loader_log_pmf import column
 
 
 def _log_prob_of_passing(y: Array, cutpoints: Array, loc: Array) -> Array:
     """The log probability of not stopping at any level up to `y`."""
     go_on = -jax.nn.softplus(cutpoints - column(loc))
-    return pick_entry(jnp.cumsum(go_on, axis=-1), y)
+    return pick_entry(cumulative_sum(go_on), y)
 
 
 def _stopping_ratio_log_prob(y, cutpoints, loc):

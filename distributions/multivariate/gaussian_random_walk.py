@@ -23,6 +23,7 @@ from distributions.constraints import (
 from distributions.continuous.normal import Normal
 from distributions.core.distribution import Distribution, Shape, full
 from distributions.core.standard_form import StandardForm, refuse_weight
+from distributions.numerics.cumulative_sum import cumulative_sum
 from distributions.numerics.special import LOG_SQRT_TWO_PI, scale_by_reciprocal
 
 
@@ -133,7 +134,7 @@ class GaussianRandomWalk(Distribution):
 
         def color(z: Any) -> Array:
             z, scale = self._as_vectors(z)
-            return jnp.cumsum(join(start.forward(z[..., 0]), per_event(scale) * z[..., 1:]), -1)
+            return cumulative_sum(join(start.forward(z[..., 0]), per_event(scale) * z[..., 1:]))
 
         def whiten(x: Any) -> Array:
             x, scale = self._as_vectors(x)
@@ -148,7 +149,7 @@ class GaussianRandomWalk(Distribution):
         first = self._first._sample(first_key, batch).astype(self.dtype)[..., None]
         scale = per_event(self._align_parameters(self.dtype, len(batch)))
         steps = scale * random.normal(key, (*batch, self.num_steps - 1), self.dtype)
-        return jnp.cumsum(jnp.concatenate([first, steps], -1), -1)
+        return cumulative_sum(jnp.concatenate([first, steps], -1))
 
     def _moment(self, name: str) -> Array:
         dtype, batch = self.dtype, self.batch_shape

@@ -11,17 +11,18 @@ from distributions.common.unit_vectors import unit_vector
 from distributions.constraints import open_simplex, positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.numerics.cumulative_sum import cumulative_sum
 
 
 def _sticks_log_prob(x, a, num_breaks):
-    left = jnp.flip(jnp.cumsum(jnp.flip(x, -1), -1), -1)[..., 1:-1]
+    left = cumulative_sum(x, reverse=True)[..., 1:-1]
     last = jnp.log(x[..., -1])
     return num_breaks * jnp.log(a) + (a - 1) * last - jnp.sum(jnp.log(left), -1)
 
 
 def _sticks_sample(key, shape, dtype, a, num_breaks):
     broken = random.exponential(key, (*shape[:-1], num_breaks), dtype) / per_event(a)
-    left = jnp.exp(-jnp.cumsum(broken, -1))
+    left = jnp.exp(-cumulative_sum(broken))
     before = jnp.concatenate([jnp.ones_like(left[..., :1]), left[..., :-1]], -1)
     weights = jnp.concatenate([-jnp.expm1(-broken) * before, left[..., -1:]], -1)
     return jnp.maximum(weights, jnp.finfo(dtype).tiny)

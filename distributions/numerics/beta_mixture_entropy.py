@@ -20,6 +20,7 @@ import numpy as np
 from jax import Array, lax
 
 from distributions.common.arrays import select
+from distributions.numerics.cumulative_sum import cumulative_sum
 from distributions.numerics.loader_log_pmf import column, log_negative_binomial
 from distributions.numerics.special import LOG_SQRT_TWO_PI, gauss_legendre, ratio, times_log
 
@@ -124,8 +125,8 @@ def dirichlet_multinomial_entropy(n: Array, a: Array) -> Array:
 def _sum_of_others(a: Array) -> Array:
     """`sum_{j != i} a_j` along the last axis, without subtraction."""
     none = jnp.zeros_like(a[..., :1])
-    before = jnp.cumsum(jnp.concatenate([none, a[..., :-1]], -1), -1)
-    return before + lax.cumsum(jnp.concatenate([a[..., 1:], none], -1), a.ndim - 1, reverse=True)
+    before = cumulative_sum(jnp.concatenate([none, a[..., :-1]], -1))
+    return before + cumulative_sum(jnp.concatenate([a[..., 1:], none], -1), reverse=True)
 
 
 def _beta_negative_binomial_points(n: Array, a: Array, b: Array) -> tuple[Array, Array]:

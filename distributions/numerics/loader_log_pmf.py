@@ -19,6 +19,7 @@ import numpy as np
 from jax import Array, lax
 
 from distributions.common.arrays import align, select
+from distributions.numerics.cumulative_sum import cumulative_sum
 from distributions.numerics.gamma_functions import (
     digamma_rest,
     large_stirling_error,
@@ -328,7 +329,7 @@ def _threefry(key: Array) -> Array:
 def multinomial_draw(key: Array, total: Array, probs: Array, shape: tuple[int, ...]) -> Array:
     """Counts of the categories along the last axis, by conditional binomial draws."""
     probs = jnp.moveaxis(jnp.broadcast_to(probs, shape), -1, 0)
-    rest = lax.cumsum(probs, 0, reverse=True)
+    rest = cumulative_sum(probs, 0, reverse=True)
     ratios = jnp.minimum(probs / select(rest > 0, rest, 1), 1)
 
     def step(left: Array, ratio_and_key: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -33,9 +33,15 @@ def jaxprs_in(value: Any) -> list[Jaxpr]:
 
 def map_equations(jaxpr: Any, fn: Callable[[jex.JaxprEqn], jex.JaxprEqn]) -> Jaxpr:
     """Jaxpr with `fn` applied to each of its own equations."""
-    if raw(jaxpr)[0] is not jaxpr:
-        return jaxpr.replace(jaxpr=map_equations(jaxpr.jaxpr, fn))
-    return jaxpr.replace(eqns=[fn(eqn) for eqn in jaxpr.eqns])
+    return with_equations(jaxpr, [fn(eqn) for eqn in raw(jaxpr)[0].eqns])
+
+
+def with_equations(jaxpr: Any, eqns: list[jex.JaxprEqn]) -> Jaxpr:
+    """Jaxpr with other equations of its own."""
+    inner, _ = raw(jaxpr)
+    if inner is not jaxpr:
+        return jaxpr.replace(jaxpr=inner.replace(eqns=eqns))
+    return jaxpr.replace(eqns=eqns)
 
 
 def map_jaxprs(params: dict[str, Any], fn: Callable[[Any], Jaxpr]) -> dict[str, Any]:

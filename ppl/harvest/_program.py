@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppl.harvest import _jax, _jaxprs
+from ppl.harvest._cumulative import set_apart
 from ppl.harvest._interpreter import Action, Interpreter
 from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._plants import unstack
@@ -77,7 +78,7 @@ def trace(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any
         out["static"] = [None if t else x for x, t in zip(results, traced, strict=True)]
         return _only(results, traced)
 
-    jaxpr, consts = _jaxprs.without_consts(jax.make_jaxpr(flat)(*operands))
+    jaxpr, consts = _jaxprs.without_consts(set_apart(jax.make_jaxpr(flat)(*operands)))
 
     def unflatten(arrays: Sequence[Any]) -> Any:
         results = _merge(out["static"], out["traced"], arrays)

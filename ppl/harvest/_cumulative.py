@@ -1,0 +1,59 @@
+"""Cumulative sums and their kind, kept apart from what stands beside them.
+
+XLA folds a pad into the window of a cumulative sum, and the result is wrong if the padding is the
+same on both sides and an axis before it has one element. The gradient of one element of a
+cumulative sum is such a sum of a pad. A barrier before and after each cumulative operation keeps
+them from being folded; its derivative has barriers, too.
+"""
+
+import operator
+import weakref
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.extend import core as jex
+
+from ppl.harvest import _jax, _jaxprs
+from ppl.harvest._jaxprs import Jaxpr
+
+_CUMULATIVE = frozenset(["cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum"])
+
+# A barrier as an equation, to be joined to others.
+_BARRIER = jax.make_jaxpr(lax.optimization_barrier)(0.0).eqns[0]
+
+# By jaxpr, its copy with barriers; None if it needs none.
+_copies: weakref.WeakKeyDictionary[Any, Jaxpr | None] = weakref.WeakKeyDictionary()
+
+
+def set_apart(jaxpr: Jaxpr) -> Jaxpr:
+    """Jaxpr with barriers around the cumulative operations on floats, at any depth."""
+    if jaxpr not in _copies:
+        inner, _ = _jaxprs.raw(jaxpr)
+        eqns = [new for eqn in inner.eqns for new in _set_apart_equation(eqn)]
+        is_same = all(map(operator.is_, eqns, inner.eqns))
+        _copies[jaxpr] = None if is_same else _jaxprs.with_equations(jaxpr, eqns)
+    return _copies[jaxpr] or jaxpr
+
+
+def _set_apart_equation(eqn: jex.JaxprEqn) -> list[jex.JaxprEqn]:
+    """An equation, between barriers if it is cumulative."""
+    if eqn.primitive.name in _CUMULATIVE and jnp.issubdtype(
+        _jax.dtype_of(eqn.invars[0]), jnp.inexact
+    ):
+        operand, result = (jex.Var(v.aval) for v in (eqn.invars[0], eqn.outvars[0]))
+        return [
+            _barrier(eqn, eqn.invars, [operand]),
+            eqn.replace(invars=[operand], outvars=[result]),
+            _barrier(eqn, [result], eqn.outvars),
+        ]
+    if all(set_apart(inner) is inner for inner in _jax.subjaxprs(eqn)):
+        return [eqn]
+    return [eqn.replace(params=_jaxprs.map_jaxprs(eqn.params, set_apart))]
+
+
+def _barrier(eqn: jex.JaxprEqn, before: list[Any], after: list[Any]) -> jex.JaxprEqn:
+    return eqn.replace(
+        primitive=_BARRIER.primitive, params=_BARRIER.params, invars=before, outvars=after
+    )
