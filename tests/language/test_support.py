@@ -290,7 +290,7 @@ def test_mapped_bounds_are_refused_with_what_to_write_instead(loops: bool) -> No
         return dist.Categorical(logits=jnp.where(jnp.arange(5) <= high, 0.0, -jnp.inf))
 
     summed = ppl.marginalize(ppl.condition(model, {"y": jnp.zeros(3)}), ["x"])
-    with pytest.raises(ValueError, match="neither vmap nor a loop maps: .* give Categorical over"):
+    with pytest.raises(ValueError, match=r"neither vmap nor a loop maps: .* give Categorical over"):
         ppl.log_density(summed)({}, lambda high: dist.DiscreteUniform(0, high))
     normal = lambda x: np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi)  # noqa: E731
     exact = sum(np.log(normal(np.arange(n + 1)).mean()) for n in (2, 3, 4))
