@@ -16,7 +16,11 @@ from distributions.common.pytree import pytree_dataclass
 from distributions.constraints import Constraint, with_atoms
 from distributions.core.distribution import Distribution, Shape
 from distributions.numerics.rejection_sampler import draw_first_accepted
-from distributions.numerics.special import log1mexp, open_uniform
+from distributions.numerics.special import (
+    complement_of_exp,
+    log1mexp,
+    open_uniform,
+)
 
 _MAX_ROUNDS = 1 << 20  # Rounds of draws until all are positive; positive draws may be rare.
 
@@ -108,7 +112,9 @@ class Hurdle(Gated):
         survival = select(x < 0, 1, count * share)
         if name == "survival":
             return survival
-        return select(jnp.broadcast_to(count > 0, above.shape), -jnp.expm1(above), 1 - survival)
+        return select(
+            jnp.broadcast_to(count > 0, above.shape), complement_of_exp(above), 1 - survival
+        )
 
     def _quantile(self, q: Array) -> Array:
         if self._is_count:

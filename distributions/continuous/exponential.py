@@ -9,7 +9,10 @@ from distributions.continuous.gamma import GAMMA
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.core.standard_form import RATE
-from distributions.numerics.special import log
+from distributions.numerics.special import (
+    complement_of_exp,
+    log,
+)
 
 
 @family(
@@ -20,7 +23,7 @@ from distributions.numerics.special import log
     variance=lambda rate: 1 / jnp.square(rate),
     mode=lambda rate: 0.0,
     entropy=lambda rate: 1 - jnp.log(rate),
-    cdf=lambda x, rate: -jnp.expm1(-rate * x),
+    cdf=lambda x, rate: complement_of_exp(-rate * x),
     log_survival=lambda x, rate: -rate * x,
     quantile=lambda q, rate: -jnp.log1p(-q) / rate,
     standard=RATE,

@@ -9,7 +9,12 @@ from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.core.standard_form import SCALE
 from distributions.numerics.extreme_value_functions import log_ratio
-from distributions.numerics.special import EULER_GAMMA, clip_positive, log1mexp_exp
+from distributions.numerics.special import (
+    EULER_GAMMA,
+    clip_positive,
+    complement_of_exp,
+    log1mexp_exp,
+)
 
 
 def _frechet_mean(k, scale):
@@ -37,7 +42,7 @@ def _frechet_variance(k, scale):
     mode=lambda k, scale: scale * jnp.power(k / (k + 1), 1 / k),
     entropy=lambda k, scale: EULER_GAMMA * (1 + 1 / k) + jnp.log(scale / k) + 1,
     log_cdf=lambda x, k, scale: -jnp.exp(-k * log_ratio(x, scale)),
-    survival=lambda x, k, scale: -jnp.expm1(-jnp.exp(-k * log_ratio(x, scale))),
+    survival=lambda x, k, scale: complement_of_exp(-jnp.exp(-k * log_ratio(x, scale))),
     log_survival=lambda x, k, scale: log1mexp_exp(k * log_ratio(x, scale)),
     quantile=lambda q, k, scale: scale * jnp.power(-jnp.log(q), -1 / k),
     standard=SCALE,

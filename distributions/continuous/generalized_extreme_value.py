@@ -17,6 +17,7 @@ from distributions.numerics.extreme_value_functions import (
 from distributions.numerics.special import (
     EULER_GAMMA,
     ZETA,
+    complement_of_exp,
     expm1_ratio,
     log1mexp_exp,
 )
@@ -79,7 +80,7 @@ def _gev_log_prob(x, loc, scale, c):
     mode=_gev_mode,
     entropy=lambda loc, scale, c: jnp.log(scale) + EULER_GAMMA * (1 + c) + 1,
     log_cdf=lambda x, *parameters: -jnp.exp(-reduced_variate(x, *parameters)),
-    survival=lambda x, *parameters: -jnp.expm1(-jnp.exp(-reduced_variate(x, *parameters))),
+    survival=lambda x, *parameters: complement_of_exp(-jnp.exp(-reduced_variate(x, *parameters))),
     log_survival=lambda x, *parameters: log1mexp_exp(reduced_variate(x, *parameters)),
     quantile=lambda q, *parameters: from_reduced_variate(-jnp.log(-jnp.log(q)), *parameters),
     standard=LOCATION_SCALE,

@@ -14,6 +14,7 @@ from distributions.numerics.extreme_value_functions import (
     reduced_variate,
     support_end,
 )
+from distributions.numerics.special import complement_of_exp
 
 
 def _generalized_pareto_support(*parameters):
@@ -40,7 +41,7 @@ def _generalized_pareto_variance(loc, scale, c):
     variance=_generalized_pareto_variance,
     mode=lambda loc, scale, c: jnp.where(c < -1, support_end(loc, scale, c), loc),
     entropy=lambda loc, scale, c: jnp.log(scale) + c + 1,
-    cdf=lambda x, *parameters: -jnp.expm1(-reduced_variate(x, *parameters)),
+    cdf=lambda x, *parameters: complement_of_exp(-reduced_variate(x, *parameters)),
     log_survival=lambda x, *parameters: -reduced_variate(x, *parameters),
     quantile=lambda q, *parameters: from_reduced_variate(-jnp.log1p(-q), *parameters),
     standard=LOCATION_SCALE,

@@ -9,6 +9,7 @@ from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.core.standard_form import RATE
 from distributions.numerics.quadrature import exponential_expectation
+from distributions.numerics.special import complement_of_exp
 
 
 def _gompertz_log_prob(x, c, rate):
@@ -34,7 +35,7 @@ def _gompertz_moments(c):
     variance=lambda c, rate: _gompertz_moments(c)[1] / jnp.square(rate),
     mode=lambda c, rate: jnp.maximum(-jnp.log(c), 0) / rate,
     entropy=lambda c, rate: 1 - jnp.log(c) - jnp.log(rate) - _gompertz_moments(c)[0],
-    cdf=lambda x, c, rate: -jnp.expm1(-c * jnp.expm1(rate * x)),
+    cdf=lambda x, c, rate: complement_of_exp(-c * jnp.expm1(rate * x)),
     log_survival=lambda x, c, rate: -c * jnp.expm1(rate * x),
     quantile=lambda q, c, rate: jnp.log1p(-jnp.log1p(-q) / c) / rate,
     standard=RATE,

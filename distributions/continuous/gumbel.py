@@ -13,6 +13,7 @@ from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.special import (
     EULER_GAMMA,
     bounded_ratio,
+    complement_of_exp,
     log1mexp_exp,
     ratio,
 )
@@ -30,7 +31,7 @@ from distributions.numerics.special import (
     mode=lambda loc, scale: loc,
     entropy=lambda loc, scale: 1 + EULER_GAMMA + jnp.log(scale),
     log_cdf=lambda x, loc, scale: -jnp.exp(ratio(loc - x, scale)),
-    survival=lambda x, loc, scale: -jnp.expm1(-jnp.exp(ratio(loc - x, scale))),
+    survival=lambda x, loc, scale: complement_of_exp(-jnp.exp(ratio(loc - x, scale))),
     log_survival=lambda x, loc, scale: log1mexp_exp(ratio(x - loc, scale)),
     quantile=lambda q, loc, scale: loc - scale * jnp.log(-jnp.log(q)),
     standard=LOCATION_SCALE,

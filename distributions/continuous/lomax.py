@@ -9,7 +9,11 @@ from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.core.standard_form import SCALE
 from distributions.numerics.power_law_functions import pareto_variance, where_finite
-from distributions.numerics.special import clip_positive, log1p_quotient
+from distributions.numerics.special import (
+    clip_positive,
+    complement_of_exp,
+    log1p_quotient,
+)
 
 
 @family(
@@ -23,7 +27,7 @@ from distributions.numerics.special import clip_positive, log1p_quotient
     variance=pareto_variance,
     mode=lambda a, scale: 0.0,
     entropy=lambda a, scale: jnp.log(scale) - jnp.log(a) + 1 / a + 1,
-    cdf=lambda x, a, scale: -jnp.expm1(-a * log1p_quotient(x, scale)),
+    cdf=lambda x, a, scale: complement_of_exp(-a * log1p_quotient(x, scale)),
     log_survival=lambda x, a, scale: -a * log1p_quotient(x, scale),
     quantile=lambda q, a, scale: scale * jnp.expm1(-jnp.log1p(-q) / a),
     standard=SCALE,

@@ -11,7 +11,11 @@ from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.core.standard_form import SCALE
 from distributions.numerics.power_law_functions import pareto_variance, where_finite
-from distributions.numerics.special import clip_positive, log1p_quotient
+from distributions.numerics.special import (
+    clip_positive,
+    complement_of_exp,
+    log1p_quotient,
+)
 
 
 @family(
@@ -27,7 +31,7 @@ from distributions.numerics.special import clip_positive, log1p_quotient
     variance=pareto_variance,
     mode=lambda a, scale: scale,
     entropy=lambda a, scale: jnp.log(scale) - jnp.log(a) + 1 / a + 1,
-    cdf=lambda x, a, scale: -jnp.expm1(-a * log1p_quotient(x - scale, scale)),
+    cdf=lambda x, a, scale: complement_of_exp(-a * log1p_quotient(x - scale, scale)),
     log_survival=lambda x, a, scale: -a * log1p_quotient(x - scale, scale),
     quantile=lambda q, a, scale: scale * jnp.exp(-jnp.log1p(-q) / a),
     standard=SCALE,

@@ -15,6 +15,7 @@ from distributions.numerics.special import (
     LOG_TWO,
     bounded_ratio,
     clip_positive,
+    complement_of_exp,
     ratio,
 )
 
@@ -34,7 +35,7 @@ from distributions.numerics.special import (
     variance=lambda scale: (2 - math.pi / 2) * jnp.square(scale),
     mode=lambda scale: scale,
     entropy=lambda scale: 1 + jnp.log(scale) + 0.5 * (EULER_GAMMA - LOG_TWO),
-    cdf=lambda x, scale: -jnp.expm1(-0.5 * jnp.square(ratio(x, scale))),
+    cdf=lambda x, scale: complement_of_exp(-0.5 * jnp.square(ratio(x, scale))),
     log_survival=lambda x, scale: -0.5 * jnp.square(ratio(x, scale)),
     quantile=lambda q, scale: scale * jnp.sqrt(-2 * jnp.log1p(-q)),
     standard=SCALE,

@@ -12,7 +12,12 @@ from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.core.standard_form import SCALE
 from distributions.numerics.extreme_value_functions import log_ratio
-from distributions.numerics.special import EULER_GAMMA, clip_positive, log1mexp_exp
+from distributions.numerics.special import (
+    EULER_GAMMA,
+    clip_positive,
+    complement_of_exp,
+    log1mexp_exp,
+)
 
 
 def _weibull_variance(k, scale):
@@ -39,7 +44,7 @@ def _weibull_mode(k, scale):
     variance=_weibull_variance,
     mode=_weibull_mode,
     entropy=lambda k, scale: EULER_GAMMA * (1 - 1 / k) + jnp.log(scale / k) + 1,
-    cdf=lambda x, k, scale: -jnp.expm1(-jnp.exp(k * log_ratio(x, scale))),
+    cdf=lambda x, k, scale: complement_of_exp(-jnp.exp(k * log_ratio(x, scale))),
     log_cdf=lambda x, k, scale: log1mexp_exp(-k * log_ratio(x, scale)),
     log_survival=lambda x, k, scale: -jnp.exp(k * log_ratio(x, scale)),
     quantile=lambda q, k, scale: scale * jnp.power(-jnp.log1p(-q), 1 / k),

@@ -12,7 +12,7 @@ from jax import Array
 from distributions.common.arrays import convert, select
 from distributions.constraints.base import Constraint, bounds
 from distributions.core.row import Formula, Row
-from distributions.numerics.special import log1mexp
+from distributions.numerics.special import complement_of_exp, log1mexp
 
 # Values below the support and above it.
 ENDS = {
@@ -43,7 +43,7 @@ def cumulative_formula(row: Row, name: str) -> Formula | None:
         (name, lambda p: p),
         (same, _log if is_log else jnp.exp),
         (other, log1mexp if is_log else lambda p: 1 - p),
-        (opposite, (lambda p: jnp.log1p(-p)) if is_log else lambda p: -jnp.expm1(p)),
+        (opposite, (lambda p: jnp.log1p(-p)) if is_log else complement_of_exp),
     ]
     for given, transform in ways:
         formula = getattr(row, given)

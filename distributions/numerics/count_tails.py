@@ -16,7 +16,11 @@ from distributions.numerics.binomial_functions import (
     success_and_failure_probs,
 )
 from distributions.numerics.incomplete_gamma_beta import log_betainc, log_gammainc
-from distributions.numerics.special import LOG_TWO, log1mexp
+from distributions.numerics.special import (
+    LOG_TWO,
+    complement_of_exp,
+    log1mexp,
+)
 
 
 class Tails(NamedTuple):
@@ -70,7 +74,7 @@ def geometric_tails(number: Array, logits: Any, probs: Any) -> Tails:
     some = _first_terms(number, select(is_none, q, 0), (1, 0), 1)
     log_tails = log1mexp(log_survival), log_survival
     tails = _with_edges(is_none, jnp.zeros_like(is_none), some, jnp.zeros_like(some), log_tails)
-    return tails._replace(cdf=select(is_none, 1 - some, -jnp.expm1(log_survival)))
+    return tails._replace(cdf=select(is_none, 1 - some, complement_of_exp(log_survival)))
 
 
 def tail_formulas(tails: Callable[..., Tails]) -> dict[str, Callable[..., Array]]:

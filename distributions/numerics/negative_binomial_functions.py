@@ -21,7 +21,7 @@ from distributions.numerics.loader_log_pmf import (
     log_negative_binomial,
     poisson_draw,
 )
-from distributions.numerics.special import ratio, safe_log, safe_log1m, times_log
+from distributions.numerics.special import complement_of_exp, ratio, safe_log, safe_log1m, times_log
 
 
 def negative_binomial_log_prob(
@@ -88,7 +88,7 @@ def _integral(r, mean):
     high = lax.stop_gradient(math.log(40) - jnp.log(jnp.minimum(r, 1)))
     nodes = np.linspace(0, 1, 241).reshape((1,) * (r.ndim - 1) + (-1,)).astype(r.dtype)
     t = jnp.exp(low + (high - low) * nodes)
-    some = -jnp.expm1(-r * jnp.log1p(ratio(mean, r) * -jnp.expm1(-t)))
+    some = complement_of_exp(-r * jnp.log1p(ratio(mean, r) * -jnp.expm1(-t)))
     gap = select(r < 1, 1 - r, r - 1)
     rest = jnp.exp(-jnp.minimum(r, 1) * t) * jnp.expm1(-gap * t) / jnp.expm1(-t)
     return jnp.mean(some * select(r < 1, -rest, rest), -1) * (241 / 240 * (high - low)[..., 0])

@@ -353,6 +353,15 @@ def log1mexp(x: Array) -> Array:
     return select(near, select(x == 0, -jnp.inf, below), jnp.log1p(-jnp.exp(select(near, -1, x))))
 
 
+def complement_of_exp(x: Array) -> Array:
+    """`1 - exp(x)` for `x <= 0`, precise at both ends, with precise derivatives.
+
+    The derivative of `expm1` is `expm1(x) + 1` in JAX, which cancels far below zero.
+    """
+    near = x > -0.6931472
+    return select(near, -jnp.expm1(select(near, x, 0)), 1 - jnp.exp(select(near, -1, x)))
+
+
 def log1mexp_exp(z: Array) -> Array:
     """`log(1 - exp(-exp(-z)))`, about `-z` for large `z`."""
     y = jnp.exp(-z)
