@@ -89,8 +89,8 @@ def _observe_partially(
         if marginals_of(site):
             raise ValueError(
                 f"condition: site {describe(site.path)} depends on sites that were summed out, and "
-                "is scored together with others, so that no entries of it can be left out. Ignore "
-                "them before the sum: ppl.marginalize(ppl.condition(model, data), sites)."
+                "a transformation of that model stands between, so that no entry can be left out. "
+                "Ignore them before that: ppl.marginalize(ppl.condition(model, data), sites)."
             )
         make = lambda d: _wrap_ignored(site, d, missing)  # noqa: E731
         site = dataclasses.replace(site, note=OBSERVED)
@@ -171,7 +171,26 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
         "If they are missing, give ppl.impute(data) to infer them, as latent values, or "
         "ppl.ignore(data) to integrate them out, where nothing else depends on them.",
     )
+    leaves = jax.tree.leaves(data, is_leaf=lambda x: isinstance(x, Missing))
+    if any(isinstance(x, Missing) and x.gaps is None for x in leaves):
+        inside = _condition_inside(model, data)
+        if inside is not None:
+            return inside
     return Conditioned(_run_conditioned, as_pytree(model), data)
+
+
+def _condition_inside(model: Model, data: Mapping[str, Any]) -> Model | None:
+    """A marginalized model of the conditioned one; None if the model is no marginalized one.
+
+    Its sums and integrals are over scores that are known before they are taken, gaps included.
+    """
+    if isinstance(model, Conditioned):
+        inner, earlier = model.args
+        found = _condition_inside(inner, data)
+        return None if found is None else condition(found, earlier)
+    if isinstance(model, Partial) and getattr(model.func, "takes_out_sites", False):
+        return Partial(model.func, condition(model.args[0], data))
+    return None
 
 
 class Conditioned(Partial):

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -69,10 +69,8 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
     or an integral in place of the sum, for real sites: exactly by `Gaussian` for sites that are
     jointly normal given all others, and by `Laplace`'s approximation for others.
 
-    It can be conditioned, scaled, sampled by `inference.mcmc` and so on, before or after; data with
-    entries to `ignore` only before, where they belong to sites that depend on summed ones. The
-    factor of `scale` multiplies the log of a sum or an integral, so that sites that are scored
-    together need one factor. The values of summed sites given the others are drawn by `recover`.
+    It can be conditioned, scaled, sampled, before or after. `scale` multiplies the log of a sum or
+    an integral, so that sites scored together need one factor. `recover` draws what is taken out.
 
     Which elements depend on which is read off the program of the model, wherever it moves them (by
     reshape, flip, roll, indices), so that the sum costs as much as one written by hand:
@@ -151,6 +149,7 @@ class _MarginalizedByRule:
     """A model marginalized by a rule, which looks at the model with its arguments."""
 
     rule: Rule
+    takes_out_sites: ClassVar = True
 
     def __call__(self, model: Model, key: Any, *args: Any, **kwargs: Any) -> Any:
         strategies = self.rule(model)(*args, **kwargs)
@@ -162,6 +161,7 @@ class _Marginalized:
     """A marginalized model, as a function of the model and its arguments."""
 
     strategies: tuple[tuple[str, Strategy], ...]
+    takes_out_sites: ClassVar = True
 
     def __call__(self, model: Model, key: Any, *args: Any, **kwargs: Any) -> Any:
         separated = separate(trace_model(model, key, args, kwargs), key)

@@ -1,6 +1,6 @@
 """What is refused in the table of joints, with a part of the words that say so."""
 
-from tests.joints.rows import BLOCK, BOTH, IGNORE, SCALE, WEIGH, Row
+from tests.joints.rows import BLOCK, BOTH, SCALE, WEIGH, Row
 
 
 def refusal(row: Row, column: str) -> str | None:
@@ -16,8 +16,6 @@ def refusal(row: Row, column: str) -> str | None:
         return "the model has no site 'v'"
     if column == "calibrate" and row.has(SCALE, WEIGH):
         return "has log probabilities that ppl.scale multiplies"
-    if row.has(IGNORE) and row.steps[-1] is IGNORE and "w" in oracle.out and column != "predict":
-        return "is scored together with others, so that no entries of it can be left out"
     if column == "conditional" and row.has(WEIGH) and row.has(BOTH):
         return "by factors that are not known to be equal"
     return None

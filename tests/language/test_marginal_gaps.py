@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 import distributions as dist
 import ppl
@@ -159,11 +160,24 @@ def test_what_reads_an_ignored_entry_is_told_behind_a_sum(reads):
                     assert np.isfinite(ppl.log_density(nested)({}, reads))
 
 
-def test_entries_are_ignored_before_a_sum():
-    data = {"a": ppl.ignore(np.array([0.3, np.nan, -0.2, 0.1])), "b": np.zeros(4)}
-    model = ppl.condition(ppl.marginalize(two_outcomes, ["z"]), data)
-    with pytest.raises(ValueError, match="site 'a' depends on sites that were summed out"):
-        ppl.log_density(model)({"share": 0.3})
+def test_entries_ignored_behind_a_sum_are_left_out_of_it():
+    a, b = np.array([0.3, np.nan, -0.2, 0.1]), np.array([0.5, -1.0, 0.2, 0.0])
+    rule = lambda model: lambda *args, **kwargs: {"z": ppl.Enumerate()}  # noqa: E731
+    score = [stats.norm.logpdf(a, 2 * z) * ~np.isnan(a) for z in (0, 1)]
+    score = [np.nan_to_num(x) + stats.norm.logpdf(b, -z) for z, x in enumerate(score)]
+    expected = np.logaddexp(np.log(0.7) + score[0], np.log(0.3) + score[1]).sum()
+    expected += stats.beta.logpdf(0.3, 2, 2)
+    for sites in (["z"], rule):
+        summed = ppl.condition(ppl.marginalize(two_outcomes, sites), {"b": b})
+        posterior = ppl.condition(summed, {"a": ppl.ignore(a)})
+        found = jax.jit(ppl.log_density(posterior))({"share": 0.3})
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        drawn = ppl.recover(posterior, {"share": np.full(2000, 0.3)})(jax.random.key(0))["z"]
+        odds = np.log(0.3 / 0.7) + score[1] - score[0]
+        np.testing.assert_allclose(drawn.mean(0), 1 / (1 + np.exp(-odds)), atol=0.05)
+    scaled = ppl.scale(ppl.marginalize(two_outcomes, ["z"]), 2.0)
+    with pytest.raises(ValueError, match="a transformation of that model stands between"):
+        ppl.log_density(ppl.condition(scaled, {"a": ppl.ignore(a), "b": b}))({"share": 0.3})
 
 
 def test_a_discrete_site_behind_an_integral_is_told():
