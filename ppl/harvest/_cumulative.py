@@ -1,9 +1,9 @@
 """Cumulative sums and their kind, kept apart from what stands beside them.
 
-XLA folds a pad into the window of a cumulative sum, and the result is wrong if the padding is the
-same on both sides and an axis before it has one element. The gradient of one element of a
-cumulative sum is such a sum of a pad. A barrier before and after each cumulative operation keeps
-them from being folded; its derivative has barriers, too.
+XLA takes a cumulative sum of a pad for a broadcast if the padded axis has one element, with as many
+zeros on both sides, although the windows at one end do not reach that element. Under `vmap`, the
+gradient of the middle element of a cumulative sum is such a sum. A barrier before and after each
+cumulative operation keeps them apart; its derivative has barriers, too.
 """
 
 import operator
