@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from ppl.common.arguments import Arguments
+from ppl.common.draw_chunks import choose_chunk_size, has_chunks, join_chunks, map_chunks
 from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, trace_model
@@ -78,7 +79,7 @@ class Predict:
     def __call__(self, key: jax.Array, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Values of all sites neither given nor observed, with the axes of the draws in front."""
         plan, data, draws = self._plan(key, args, kwargs)
-        values, *checks = _predict_all(plan, self.model, data, key, draws)
+        values, *checks = predict_draws(plan, self.model, data, key, draws)
         _check(draws, *checks, num_axes=len(plan.batch))
         return values
 
@@ -88,15 +89,11 @@ class Predict:
         Only one chunk is in memory at a time; the draws may be a memory-mapped file.
         """
         plan, data, draws = self._plan(key, args, kwargs)
-        for start in range(0, plan.num_draws, plan.chunk_size):
-            # The last chunk is padded with copies of the last draw, so that nothing recompiles.
-            index = np.arange(start, start + plan.chunk_size)
-            num = min(plan.chunk_size, plan.num_draws - start)
-            rows = np.minimum(index, plan.num_draws - 1)
-            some = jax.tree.map(lambda x, rows=rows: plan.flat(x)[rows], draws)
-            values, *checks = _predict_some(plan, self.model, data, key, rows, some)
-            _check(some, *checks, num_axes=1, start=start)
-            yield jax.tree.map(lambda x, num=num: np.asarray(x)[:num], values)
+        for start, num, (values, *checks) in _chunks(plan, self.model, data, key, draws):
+            some = jax.tree.map(lambda x, i=start, n=num: plan.flat(x)[i : i + n], draws)
+            flags, ends = jax.tree.map(lambda x, n=num: np.asarray(x)[:n], checks)
+            _check(some, flags, ends, num_axes=1, start=start)
+            yield jax.tree.map(lambda x, n=num: np.asarray(x)[:n], values)
 
     def _plan(
         self, key: jax.Array, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -120,11 +117,11 @@ class Predict:
                 f"predict: {run.name} has no site but those that are given or observed. {remedy}"
             )
         size = sum(math.prod(a.shape) for f in to_come for a in f.collapse().avals)
-        chunk = self.chunk_size or max(1, _CHUNK_ELEMENTS // max(size, 1))
+        most = _CHUNK_ELEMENTS // max(size, 1)
+        chunk = choose_chunk_size(self.chunk_size, math.prod(batch), most)
         _, numbers = trace_and_fingerprint(lambda _: None, self.model, arguments, data)
-        num_at_once = max(1, min(int(chunk), math.prod(batch)))
         shapes = [a.shape for f in run.sites.values() for a in f.collapse().avals]
-        plan = PredictionPlan(arguments, batch, num_at_once, any(0 in x for x in shapes), numbers)
+        plan = PredictionPlan(arguments, batch, chunk, any(0 in x for x in shapes), numbers)
         return plan, data, draws
 
 
@@ -153,8 +150,8 @@ class PredictionPlan:
 
     @property
     def batch_size(self) -> int | None:
-        """The number of draws made at once; None where arrays have no elements."""
-        return None if self.has_empty else self.chunk_size
+        """The number of draws made at once in a traced program; None where arrays are empty."""
+        return None if self.has_empty else min(self.chunk_size, self.num_draws)
 
     def flat(self, x: Any) -> Any:
         """Draws with their axes flattened to one."""
@@ -174,6 +171,25 @@ class PredictionPlan:
         flags = {p: x for p, x in records.items() if p in draw and x is not True}
         values = {p: x for p, x in records.items() if p not in draw}
         return nest_by_path(values), ByPath(flags), ByPath(count_ends(values, run.sites))
+
+
+def predict_draws(plan: PredictionPlan, model: Model, data: Any, key: Any, draws: Any) -> Any:
+    """Predictions of all draws, with the axes of the draws in front.
+
+    They are computed chunk by chunk, by one program for any number of draws; within a program that
+    is traced, all in one.
+    """
+    if not has_chunks((model, data, key, draws)):
+        return _predict_all(plan, model, data, key, draws)
+    found = join_chunks(_chunks(plan, model, data, key, draws), plan.batch)
+    return jax.tree.map(jnp.asarray, found)
+
+
+def _chunks(plan: PredictionPlan, model: Model, data: Any, key: Any, draws: Any) -> Iterator[Any]:
+    flat = jax.tree.map(lambda x: plan.flat(np.asarray(x)), draws)
+    some = dataclasses.replace(plan, batch=(plan.chunk_size,))
+    function = functools.partial(_predict_some, some, model, data, key)
+    return map_chunks(function, flat, plan.num_draws, plan.chunk_size)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -299,7 +315,9 @@ def predict(
             front, as in the result of a sampler: (chain, draw, ...). Sites that are not among them
             are drawn anew; deterministic ones are computed anew. Or an integer: the number of draws
             of all sites.
-        chunk_size: How many draws are made at once; by default as many as make 2^24 numbers.
+        chunk_size: How many draws are made at once; by default 64, or 4096
+            of more than 16384, but no more than make 2^24 numbers. The program of a chunk is
+            compiled once for any number of draws.
 
     Returns:
         A function `(key, *args, **kwargs) -> dict` of the values of all sites that are neither

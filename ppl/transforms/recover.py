@@ -1,7 +1,6 @@
 """recover: draws of what marginalize has summed out, given the rest."""
 
 import dataclasses
-import functools
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -9,9 +8,9 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from ppl.common.arguments import Arguments
+from ppl.common.draw_chunks import choose_chunk_size
 from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, trace_model
@@ -24,7 +23,7 @@ from ppl.harvest._survey import Path
 from ppl.harvest._values import short_repr
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import RANDOM, Hidden
-from ppl.transforms.predict import Complete, PredictionPlan, check_draws
+from ppl.transforms.predict import Complete, PredictionPlan, check_draws, predict_draws
 
 _CHUNK_ELEMENTS = 2**22  # numbers drawn in one chunk by default: 16 MiB of int32
 
@@ -79,11 +78,11 @@ class Recover:
         batch, draws = check_draws("recover", run, self.draws)
         shapes = [a.shape for f in hidden for a in f.collapse().avals]
         size = sum(map(math.prod, shapes))
-        chunk = self.chunk_size or max(1, _CHUNK_ELEMENTS // max(size, 1))
+        most = _CHUNK_ELEMENTS // max(size, 1)
+        chunk = choose_chunk_size(self.chunk_size, math.prod(batch), most)
         _, numbers = trace_and_fingerprint(lambda _: None, self.model, arguments, data)
-        num_at_once = max(1, min(int(chunk), math.prod(batch)))
-        plan = RecoveryPlan(arguments, batch, num_at_once, any(0 in x for x in shapes), numbers)
-        values, log_weights = _recover_all(plan, self.model, data, key, draws)
+        plan = RecoveryPlan(arguments, batch, chunk, any(0 in x for x in shapes), numbers)
+        values, log_weights = predict_draws(plan, self.model, data, key, draws)
         return (values, log_weights) if self.log_weights else values
 
 
@@ -109,14 +108,6 @@ class RecoveryPlan(PredictionPlan):
         return nest_by_path(drawn), sum(map(jnp.sum, log_weights))
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _recover_all(plan: RecoveryPlan, model: Model, data: Any, key: Any, draws: Any) -> Any:
-    one = lambda of: plan.one(model, data, key, *of)  # noqa: E731
-    flat = jax.tree.map(plan.flat, draws)
-    values = lax.map(one, (jnp.arange(plan.num_draws), flat), batch_size=plan.batch_size)
-    return jax.tree.map(lambda x: x.reshape(*plan.batch, *x.shape[1:]), values)
-
-
 def recover(
     model: Model,
     draws: Mapping[str, Any],
@@ -140,7 +131,9 @@ def recover(
         draws: Values of its latent sites by name, nested as the scopes are, with the same axes in
             front, as in the result of a sampler: (chain, draw, ...). Empty if no latent site is
             left, for one draw without axes.
-        chunk_size: How many draws are made at once; by default as many as make 2^22 numbers.
+        chunk_size: How many draws are made at once; by default 64, or 4096 of more than 16384, but
+            no more than make 2^22 numbers. A chunk is compiled once for any number of
+            draws.
         log_weights: Whether to give the log importance weights of the draws as well, all 0 where
             nothing is approximate.
 

@@ -14,6 +14,7 @@ from jax.random import PRNGKey, fold_in, key, split
 import distributions as dist
 import inference
 import ppl
+from ppl.transforms.predict import _predict_some
 
 from .checks import assert_close, assert_equal, counting, shapes
 
@@ -127,6 +128,23 @@ def test_a_stream_holds_one_chunk(tmp_path):
     )
     assert [part["y"].shape for part in stream] == [(300, 3)] * 3 + [(100, 3)]
     assert len(calls) == 1
+
+
+def test_any_number_of_draws_and_new_data_compile_once():
+    def model(key: Any, x: Any) -> Any:
+        slope = ppl.sample(key, dist.Normal(0.0, 1.0), name="slope")
+        up = ppl.sample(key, dist.Bernoulli(probs=0.5), name="up")
+        return ppl.sample(key, dist.Normal(slope * x + up, 1.0), name="y")
+
+    summed = ppl.condition(ppl.marginalize(model, ["up"]), {"y": 0.2})
+    draws = {"slope": jnp.linspace(-1.0, 1.0, 150)}
+    few = {"slope": draws["slope"][:70].reshape(2, 35)}
+    for function, of in ((ppl.predict, model), (ppl.recover, summed)):
+        before = _predict_some._cache_size()
+        whole, part = function(of, draws)(KEY, 2.0), function(of, few)(KEY, 2.0)
+        function(of, few)(KEY, 3.0)
+        assert _predict_some._cache_size() == before + 1
+        assert_equal(flat(part, 2), jax.tree.map(lambda x: x[:70], whole))
 
 
 def test_memory_is_bounded_by_the_chunk():

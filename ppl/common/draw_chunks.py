@@ -1,0 +1,67 @@
+"""Chunks of draws: one compiled program for any number of them."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ppl.harvest import _jax
+
+_NUM_USUAL = 2**14  # draws, above which larger chunks are worth a program of their own
+_CHUNK = 64  # draws of a chunk: so many are made in vain at most
+_LARGE_CHUNK = 4096
+
+
+def choose_chunk_size(given: int | None, num_draws: int, most: int) -> int:
+    """Number of draws made at once: the same one for any usual number of draws.
+
+    Args:
+        given: The number that the user asks for, which holds where there are as many draws.
+        num_draws: The number of draws.
+        most: Maximum, for memory, if none is given.
+    """
+    usual = _CHUNK if num_draws <= _NUM_USUAL else _LARGE_CHUNK
+    if given is None:
+        return max(1, min(usual, most))
+    return min(given, max(usual, num_draws))
+
+
+def has_chunks(arguments: Any) -> bool:
+    """Whether the host can cut arguments into chunks: none is traced or on another process."""
+    leaves = [jnp.zeros(()), *jax.tree.leaves(arguments)]  # zeros are traced within a `jit`
+    can_read = (getattr(x, "is_fully_addressable", True) for x in leaves if not _jax.is_traced(x))
+    return not any(map(_jax.is_traced, leaves)) and all(can_read)
+
+
+def map_chunks(
+    function: Callable[[np.ndarray, Any], Any], draws: Any, num_draws: int, chunk_size: int
+) -> Iterator[tuple[int, int, Any]]:
+    """Results of a function of many draws, chunk by chunk.
+
+    All chunks have the same size, so that nothing recompiles: the last is padded with copies of the
+    last draw.
+
+    Args:
+        function: Function of the indices of some draws, and of these draws.
+        draws: Pytree of arrays with the axis of the draws in front.
+        num_draws: Number of draws.
+        chunk_size: Number of draws of each chunk.
+
+    Yields:
+        The index of the first draw of the chunk, the number of its draws, and their results,
+        padded.
+    """
+    draws = jax.tree.map(np.asarray, draws)
+    for start in range(0, num_draws, chunk_size):
+        rows = np.minimum(np.arange(start, start + chunk_size), num_draws - 1)
+        some = jax.tree.map(lambda x, rows=rows: x[rows], draws)
+        yield start, min(chunk_size, num_draws - start), function(rows, some)
+
+
+def join_chunks(chunks: Iterator[tuple[int, int, Any]], batch: tuple[int, ...]) -> Any:
+    """Results of all draws, with the axes `batch` in front, as arrays of NumPy."""
+    parts = [jax.tree.map(lambda x, num=num: np.asarray(x)[:num], x) for _, num, x in chunks]
+    whole = jax.tree.map(lambda x, *more: np.concatenate((x, *more)) if more else x, *parts)
+    return jax.tree.map(lambda x: np.reshape(x, (*batch, *x.shape[1:])), whole)
