@@ -25,6 +25,7 @@ SEEDS = {
     "integrals": (5002, 5003, 5007, 5009),
     "recovered numbers": (5001, 21485),
 }
+MIN_PASSED = 3  # of 20 programs; of the others most have nothing to check
 
 
 @pytest.mark.parametrize(("name", "seed"), [(n, seed) for n in LAWS for seed in SEEDS[n]])
@@ -36,9 +37,12 @@ def test_random_programs_obey_the_laws(name, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LAWS)
 def test_more_random_programs_obey_the_laws(name):
+    verdicts = []
     for seed in range(6000, 6020):
         case, outcome = LAWS[name].check(seed)
         assert outcome.verdict != "fault", f"{seed}\n{case.source}\n{outcome.traceback}"
+        verdicts.append(outcome.verdict)
+    assert verdicts.count("passed") >= MIN_PASSED, verdicts
 
 
 @pytest.mark.parametrize("seed", [4, 19, 32])
