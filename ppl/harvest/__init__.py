@@ -17,7 +17,8 @@ Reading order:
 6. `_program`: a function traced, surveyed and interpreted.
 7. `_harvest`: the API; `_names`: nested dicts of sown values; `_vjp`, `_tangents` and `_pin`:
    derivatives.
-8. `_effect`, `state_threading`, `_handle`: effects and handlers, by the records of step 5.
+8. `_loop_marks` and `_vmapped_cond`: what `vmap` would hide of loops and conds.
+9. `_effect`, `state_threading`, `_handle`: effects and handlers, by the records of step 5.
 
 `_jax`, `_jax_tables` and `_jaxprs` hold every use of JAX that is undocumented. The other files are
 small helpers.

@@ -251,6 +251,7 @@ def _check_sow(where: str, site: Any) -> None:
         )
     if site.selected:
         raise ValueError(
-            f"{where}: it stands in a branch of a cond whose predicate a vmap maps, so that JAX "
-            "runs all branches and selects. Handle it inside of the vmap, as vmap(handle(f, ...))."
+            f"{where}: it stands in a branch of a cond whose predicate a vmap maps, beside a "
+            "collective over elements or an effect, or under spmd_axis_name, so that JAX runs all "
+            "branches and selects. Handle it inside of the vmap, as vmap(handle(f, ...))."
         )

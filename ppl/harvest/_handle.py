@@ -23,8 +23,9 @@ the state but not change it, for there is no order of the elements.
 
 Effects without a handler are performed again, for a `handle` further out; so are the effects of a
 handler itself. Where `vmap` makes a select of a cond, the effects of all branches are performed, as
-with `jax.debug.print`. Without a state, each effect in a row nests Python's calls deeper: some 150
-reach Python's limit of recursion, and belong into a loop.
+with `jax.debug.print`; sows in it are performed in the branch that an element takes. Without a
+state, each effect in a row nests Python's calls deeper: some 150 reach Python's limit of recursion,
+and belong into a loop.
 """
 
 import functools

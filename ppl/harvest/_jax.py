@@ -66,18 +66,23 @@ def make_primitive(
     effect: Any = None,
     batch_always: bool = False,
     batch_by_name: bool = False,
+    batch_by_size: bool = False,
 ) -> jex.Primitive:
     """Primitive with several results and one rule for each transformation.
 
+    `effect` is its effect, or a function of the parameters that gives a set of effects.
     With `batch_always`, `batch(size, args, dims)` is called for every `vmap` around, also for one
     that maps no operand. With `batch_by_name`, `batch(name, args, dims)` is given the `axis_name`
-    of a `vmap` that maps an operand, None if it has none. JAX then looks in
-    `fancy_primitive_batchers` alone, not in `primitive_batchers`; both tables are public.
+    of a `vmap` that maps an operand, None if it has none; with `batch_by_size`,
+    `batch(size, args, dims)` its size. JAX then looks in `fancy_primitive_batchers` alone, not in
+    `primitive_batchers`; both tables are public.
     """
     primitive = jex.Primitive(name)
     primitive.multiple_results = True
     primitive.def_impl(impl)
-    if effect is not None:
+    if callable(effect):
+        primitive.def_effectful_abstract_eval(lambda *a, **k: (abstract_eval(*a, **k), effect(**k)))
+    elif effect is not None:
         primitive.def_effectful_abstract_eval(lambda *a, **k: (abstract_eval(*a, **k), {effect}))
     else:
         primitive.def_abstract_eval(abstract_eval)
@@ -88,15 +93,16 @@ def make_primitive(
         batching.fancy_primitive_batchers[primitive] = lambda axis, *a, **k: batch(
             axis.size, *a, **k
         )
-    elif batch_by_name:
+    elif batch_by_name or batch_by_size:
 
-        def batch_named(axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+        def batch_mapped(axis: Any, args: Any, dims: Any, **params: Any) -> Any:
             if all(dim is None for dim in dims):
                 outs = primitive.bind(*args, **params)
                 return outs, [None] * len(outs)
-            return batch(axis.name if isinstance(axis.name, str) else None, args, dims, **params)
+            name = axis.name if isinstance(axis.name, str) else None
+            return batch(axis.size if batch_by_size else name, args, dims, **params)
 
-        batching.fancy_primitive_batchers[primitive] = batch_named
+        batching.fancy_primitive_batchers[primitive] = batch_mapped
     else:
         batching.primitive_batchers[primitive] = batch
     mlir.register_lowering(primitive, mlir.lower_fun(impl, multiple_results=True))
@@ -117,6 +123,12 @@ def abstract_array(
     return make(shape, dtype, weak_type)
 
 
+def batched_aval(aval: Any, size: int, operands: Sequence[Any] = ()) -> Any:
+    """Abstract array with a batch axis in front; it varies over shards as `operands` do."""
+    weak = getattr(aval, "weak_type", False)
+    return abstract_array((size, *aval.shape), aval.dtype, weak, operands)
+
+
 # (array, axis or None, size) -> the array with the batch axis in front.
 batched_in_front = batching.bdim_at_front
 
@@ -124,6 +136,20 @@ batched_in_front = batching.bdim_at_front
 def is_zero_tangent(tangent: Any) -> bool:
     """Whether a tangent in a jvp rule is a symbolic zero."""
     return isinstance(tangent, ad.Zero)
+
+
+def is_linear_operand(operand: Any) -> bool:
+    """Whether a transpose rule is to give the cotangent of an operand, whose value is not known."""
+    return ad.is_undefined_primal(operand)
+
+
+# Cotangent of a result as an array, for a transpose rule.
+instantiate_zeros = ad.instantiate_zeros
+
+
+def zero_tangent(primal: Any) -> Any:
+    """Symbolic zero as the tangent of a value, for a jvp rule."""
+    return ad.Zero(jax.typeof(primal).to_tangent_aval())
 
 
 def bind(eqn: jex.JaxprEqn, args: Sequence[Any]) -> list[Any]:
@@ -162,6 +188,11 @@ def has_effect(program: Jaxpr | jex.JaxprEqn) -> bool:
 
 def _has(program: Jaxpr | jex.JaxprEqn, kind: type) -> bool:
     return any(isinstance(effect, kind) for effect in program.effects)
+
+
+def only_sows(jaxpr: Jaxpr) -> bool:
+    """Whether a jaxpr has no effects but sows and the output of `jax.debug`."""
+    return all(type(effect) in (SowEffect, _PersistentEffect.__base__) for effect in jaxpr.effects)
 
 
 def acts(eqn: jex.JaxprEqn) -> bool:

@@ -40,6 +40,23 @@ def rewrite_before_batching(
     table[primitive] = batch
 
 
+def replace_batching(primitive: jex.Primitive, batch: Callable[..., Any]) -> None:
+    """Let `batch(size, args, dims, **params)` batch each equation with sows.
+
+    It returns None to leave an equation to JAX, which also batches all equations in a `vmap` with
+    `spmd_axis_name`, or over an axis of a mesh with explicit axes.
+    """
+    table = batching.fancy_primitive_batchers
+    batch_as_before = table[primitive]
+
+    def replaced(axis_data: Any, args: Any, dims: Any, **params: Any) -> Any:
+        is_plain = axis_data.spmd_name is None and axis_data.explicit_mesh_axis is None
+        found = batch(axis_data.size, args, dims, **params) if is_plain and _sows(params) else None
+        return batch_as_before(axis_data, args, dims, **params) if found is None else found
+
+    table[primitive] = replaced
+
+
 def rewrite_before_tangents(primitive: jex.Primitive, rewrite: Callable[[dict], dict]) -> None:
     """Apply `rewrite(params)` to each equation with sows, for its tangents alone.
 

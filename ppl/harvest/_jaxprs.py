@@ -20,6 +20,16 @@ def without_consts(jaxpr: Jaxpr) -> tuple[Any, list[Any]]:
     return inner.replace(constvars=[], invars=[*inner.constvars, *inner.invars]), consts
 
 
+def inputs(jaxpr: Jaxpr) -> list[Any]:
+    """Abstract inputs of a jaxpr."""
+    return [v.aval for v in raw(jaxpr)[0].invars]
+
+
+def outputs(jaxpr: Jaxpr) -> list[Any]:
+    """Abstract results of a jaxpr."""
+    return [v.aval for v in raw(jaxpr)[0].outvars]
+
+
 def is_jaxpr(value: Any) -> bool:
     """Whether a value is a jaxpr, open or closed."""
     return isinstance(value, jex.Jaxpr | jex.ClosedJaxpr)

@@ -1,16 +1,14 @@
 """Sow primitive: names a value and tags it; the identity until it is harvested."""
 
 import dataclasses
-import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 from jax.extend import core as jex
-from jax.extend.core import primitives
 
-from ppl.harvest import _jax, _jax_tables, _jaxprs, _values
+from ppl.harvest import _jax, _jaxprs, _values
 from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._tie import tie
 from ppl.harvest._values import short_repr
@@ -53,7 +51,8 @@ class Site:
         scope: Scopes around the sow, outermost first.
         axes: `vmap` axes around the sow, innermost first. Every value has them all in front.
         loops: For each loop with a `vmap` outside of it, innermost first, the number of `vmap` axes
-            inside of it.
+            inside of it, less the vmapped conds inside of it whose axes lie outside of it. A
+            vmapped cond (`_vmapped_cond`) counts as a loop.
         selected: Whether a `vmap` turns a cond around the sow into a select.
         has_key: Whether the key is an operand. A replacement for the drawn value then also stands
             under the axes that map the key.
@@ -100,6 +99,23 @@ class Site:
         if depth == 0:
             return len(self.axes)
         return len(self.axes) - self.loops[depth - 1] if depth <= len(self.loops) else 0
+
+    def into_vmap(self, depth: int) -> "Site":
+        """Site in a vmapped cond that becomes the next loop outside of `depth` loops."""
+        inside = self.loops + (len(self.axes),) * (depth - len(self.loops))
+        outside = (num - 1 for num in inside[depth:])
+        return dataclasses.replace(self, loops=(*inside[:depth], len(self.axes), *outside))
+
+    def without_vmap(self, depth: int) -> "Site":
+        """Site as it was before `into_vmap`."""
+        inside = self.loops + (len(self.axes),) * (depth - len(self.loops))
+        outside = (num + 1 for num in inside[depth + 1 :])
+        return dataclasses.replace(self, loops=(*inside[:depth], *outside))
+
+    def out_of_vmap(self, depth: int, size: int) -> "Site":
+        """Site as seen from outside of a vmapped cond: it stands under one more axis."""
+        axis = Axis(size, (True,) * self.num_extras, maps_key=True)
+        return dataclasses.replace(self.without_vmap(depth), axes=(*self.axes, axis))
 
     def split(self, operands: Sequence[Any]) -> tuple[tuple[Any, ...], Any, tuple[Any, ...], Any]:
         """Operands as (leaves of value, predicate or None, leaves of extra, key or None)."""
@@ -341,8 +357,13 @@ def sites_in(eqn: jex.JaxprEqn) -> Iterator[Site]:
     if eqn.primitive is sow_p:
         yield eqn.params["site"]
     for jaxpr in _jax.subjaxprs(eqn):
-        for inner in _jaxprs.raw(jaxpr)[0].eqns:
-            yield from sites_in(inner)
+        yield from sites_of(jaxpr)
+
+
+def sites_of(jaxpr: Jaxpr) -> Iterator[Site]:
+    """Sites in a jaxpr, at any depth."""
+    for eqn in _jaxprs.raw(jaxpr)[0].eqns:
+        yield from sites_in(eqn)
 
 
 def _move_site(params: Mapping[str, Any], scope: Hashable) -> dict[str, Any]:
@@ -365,47 +386,3 @@ def names_sites(jaxpr: Jaxpr, memo: dict[int, bool]) -> bool:
             for eqn in _jaxprs.raw(jaxpr)[0].eqns
         )
     return memo[id(jaxpr)]
-
-
-_rewritten: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
-_LOOPS = (primitives.scan_p, primitives.while_p)
-
-
-def _mark_loop(params: dict[str, Any], dims: Sequence[Any]) -> dict[str, Any]:
-    """Mark the sows in a loop: the next `vmap` axis lies outside of it."""
-    return _jaxprs.map_jaxprs(params, lambda jaxpr: _mark(jaxpr, 1, False))
-
-
-def _mark_cond(params: dict[str, Any], dims: Sequence[Any]) -> dict[str, Any]:
-    """Mark the sows in a cond as selected, if `vmap` maps the predicate."""
-    if dims[0] is None:
-        return params
-    return _jaxprs.map_jaxprs(params, lambda jaxpr: _mark(jaxpr, 0, True))
-
-
-def _mark(jaxpr: Jaxpr, depth: int, selected: bool) -> Jaxpr:
-    """Jaxpr whose sows are marked with the loops around them, `depth` of them around the jaxpr."""
-    if not _jax.has_sow(jaxpr):
-        return jaxpr
-
-    def mark_equation(eqn: jex.JaxprEqn) -> Any:
-        if eqn.primitive is sow_p:
-            site = eqn.params["site"]
-            missing = (len(site.axes),) * (depth - len(site.loops))
-            marks = {"loops": site.loops + missing, "selected": site.selected or selected}
-            return eqn.replace(params={"site": dataclasses.replace(site, **marks)})
-        inner = depth + (eqn.primitive in _LOOPS and depth > 0)
-        return eqn.replace(
-            params=_jaxprs.map_jaxprs(eqn.params, lambda inside: _mark(inside, inner, selected))
-        )
-
-    # Memoised, so that a loop batched twice stays one loop for the caches of JAX.
-    memo = _rewritten.setdefault(jaxpr, {})
-    if (depth, selected) not in memo:
-        memo[depth, selected] = _jaxprs.map_equations(jaxpr, mark_equation)
-    return memo[depth, selected]
-
-
-for _loop in _LOOPS:
-    _jax_tables.rewrite_before_batching(_loop, _mark_loop)
-_jax_tables.rewrite_before_batching(primitives.cond_p, _mark_cond)

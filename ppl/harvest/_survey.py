@@ -94,6 +94,14 @@ class Found:
         avals = _with_axis(inner.avals, self.loop_axis, length)
         return dataclasses.replace(inner, avals=avals, depth=self.depth + 1)
 
+    def out_of_vmap(self, size: int) -> "Found":
+        """Record as seen from outside of a vmapped cond of `size` elements."""
+        site, *branches = (s.out_of_vmap(self.depth, size) for s in (self.site, *self.branches))
+        avals, lead = _with_axis(self.avals, 0, size), (size, *self.lead)
+        return dataclasses.replace(
+            self, site=site, branches=tuple(branches), avals=avals, lead=lead
+        )
+
     def out_of_shards(self, axes: Mapping[Hashable, int], *, tracked: bool) -> "Found":
         """Record as seen from outside of a shard_map over some mesh axes.
 
@@ -194,9 +202,10 @@ class Survey:
                 raise MisplacedError(
                     site,
                     "vmap of cond",
-                    "it stands in a branch of a cond whose predicate a vmap maps, so that JAX runs "
-                    "all branches and selects. Harvest inside of the vmap, as vmap(reap(f)), or "
-                    "sow the result of the cond.",
+                    "it stands in a branch of a cond whose predicate a vmap maps, beside a "
+                    "collective over elements or an effect, or under spmd_axis_name, so that JAX "
+                    "runs all branches and selects. Harvest inside of the vmap, as vmap(reap(f)), "
+                    "or sow the result of the cond.",
                 )
             return {site.path: Found.of(site, [v.aval for v in eqn.outvars])}
         if rule := self._rules.get(eqn.primitive.name):

@@ -44,13 +44,17 @@ class Branches:
 
 @dataclasses.dataclass(frozen=True)
 class Scan:
-    """A body that is evaluated `length` times, from the last row to the first if in `reverse`."""
+    """A body that is evaluated `length` times, from the last row to the first if in `reverse`.
+
+    Under a `vmap` (`is_vmap`) there is no carry, and each row is an element.
+    """
 
     body: Jaxpr
     num_consts: int
     num_carry: int
     length: int
-    reverse: bool
+    reverse: bool = False
+    is_vmap: bool = False
 
     def split(self, operands: Sequence[T]) -> tuple[Sequence[T], Sequence[T], Sequence[T]]:
         """Constants, carry and rows."""

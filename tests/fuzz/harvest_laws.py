@@ -21,7 +21,7 @@ from tests.harvest.checks import TAG, assert_same
 from tests.harvest.programs import Arithmetic, Block, Sow, known_reaps, names, run, sows, to_jax
 
 MODES = ("strict", "append", "clobber", "cond_clobber")
-KINDS = ("jit", "checkpoint", "custom_vjp", "nest", "vmap", "scan", "cond")
+KINDS = ("jit", "checkpoint", "custom_vjp", "nest", "vmap", "scan", "cond", "choice")
 
 
 def random_program(seed: int) -> list[Any]:
@@ -44,7 +44,7 @@ def _statement(rng: random.Random, around: Around, depth: int, counter: Iterator
     if depth and rng.random() < 0.6:
         # What a rule of a custom derivative sows is in no scope.
         kind = rng.choice([k for k in KINDS if k != "custom_vjp" or "nest" not in around])
-        size = rng.randint(-3, 3) if kind == "cond" else rng.randint(1, 3)
+        size = rng.randint(-3, 3) if kind in ("cond", "choice") else rng.randint(1, 3)
         body = _body(rng, around | {kind}, depth - 1, counter)
         return Block(kind, size, f"b{next(counter)}", tuple(body))
     if rng.random() < 0.3:

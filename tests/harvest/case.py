@@ -29,8 +29,6 @@ class Case:
             differ.
         shared: Whether it sows a value that does not vary with the argument: under `vmap` that is
             one value, not one for each element.
-        branches: Whether it sows in a cond whose predicate depends on the argument. A `vmap`
-            outside takes such a cond apart, and harvest outside of that `vmap` refuses.
         forward: Whether JAX can differentiate it in forward mode.
         shards: Whether it sows in a shard_map, whose axis stands in front of that of a `vmap`
             around it.
@@ -48,7 +46,6 @@ class Case:
     reverse: bool = True
     unrolled: Mapping[Any, Any] | None = None
     shared: bool = False
-    branches: bool = False
     forward: bool = True
     shards: bool = False
     runs_unrolled: bool = True

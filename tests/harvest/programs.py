@@ -46,9 +46,11 @@ class Sow:
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """A construct around a body: jit, checkpoint, custom_vjp, nest, vmap, scan, while or cond.
+    """A construct around a body.
 
-    `size` is the size of the vmap or the number of iterations; a cond compares `p` to it.
+    It is jit, checkpoint, custom_vjp, nest, vmap, scan, while, cond or choice. `size` is the size
+    of the vmap or the number of iterations; a cond compares `p` to it, a choice compares `v`, which
+    a vmap maps.
     """
 
     kind: str
@@ -110,9 +112,9 @@ def _statement(s: Any, p: Any, v: Any) -> Any:
             return clip(v - vs.sum(), jnp)
         case "while":
             return lax.fori_loop(0, jnp.int32(s.size), lambda i, v: f(p, clip(v + i, jnp)), v)
-        case "cond":
+        case "cond" | "choice":
             other = to_jax(other_branch(s.body))
-            return lax.cond(p > s.size, f, other, p, v)
+            return lax.cond((v if s.kind == "choice" else p) > s.size, f, other, p, v)
     raise AssertionError(s.kind)
 
 
@@ -163,8 +165,9 @@ def _run(s: Any, p: float, v: float, plants: dict[Path, Any]) -> tuple[float, Re
                 k: tuple(np.stack(c) for c in zip(*[r[k] for r in reaps], strict=True))
                 for k in reaps[0]
             }
-        case "cond":
-            return run(s.body if p > s.size else other_branch(s.body), p, v, plants)
+        case "cond" | "choice":
+            is_first = (v if s.kind == "choice" else p) > s.size
+            return run(s.body if is_first else other_branch(s.body), p, v, plants)
     return _loop(s, p, v, plants)
 
 
@@ -267,7 +270,7 @@ def _bodies(inside: str, depth: int) -> st.SearchStrategy[tuple[Any, ...]]:
     if depth:
         choices += [
             st.deferred(lambda k=k: _blocks(k, inside, depth - 1))
-            for k in ("jit", "checkpoint", "nest", "vmap", "scan", "while", "cond")
+            for k in ("jit", "checkpoint", "nest", "vmap", "scan", "while", "cond", "choice")
         ]
     return st.lists(st.one_of(choices), min_size=1, max_size=3).map(tuple)
 
@@ -281,7 +284,7 @@ def _sows(inside: str) -> st.SearchStrategy[Sow]:
 
 def _blocks(kind: str, inside: str, depth: int) -> st.SearchStrategy[Block]:
     within = {"scan": "while" if inside == "while" else "scan", "while": "while"}.get(kind, inside)
-    sizes = st.integers(-3, 3) if kind == "cond" else st.integers(1, 3)
+    sizes = st.integers(-3, 3) if kind in ("cond", "choice") else st.integers(1, 3)
     return st.builds(Block, st.just(kind), sizes, st.just(""), _bodies(within, depth))
 
 

@@ -287,6 +287,9 @@ def test_sown_values_are_handled_by_tag() -> None:
     mapped = jax.vmap(lambda v: sow({"v": v}, tag=TAG, name="y")["v"])
     negated = {sown(TAG): lambda k, value, _: k({"v": -value["v"]})}
     assert_same(handle(mapped, negated)(XS), floats(-1, -2))
+    sows = lambda v: sow(v, tag=TAG, name="y")  # noqa: E731
+    chosen = jax.vmap(lambda v: lax.cond(v > 1, sows, lambda v: v, v))
+    assert_same(handle(chosen, {sown(TAG): lambda k, value, _: k(10 * value)})(XS), floats(1, 20))
 
 
 @pytest.mark.parametrize("key", [jax.random.key(1), jax.random.PRNGKey(1)], ids=["typed", "legacy"])
@@ -372,7 +375,8 @@ MISUSED: dict[str, tuple[Function, type[Exception], str]] = {
     "state-structure": (lambda: handle(tick, {tick: lambda s: ((s, s), 0)}, state=0)(), ValueError, "effect 'tick': the new state"),
     "state-no-array": (lambda: handle(tick, TICK, state=object())(), TypeError, "handle: state must be a pytree of arrays, got <object"),
     "sow_cond": (lambda: handle(lambda x: sow_cond(x, x > 0, tag=TAG, name="y"), {sown(TAG): lambda k, v, p: k(v)})(X), NotImplementedError, "sow 'y': a sow_cond cannot be handled"),
-    "sow-in-vmapped-cond": (lambda: handle(jax.vmap(lambda v: lax.cond(v > 1, lambda v: sow(v, tag=TAG, name="y"), lambda v: v, v)), {sown(TAG): lambda k, v, p: k(v)})(XS), ValueError, "sow 'y': it stands in a branch of a cond"),
+    "sow-in-vmapped-cond-with-effect": (lambda: handle(jax.vmap(lambda v: lax.cond(v > 1, lambda v: double(sow(v, tag=TAG, name="y")), lambda v: v, v)), {sown(TAG): lambda k, v, p: k(v)})(XS), ValueError, "sow 'y': it stands in a branch of a cond"),
+    "state-in-vmapped-cond": (lambda: handle(jax.vmap(lambda v: lax.cond(v > 1, lambda v: sow(v, tag=TAG, name="y"), lambda v: v, v)), {sown(TAG): lambda s, v, p: (s, v)}, state=0.0)(XS), NotImplementedError, "sow 'y' is performed inside of 'vmap_of_cond'.*Handle it inside"),
     "operand": (lambda: double(object()), TypeError, "effect 'double': expected a pytree of arrays as its operand, got a leaf of type object"),
     "declared-result": (lambda: effect("e", object)(), TypeError, "effect 'e': expected a pytree of arrays as its declared result"),
     "name": (lambda: effect(1, lambda: 0), TypeError, "effect: name must be a string, got 1"),  # pyright: ignore

@@ -20,6 +20,7 @@ from jax.sharding import PartitionSpec
 
 from ppl.harvest import _jax, _jaxprs, _values, reap
 from ppl.harvest._sow import sow_p
+from ppl.harvest._vmapped_cond import vmapped_cond_p
 from ppl.harvest.rules import CONSTRUCTS
 
 from .calls import over_shards, root, solved, with_vjp
@@ -156,8 +157,9 @@ def test_the_names_of_the_primitives(primitive: str) -> None:
 
 
 def test_every_rule_has_a_test_of_its_primitive() -> None:
-    """But for those of calls that only some versions of JAX make by themselves."""
-    assert set(CONSTRUCTS) - set(PROGRAMS) == {"call_hi_primitive", "closed_call", "eval_jaxpr"}
+    """But for harvest's own, and those of calls that only some versions of JAX make."""
+    others = {"call_hi_primitive", "closed_call", "eval_jaxpr", vmapped_cond_p.name}
+    assert set(CONSTRUCTS) - set(PROGRAMS) == others
 
 
 def test_the_parameters_of_a_checkpoint() -> None:

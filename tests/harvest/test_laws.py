@@ -100,8 +100,6 @@ def has_no_inverse(case: Case) -> str:
 
 
 def has_no_vmap_outside(case: Case) -> str:
-    if case.branches:
-        return "vmap takes apart a cond whose predicate it maps, which is an error that says so"
     if case.shards:
         return "the axis over the shards stands in front of that of a vmap around them"
     return "what does not vary is one value under vmap, not one for each element" * case.shared
@@ -217,17 +215,6 @@ def test_law(case: Case, law: str) -> None:
 
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-
-
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if case.branches], ids=lambda case: case.id
-)
-def test_a_cond_that_vmap_takes_apart(case: Case) -> None:
-    """Harvested outside of the vmap it is an error that shows the way; inside it works."""
-    x = three(jnp.asarray(case.x, jnp.float32))
-    with pytest.raises(ValueError, match=r"'(a\.)?y'.*predicate a vmap maps.*vmap\(reap\(f\)\)"):
-        harvest(jax.vmap(case.f), tag=TAG)({}, x)
-    assert_same(jax.vmap(case.f)(x), jax.vmap(harvest(case.f, tag=TAG))({}, x)[0])
 
 
 @pytest.mark.slow

@@ -1,8 +1,8 @@
 """Rules of the constructs: one file for each, which registers its record in `CONSTRUCTS`.
 
 Reading order: `_call` (base of all calls), `inline`, `jit`, `checkpoint`, `custom`, `shard_map`;
-`cond`; `_loop_carry`, `while_loop`, `scan`. A scan may run in parallel: `_planted_liveness` and
-`_parallel_scan`.
+`cond`, `vmapped_cond`; `_loop_carry`, `while_loop`, `scan`. A scan may run in parallel:
+`_planted_liveness` and `_parallel_scan`.
 """
 
 from ppl.harvest._construct import CONSTRUCTS as CONSTRUCTS
@@ -15,4 +15,5 @@ from ppl.harvest.rules import inline as inline
 from ppl.harvest.rules import jit as jit
 from ppl.harvest.rules import scan as scan
 from ppl.harvest.rules import shard_map as shard_map
+from ppl.harvest.rules import vmapped_cond as vmapped_cond
 from ppl.harvest.rules import while_loop as while_loop

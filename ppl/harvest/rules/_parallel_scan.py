@@ -161,6 +161,20 @@ class Steps:
         return jax.vmap(lambda known: _evaluate(self._jaxpr, wanted, known))(known)
 
 
+def map_elements(fn: Callable[[Any], Any], rows: Any, length: int) -> Any:
+    """`vmap` of a function, which evaluates and selects from all branches of the conds in it."""
+    if length:
+        first = jax.eval_shape(lambda rows: jax.tree.map(_first, rows), rows)
+        jaxpr, shape = jax.make_jaxpr(fn, return_shape=True)(first)
+        inner, _ = _jaxprs.raw(jaxpr)
+        if not inner.effects:
+            wanted = range(len(inner.outvars))
+            element = lambda known: _evaluate(jaxpr, wanted, dict(enumerate(known)))  # noqa: E731
+            outs = jax.vmap(element, axis_size=length)(jax.tree.leaves(rows))
+            return jax.tree.unflatten(jax.tree.structure(shape), outs)
+    return jax.vmap(fn, axis_size=length)(rows)
+
+
 def _first(rows: jax.Array) -> jax.Array:
     return lax.index_in_dim(rows, 0, keepdims=False)
 
@@ -263,9 +277,10 @@ def _stop_untaken_gradient(x: Any, is_taken: Any) -> Any:
 def _differentiate_if(is_taken: Any, x: Any) -> Any:
     """`x`, whose derivative is 0 unless `is_taken`.
 
-    The value is `x` itself, so a polynomial remains one.
+    The value is a choice between `x` and `x`, so a polynomial remains one. Under `vmap` it has the
+    axes of `is_taken`, as its tangent has: JAX needs both alike.
     """
-    return x
+    return jnp.where(is_taken, x, x)
 
 
 @_differentiate_if.defjvp

@@ -1,0 +1,197 @@
+"""Vmapped cond: a cond that sows, for all elements of a `vmap` that maps its predicate.
+
+JAX would run all branches for all elements and select, and nothing would then tell which sows take
+place. So such a cond is batched to an equation that holds the program of one element, in which the
+cond still stands. JAX evaluates it as it would the cond, by `vmap`; `rules/vmapped_cond` harvests
+it. The body reads operands that all elements share, and then a row of each other operand.
+"""
+
+import dataclasses
+import weakref
+from collections.abc import Callable, Sequence
+from itertools import compress
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend import core as jex
+from jax.extend.core import primitives
+
+from ppl.harvest import _jax, _jax_tables, _jaxprs
+from ppl.harvest._jaxprs import Jaxpr
+from ppl.harvest._loop_marks import enter_vmap
+from ppl.harvest._sow import sites_of, sow_p
+
+
+def map_elements(fn: Callable[..., Any], num_consts: int, size: int) -> Callable[..., Any]:
+    """`vmap` of a function of operands, of which all elements share the first ones."""
+
+    def mapped(*args: Any) -> Any:
+        consts, rows = args[:num_consts], list(args[num_consts:])
+        return jax.vmap(lambda rows: fn(*consts, *rows), axis_size=size)(rows)
+
+    return mapped
+
+
+def _impl(*args: Any, body: Jaxpr, num_consts: int, length: int, is_plain: bool) -> list[Any]:
+    plain = body if is_plain else _leave_to_jax(body)
+    return map_elements(lambda *x: _jax.evaluate(plain, x), num_consts, length)(*args)
+
+
+_plain: weakref.WeakKeyDictionary[Any, Jaxpr] = weakref.WeakKeyDictionary()
+
+
+def _leave_to_jax(jaxpr: Jaxpr) -> Jaxpr:
+    """Jaxpr whose conds are batched as JAX does, to be evaluated and not harvested."""
+
+    def leave(eqn: jex.JaxprEqn) -> jex.JaxprEqn:
+        params = _jaxprs.map_jaxprs(eqn.params, _leave_to_jax)
+        if eqn.primitive is vmapped_cond_p:
+            params["is_plain"] = True
+        if eqn.primitive is sow_p:
+            params["site"] = dataclasses.replace(eqn.params["site"], selected=True)
+        return eqn.replace(params=params)
+
+    if jaxpr not in _plain:
+        _plain[jaxpr] = _jaxprs.map_equations(jaxpr, leave)
+    return _plain[jaxpr]
+
+
+def _abstract_eval(*args: Any, body: Jaxpr, length: int, **_: Any) -> list[Any]:
+    return [_jax.batched_aval(v.aval, length, args) for v in _jaxprs.raw(body)[0].outvars]
+
+
+def _jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, body: Jaxpr, num_consts: int, **params: Any
+) -> tuple[list[Any], list[Any]]:
+    """Results, and tangents by a linear program of each element, which sows nothing."""
+    moving = [not _jax.is_zero_tangent(t) for t in tangents]
+    outvars = _jaxprs.raw(body)[0].outvars
+    moved = [jnp.issubdtype(v.aval.dtype, jnp.inexact) for v in outvars]
+    linear, push = _linearize(body, moving, moved)
+    found = vmapped_cond_p.bind(*primals, body=linear, num_consts=num_consts, **params)
+    outs, leaves = found[: len(outvars)], found[len(outvars) :]
+    num_shared = sum(moving[:num_consts])
+    pushed = iter(
+        vmapped_cond_p.bind(
+            *compress(tangents, moving), *leaves, body=push, num_consts=num_shared, **params
+        )
+    )
+    pairs = zip(outs, moved, strict=True)
+    return outs, [next(pushed) if is_moved else _jax.zero_tangent(x) for x, is_moved in pairs]
+
+
+def _linearize(body: Jaxpr, moving: Sequence[bool], moved: Sequence[bool]) -> tuple[Jaxpr, Jaxpr]:
+    """Program that also gives residuals, and the program of tangents and residuals."""
+    trees: list[Any] = []
+
+    def linearize(*args: Any) -> tuple[list[Any], list[Any]]:
+        def call(*given: Any) -> tuple[list[Any], list[Any]]:
+            outs = _jax.evaluate(body, _merge(args, moving, given))
+            return list(compress(outs, moved)), outs
+
+        _, push, outs = jax.linearize(call, *compress(args, moving), has_aux=True)
+        leaves, tree = jax.tree.flatten(push)
+        trees.append(tree)
+        return outs, leaves
+
+    def push(*args: Any) -> list[Any]:
+        num = sum(moving)
+        return jax.tree.unflatten(trees[0], args[num:])(*args[:num])
+
+    inputs = _jaxprs.inputs(body)
+    linear = jax.make_jaxpr(linearize)(*inputs)
+    residuals = _jaxprs.outputs(linear)[len(moved) :]
+    return linear, jax.make_jaxpr(push)(*compress(inputs, moving), *residuals)
+
+
+def _transpose(
+    cotangents: Sequence[Any], *operands: Any, body: Jaxpr, num_consts: int, **params: Any
+) -> list[Any]:
+    """Cotangents by the transposed program of each element, summed for what elements share."""
+    linear = [_jax.is_linear_operand(x) for x in operands]
+    known = [not is_linear for is_linear in linear]
+    inputs = _jaxprs.inputs(body)
+    unknown = list(compress(inputs, linear))
+
+    def transpose(*args: Any) -> tuple[Any, ...]:
+        given, cts = args[: sum(known)], args[sum(known) :]
+        call = lambda *xs: _jax.evaluate(body, _merge(_merge(operands, known, given), linear, xs))  # noqa: E731
+        return jax.linear_transpose(call, *unknown)(list(cts))
+
+    back = jax.make_jaxpr(transpose)(*compress(inputs, known), *_jaxprs.outputs(body))
+    given = [*compress(operands, known), *map(_jax.instantiate_zeros, cotangents)]
+    num_shared = sum(known[:num_consts])
+    found = iter(vmapped_cond_p.bind(*given, body=back, num_consts=num_shared, **params))
+    cts = [next(found) if is_linear else None for is_linear in linear]
+    return [ct if ct is None or i >= num_consts else ct.sum(0) for i, ct in enumerate(cts)]
+
+
+def _merge(items: Sequence[Any], mask: Sequence[bool], new: Sequence[Any]) -> list[Any]:
+    """Items with new ones where a mask holds."""
+    rest = iter(new)
+    return [next(rest) if replace else item for item, replace in zip(items, mask, strict=True)]
+
+
+def _batch(
+    size: int, args: Sequence[Any], dims: Sequence[Any], *, body: Jaxpr, **params: Any
+) -> tuple[list[Any], list[int]]:
+    call = lambda *args: vmapped_cond_p.bind(*args, body=body, **params)  # noqa: E731
+    if params["is_plain"]:
+        call = lambda *args: _impl(*args, body=body, **params)  # noqa: E731
+        outs = jax.vmap(call, dims, axis_size=size)(*args)
+        return outs, [0] * len(outs)
+    inputs, num_consts = _jaxprs.inputs(body), params["num_consts"]
+    rows = [_jax.batched_aval(aval, params["length"]) for aval in inputs[num_consts:]]
+    return _bind(call, [*inputs[:num_consts], *rows], size, args, dims)
+
+
+vmapped_cond_p = _jax.make_primitive(
+    "vmap_of_cond",
+    impl=_impl,
+    abstract_eval=_abstract_eval,
+    jvp=_jvp,
+    transpose=_transpose,
+    batch=_batch,
+    effect=lambda body, **_: {_jax.SowEffect()} if _jax.has_sow(body) else set(),
+    batch_by_size=True,
+)
+
+
+def _batch_cond(
+    size: int, args: Sequence[Any], dims: Sequence[Any], **params: Any
+) -> tuple[list[Any], list[int]] | None:
+    """Vmapped cond of a cond with sows; None for one that is left to JAX."""
+    branches = params["branches"]
+    is_selected = any(site.selected for branch in branches for site in sites_of(branch))
+    if dims[0] is None or is_selected or not all(map(_jax.only_sows, branches)):
+        return None
+    index = jax.ShapeDtypeStruct((), args[0].dtype)
+    call = lambda *args: primitives.cond_p.bind(*args, **params)  # noqa: E731
+    return _bind(call, [index, *_jaxprs.inputs(branches[0])], size, args, dims)
+
+
+def _bind(
+    call: Callable[..., Any],
+    inputs: Sequence[Any],
+    size: int,
+    args: Sequence[Any],
+    dims: Sequence[Any],
+) -> tuple[list[Any], list[int]]:
+    """Results for all elements of the function of one, which has these abstract inputs."""
+    order = sorted(range(len(args)), key=lambda i: dims[i] is not None)
+    place = {i: at for at, i in enumerate(order)}
+    body = jax.make_jaxpr(lambda *xs: call(*(xs[place[i]] for i in range(len(xs)))))(
+        *(inputs[i] for i in order)
+    )
+    operands = [
+        args[i] if dims[i] is None else _jax.batched_in_front(args[i], dims[i], size) for i in order
+    ]
+    num_consts = sum(dim is None for dim in dims)
+    outs = vmapped_cond_p.bind(
+        *operands, body=enter_vmap(body), num_consts=num_consts, length=size, is_plain=False
+    )
+    return outs, [0] * len(outs)
+
+
+_jax_tables.replace_batching(primitives.cond_p, _batch_cond)

@@ -1,0 +1,71 @@
+"""Rule of a vmapped cond: a cond whose predicate `vmap` maps."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from jax.extend import core as jex
+
+from ppl.harvest import _wiring
+from ppl.harvest._construct import Construct, Threading, register
+from ppl.harvest._interpreter import Opened, Reaped, Results
+from ppl.harvest._liveness import Liveness, Mask
+from ppl.harvest._loop_marks import leave_vmap
+from ppl.harvest._survey import Sites, Survey
+from ppl.harvest._vmapped_cond import vmapped_cond_p
+from ppl.harvest.rules._parallel_scan import map_elements
+
+
+class VmappedCondRule(Construct):
+    """Vmapped cond: the program of one element is harvested under `vmap`.
+
+    Records and plants have the axis of the elements in front, as those of any other sow under
+    `vmap`. What is true of a scan whose steps do not depend on one another is true of it.
+    """
+
+    def wiring(self, eqn: jex.JaxprEqn) -> _wiring.Scan:
+        """Wiring of a scan without carry."""
+        params = eqn.params
+        return _wiring.Scan(params["body"], params["num_consts"], 0, params["length"], is_vmap=True)
+
+    def find(self, eqn: jex.JaxprEqn, survey: Survey) -> Sites:
+        """Sites of one element, with the axis of the elements."""
+        sites, size = survey(eqn.params["body"]), eqn.params["length"]
+        return {path: found.out_of_vmap(size) for path, found in sites.items()}
+
+    def live_operands(self, eqn: jex.JaxprEqn, live_outs: Mask, liveness: Liveness) -> Mask:
+        """Operands that the body reads for the needed results and all records."""
+        return liveness.inputs(eqn.params["body"], live_outs)
+
+    def run(self, opened: Opened) -> Results:
+        """Results and records of all elements."""
+        eqn, args, plants, live_outs, on = opened
+        wiring, sites = self.wiring(eqn), on.survey.survey_equation(eqn)
+        consts, _, rows = wiring.split(args)
+        body = leave_vmap(wiring.body)
+
+        def element(inputs: Any) -> tuple[list[Any], list[Reaped]]:
+            rows, planted = inputs
+            outs, reaps = on.run(body, [*consts, *rows], planted, live_outs)
+            return outs, on.condense(reaps)
+
+        outs, reaps = map_elements(element, (rows, plants.take(sites)), wiring.length)
+        found = (sites[reaped.site.path].site for reaped in reaps)
+        pairs = zip(reaps, found, strict=True)
+        return outs, on.condense([dataclasses.replace(r, site=site) for r, site in pairs])
+
+    def thread(
+        self, eqn: jex.JaxprEqn, args: list[Any], state: Any, on: Threading
+    ) -> tuple[Sequence[Any], Any]:
+        """Results of all elements; an error if there is a state, which has no order of them."""
+        if jax.tree.leaves(state):
+            return on.refuse(eqn)
+        wiring = self.wiring(eqn)
+        consts, _, rows = wiring.split(args)
+        body = leave_vmap(wiring.body)
+        element = lambda rows: on.run(body, [*consts, *rows], state)[0]  # noqa: E731
+        return jax.vmap(element, axis_size=wiring.length)(rows), state
+
+
+register(VmappedCondRule(vmapped_cond_p.name))
