@@ -203,6 +203,8 @@ class Dependence:
                 return self(body).at([operands[i] for i in indices])
             case Branches(bodies):
                 return _branches([self(body).at(operands[1:]) for body in bodies], operands[0])
+            case Scan(is_vmap=True) as elements:
+                return _elements(self(elements.body), elements, operands)
             case Scan() as scan:
                 return _scan(self(scan.body), scan, operands, id(eqn))
             case While() as loop:
@@ -304,6 +306,26 @@ def _scan(
     return DependenceSummary(
         tuple(outs), inside.enclose_in_loop(Loop("scan", length, equation)).sites
     )
+
+
+def _elements(
+    body: DependenceSummary, elements: Scan, operands: list[DataFlow]
+) -> DependenceSummary:
+    """Summary of all elements of a `vmap`, whose sites stand under one more axis."""
+
+    def is_mapped(part: Part) -> bool:
+        inputs = (s for s in part.sources if not isinstance(s, Captured))
+        return any(not isinstance(s, int) or s >= elements.num_consts for s in inputs)
+
+    def outside(sown: SownSite) -> SownSite:
+        site = sown.site.out_of_vmap(len(sown.loops), elements.length)
+        parts = (dataclasses.replace(p, mapped=(*p.mapped, is_mapped(p))) for p in sown.parts)
+        return dataclasses.replace(sown, site=site, parts=tuple(parts))
+
+    sites = {path: outside(sown) for path, sown in body.sites.items()}
+    summary = DependenceSummary(body.outs, sites).at(operands)
+    outs = tuple(DataFlow(flow.sources) for flow in summary.outs)
+    return DependenceSummary(outs, summary.sites)
 
 
 def _mark_earlier(sources: Sources, body: DependenceSummary) -> Sources:

@@ -15,7 +15,9 @@ _WHY = {
     "cond": "is in some branches of a cond and not in others",
     "while": "is in a while loop, whose number of iterations is not known",
     "vmap of cond": (
-        "is in a branch of a cond whose predicate a vmap maps: JAX runs all branches and selects"
+        "is in a branch of a cond whose predicate a vmap maps, and which is not evaluated element "
+        "by element: the branches hold a collective over elements or an effect, or the vmap has an "
+        "spmd_axis_name"
     ),
 }
 _VARIABLES = {
@@ -29,8 +31,8 @@ _VARIABLES = {
         "static bounds, over the most steps that there can be."
     ),
     "vmap of cond": (
-        "its distribution is not one. Choose its parameters by jnp.where and sample it once, or "
-        "use lax.map in place of vmap."
+        "its distribution is not one. Have the collective or the effect in front of the cond, or "
+        "choose its parameters by jnp.where and sample it once."
     ),
 }
 _RECORDS = {
@@ -39,7 +41,7 @@ _RECORDS = {
         "branches), or in every branch."
     ),
     "while": "Have it behind the loop, or use lax.scan or lax.fori_loop with static bounds.",
-    "vmap of cond": "Have it behind the cond, or use lax.map in place of vmap.",
+    "vmap of cond": "Have it behind the cond, or the collective or the effect in front of it.",
 }
 
 

@@ -148,7 +148,8 @@ class Symbolic:
         _, live_carry, _ = scan.split(reads)
         live_body = (*live_carry, *live_outs[scan.num_carry :])
         consts, carry, xs = scan.split(operands)
-        for i, step in enumerate(place.steps_of("scan", scan.length) if visits else ()):
+        kind = "vmap" if scan.is_vmap else "scan"
+        for i, step in enumerate(place.steps_of(kind, scan.length) if visits else ()):
             row = scan.length - 1 - i if scan.reverse else i
             rows = [None if x is None else self.terms.element(x, row) for x in xs]
             outs = self._walk(scan.body, [*consts, *carry, *rows], live_body, step)

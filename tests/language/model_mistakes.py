@@ -84,13 +84,14 @@ def _():
     ppl.log_density(walk)({"x": 1.0})
 
 
-@mistake("vmap of a cond on what it maps", names=["'x'", "cond", "vmap", "jnp.where"])
+@mistake("A collective in a branch of a cond", names=["'x'", "cond", "vmap", "collective"])
 def _():
-    def each(key, b):
+    def each(key, x):
         draw = lambda loc: lambda: ppl.sample(key, dist.Normal(loc, 1.0), name="x")  # noqa: E731
-        return lax.cond(b, draw(1.0), draw(2.0))
+        mean = lambda: ppl.sample(key, dist.Normal(lax.pmean(x, "i"), 1.0), name="x")  # noqa: E731
+        return lax.cond(x > 0, draw(1.0), mean)
 
-    ppl.simulate(lambda key, b: jax.vmap(each)(split(key, 3), b))(KEY, X > 0)
+    ppl.simulate(lambda key, x: jax.vmap(each, axis_name="i")(split(key, 3), x))(KEY, X)
 
 
 @mistake("One name twice", names=["'twice'", "'x'", "2 times", "nest"])

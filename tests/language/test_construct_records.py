@@ -60,6 +60,11 @@ def sharded(f):
     return lambda x, key: mapped(x * jnp.ones(2), split(key, 2)).sum()
 
 
+def elementwise(f):
+    each = jax.vmap(lambda x, key: lax.cond(x > 0, f, f, x, key))
+    return lambda x, key: each(x + jnp.arange(2.0), split(key, 2)).sum()
+
+
 def scanned(f):
     return lambda x, key: lax.scan(lambda c, key: (f(c, key), None), x, split(key, 2))[0]
 
@@ -83,6 +88,7 @@ ROWS = {
     "jit": jax.jit,
     "remat2": jax.checkpoint,
     "cond": lambda f: lambda x, key: lax.cond(x > 0, f, f, x, key),
+    "vmap_of_cond": elementwise,
     "scan": scanned,
     "while": repeated,
     "custom_jvp_call": custom_jvp,
@@ -133,7 +139,7 @@ def around_of(name):
 
 
 def equations(around):
-    return _jaxprs.raw(jax.make_jaxpr(around(lambda x, _: x + 1.0))(0.0, KEY))[0].eqns
+    return _jaxprs.raw(jax.make_jaxpr(sowing(around))(X, Y))[0].eqns
 
 
 def visited(program, survey):
@@ -176,7 +182,10 @@ def test_the_graph_has_the_site(name):
 
 @every_construct
 def test_the_audit_of_ignore_sees_through(name):
-    model, shape = model_of(around_of(name)), (2,) if name in ("scan", "shard_map") else ()
+    model, shape = (
+        model_of(around_of(name)),
+        (2,) if name in ("scan", "shard_map", "vmap_of_cond") else (),
+    )
     ignored = ppl.condition(model, {"b": ppl.ignore(np.full(shape, NAN))})
     with pytest.raises(ValueError, match=r"depends on site 'b'|is in a while loop"):
         ppl.log_density(ignored)({"a": 0.0, "c": 0.0})

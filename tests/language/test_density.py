@@ -80,21 +80,6 @@ def test_float32(case):
     assert_close(actual, by_hand(CASES.index(case)), "float32")
 
 
-def test_cond_on_a_mapped_predicate():
-    """`vmap` takes the cond apart, so that its site has no one density: an error that shows why."""
-
-    def model(key, x):
-        def one(key, x):
-            high = lambda: ppl.sample(key, dist.Normal(x, 2.0), name="x")  # noqa: E731
-            low = lambda: ppl.sample(key, dist.Laplace(x, 3.0), name="x")  # noqa: E731
-            return lax.cond(x > 0, high, low)
-
-        return jax.vmap(one)(jax.random.split(key, 3), x)
-
-    with pytest.raises(ValueError, match=r"'x'.*a cond whose predicate a vmap maps"):
-        ppl.log_probs(model)({"x": jnp.zeros(3)}, jnp.array([1.0, -1.0, 2.0]))
-
-
 def test_transformations_of_log_density(x64):
     """jit, vmap, scan and hessian of a log density; the one of eight schools is quadratic in mu."""
     density = ppl.log_density(eight_schools)

@@ -137,18 +137,17 @@ def score_node(
     return (x if node.kind == "scan" else sum(ends) / node.size), total
 
 
-def programs(depth: int, *, in_vmap: bool = False) -> st.SearchStrategy[tuple[Any, ...]]:
-    """One or two nodes; no cond in a vmap, whose predicate would be mapped."""
+def programs(depth: int) -> st.SearchStrategy[tuple[Any, ...]]:
+    """One or two nodes."""
     site = st.builds(Sample, st.sampled_from(CHEAP), st.sampled_from([-0.8, 0.5, 1.2]))
     if depth == 0:
         return st.tuples(site)
-    kinds = ["scan", "vmap", "scope", "cond"][: 3 if in_vmap else 4]
-    block = st.sampled_from(kinds).flatmap(
+    block = st.sampled_from(["scan", "vmap", "scope", "cond"]).flatmap(
         lambda kind: st.builds(
             Block,
             st.just(kind),
             st.integers(2, 3),
-            programs(depth - 1, in_vmap=in_vmap or kind == "vmap"),
+            programs(depth - 1),
         )
     )
     return st.lists(st.one_of(site, block, block), min_size=1, max_size=2).map(tuple)
