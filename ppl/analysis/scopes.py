@@ -87,10 +87,12 @@ class ScopeReader:
         summed: Paths of the sites that are summed out.
         scored: Paths of the sites whose scores matter, those summed out included.
         planted: Values of sites, by path, as far as indices may be computed from them.
+        bounds_summed: Whether the supports of summed sites are looked at, too.
 
     Attributes:
         causes: By path of a summed site, why many of its elements matter at once.
-        bounded: Sites whose support depends on a summed site.
+        bounded: Sites whose support depends on a summed site; with `bounds_summed`, summed ones
+            too, whose support depends on values of their own in earlier steps of a loop.
     """
 
     def __init__(
@@ -98,8 +100,11 @@ class ScopeReader:
         summed: Collection[Path],
         scored: Collection[Path],
         planted: Mapping[Path, Sequence[Any]],
+        *,
+        bounds_summed: bool = False,
     ):
         self._summed, self._scored, self._planted = summed, scored, planted
+        self._bounds_summed = bounds_summed
         self._terms = Terms({})
         self._loops: dict[int, int] = {}
         self._scores: dict[tuple[int, Any], Any] = {}
@@ -192,7 +197,8 @@ class ScopeReader:
             scopes[path] = Scope(site, shape, uses)
             self.num_parts[path] = self._count_parts(eqn, len(shape))
             in_support = distribution_protocol.in_support
-            if path not in self._summed and self._depends(in_support, eqn, extras):
+            is_looked_at = self._bounds_summed or path not in self._summed
+            if is_looked_at and self._depends(in_support, eqn, extras):
                 self.bounded.add(path)
         if path not in self._summed:
             leaves = self._planted.get(path)
@@ -364,3 +370,17 @@ def _mark_start(uses: Uses, later: Uses, loop: int, is_first: bool) -> Uses:
     """Dependences of a first step; those that no later step has are marked as of the start."""
     is_new = lambda source: source not in later and source.start is None and is_first  # noqa: E731
     return {Source(s.path, loop) if is_new(s) else s: each for s, each in uses.items()}
+
+
+def bounds_itself(jaxpr: Jaxpr, path: Path, unknown: Collection[Path]) -> bool:
+    """Whether the support of a site depends on values that its own are not known without.
+
+    Args:
+        jaxpr: The program.
+        path: The site.
+        unknown: The site and those behind it, if they meet again in a loop; else nothing.
+    """
+    reader = ScopeReader(unknown, [path], {}, bounds_summed=True)
+    if unknown:
+        reader.read(jaxpr, [None] * len(_jaxprs.raw(jaxpr)[0].invars))
+    return path in reader.bounded

@@ -11,6 +11,7 @@ from ppl.common import distribution_protocol
 from ppl.core.block_integral import BlockIntegral
 from ppl.core.group_scores import GroupScores
 from ppl.core.model_run import SiteAction, apply_at_site, log_prob
+from ppl.core.quadratic_scores import join_names
 from ppl.core.summation import Summation
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
@@ -18,7 +19,7 @@ from ppl.harvest._plants import ByPath
 from ppl.harvest._program import Harvester, Program
 from ppl.harvest._site_names import describe
 from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path, Sites
+from ppl.harvest._survey import Found, Path, Sites
 from ppl.harvest.pytrees import register_dataclass
 from ppl.primitives.site_kinds import FACTOR, RANDOM, Hidden
 
@@ -39,7 +40,8 @@ class Marginal(distribution_protocol.DistributionWrapper):
         summation: The sum.
         path: The path of the site.
         is_host: Whether the sum is scored here.
-        is_bounded: Whether the support depends on summed sites, so that the base has one of many.
+        is_bounded: Whether the support depends on summed sites, or on values of the site itself in
+            earlier steps of a loop, so that the base has one of many.
         scores: Which entries of which sites the numbers of the sum belong to; None if the site
             depends on no summed one.
         by_step: Whether integrals are scored as finely as they come apart, a chain of normal states
@@ -55,6 +57,11 @@ class Marginal(distribution_protocol.DistributionWrapper):
     is_bounded: bool = dataclasses.field(metadata={"static": True})
     scores: GroupScores | None = dataclasses.field(metadata={"static": True})
     by_step: bool = dataclasses.field(default=False, metadata={"static": True})
+
+    def __repr__(self) -> str:
+        """The family, and what is summed or integrated out: no program."""
+        how = "summed" if isinstance(self.summation, Summation) else "integrated"
+        return f"{type(self.base).__name__} {how} over {join_names(self.summation.sites)}"
 
     def log_prob(self, value: Any) -> jax.Array:
         """The log of the sum over all states: in the shape of the site's own log probability.
@@ -74,7 +81,7 @@ class Marginal(distribution_protocol.DistributionWrapper):
 
     @property
     def support(self) -> Any:
-        """The set of values with positive density, or None if it depends on summed sites."""
+        """The set of values with positive density, or None if it is one of many."""
         return None if self.is_bounded else super().support
 
     @property
@@ -100,8 +107,9 @@ class Marginal(distribution_protocol.DistributionWrapper):
         if self.is_bounded:
             raise ValueError(
                 f"marginalize: the support of site {describe(self.path)} depends on a summed site "
-                "or an integrated one, so that it has no unconstrained space of its own. Condition "
-                "on it, or give it a support that does not."
+                "or an integrated one, or on its own values in a loop, so that it has no "
+                "unconstrained space of its own. Condition on it, or give it a support that does "
+                "not."
             )
 
     def constrain(self, position: Any) -> tuple[Any, jax.Array]:
@@ -157,12 +165,13 @@ def score_alone(
     planted = frozenset([*plants, *summation.sites])
     action = ScoreOne(path, planted, by_step)
     run = Harvester(Program(summation.jaxpr, list(inputs), [], list), action)
-    unread = {
-        p: tuple(jnp.zeros(a.shape, a.dtype) for a in f.collapse().avals)
-        for p, f in run.sites.items()
-        if p in summation.sites
-    }
+    unread = {p: zeros_of(found) for p, found in run.sites.items() if p in summation.sites}
     return run.run({**unread, **plants}, live_outs=False)[1][path]
+
+
+def zeros_of(found: Found) -> tuple[jax.Array, ...]:
+    """Values for a site that nothing is to depend on."""
+    return tuple(jnp.zeros(a.shape, a.dtype) for a in found.collapse().avals)
 
 
 def score_by_step(site: Site) -> Site:

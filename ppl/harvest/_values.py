@@ -59,7 +59,7 @@ def _check_floats(leaf: Any, dtype: Any) -> None:
     """Raise a ValueError for finite floats that would become infinite in a dtype."""
     dtype = jnp.result_type(leaf) if dtype is None else dtype
     limit = float(jnp.finfo(dtype).max)
-    if jnp.finfo(leaf.dtype).max <= limit or not getattr(leaf, "is_fully_addressable", True):
+    if float(jnp.finfo(leaf.dtype).max) <= limit or not getattr(leaf, "is_fully_addressable", True):
         return
     array = np.asarray(leaf)
     size = np.abs(array)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from ppl.analysis.dependence import Dependence
+from ppl.analysis.scopes import bounds_itself
 from ppl.common.missing_data import is_imputed
 from ppl.common.scaled_distribution import Scaled, ScaledTerm, multiply_score
 from ppl.core.group_factors import GroupFactors, unscaled
@@ -23,14 +24,9 @@ from ppl.core.marginal_sites import (
     group_of,
     is_alone,
     log_prob_at,
+    zeros_of,
 )
-from ppl.core.marginal_strategies import (
-    Enumerate,
-    Gaussian,
-    Laplace,
-    Strategy,
-    take_out,
-)
+from ppl.core.marginal_strategies import Enumerate, Gaussian, Laplace, Strategy, take_out
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.core.other_sows import Separated, separate
@@ -295,22 +291,22 @@ class _Rewriting:
         first = {p: self._first_states(p) for p in self._summed}
         drawn = {} if kind_of(site) == LATENT else first  # Data do not depend on draws.
         value = self._look(path, {**self._plants, **drawn})
+        later = self._moved[self._moved.index(path) :] if path in self._ancestors(path) else ()
         base = None
         if not self._found[path].branches:
-            nothing = [jnp.zeros(a.shape, a.dtype) for a in self._found[path].collapse().avals]
-            plants = {**self._plants, **first, path: tuple(nothing)}
-            base = self._look(path, plants, distributions=True)
-        plants = ByPath(self._plants)
+            nothing = {p: zeros_of(self._found[p]) for p in (path, *later)}
+            base = self._look(path, {**self._plants, **first, **nothing}, distributions=True)
+        is_bounded = bounds_itself(self._program.jaxpr, path, later)
         scores = self._find_scores(path)
         factors, by_group = self._factors_of(path)
         d: Any = Marginal(
             base,
             self._inputs,
-            plants,
+            ByPath(self._plants),
             summation=self._summation,
             path=path,
             is_host=is_host,
-            is_bounded=path in self._summation.bounded,
+            is_bounded=is_bounded or path in self._summation.bounded,
             scores=scores,
             by_step=by_group,
         )

@@ -100,7 +100,11 @@ def latent_sites(run: ModelRun) -> dict[Path, Found]:
         )
     latent = run.latent()
     if not latent:
-        raise ValueError(f"{run.name} has no latent site: there is nothing to infer.")
+        raise ValueError(
+            f"{run.name} has no latent site: there is nothing to infer. Parameters alone, made by "
+            "ppl.param, are found as sites: draw each from dist.Flat(support), and call "
+            "inference.optimize."
+        )
     return latent
 
 

@@ -13,6 +13,7 @@ import pytest
 from jax import lax
 from jax.flatten_util import ravel_pytree
 from jax.random import split
+from scipy import stats
 from tensorflow_probability.substrates import jax as tfp
 
 import distributions as dist
@@ -295,3 +296,68 @@ def test_mapped_bounds_are_refused_with_what_to_write_instead(loops: bool) -> No
     normal = lambda x: np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi)  # noqa: E731
     exact = sum(np.log(normal(np.arange(n + 1)).mean()) for n in (2, 3, 4))
     assert_close(ppl.log_density(summed)({}, within), exact, "float32")
+
+
+def removals(key):
+    """Animals caught in three passes: the more are caught, the fewer are left."""
+    z = ppl.sample(key, dist.Bernoulli(probs=0.3), name="z")
+    p = jnp.where(z == 1, 0.8, 0.3)
+
+    def sweep(left, key):
+        caught = ppl.sample(key, dist.Binomial(left, probs=p), name="caught")
+        ppl.sample(key, dist.Normal(1.0 * caught, 1.0), name="weight")
+        return left - caught, None
+
+    jax.lax.scan(sweep, 6, jax.random.split(key, 3))
+
+
+def births(key):
+    """Survivors and newborns of each year, of a population that both make up."""
+    z = ppl.sample(key, dist.Bernoulli(probs=0.3), name="z")
+    p = jnp.where(z == 1, 0.8, 0.3)
+
+    def year(size, key):
+        stay = ppl.sample(key, dist.Binomial(size, probs=p), name="stay")
+        new = ppl.sample(key, dist.Poisson(1.0 + p), name="new")
+        return stay + new, None
+
+    jax.lax.scan(year, 4, jax.random.split(key, 3))
+
+
+def log_mixture(score):
+    return np.logaddexp(np.log(0.7) + score(0.3), np.log(0.3) + score(0.8))
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["conditioned", "given"])
+@pytest.mark.parametrize("caught", [[3, 2, 1], [0, 6, 0], [3, 4, 0]], ids=str)
+def test_a_support_that_own_earlier_values_bound(caught, given):
+    """The third row is impossible: seven of six."""
+    left = 6 - np.cumsum([0, *caught[:2]])
+    weight = np.array([2.0, 1.0, 0.5])
+    known = lambda p: np.nan_to_num(stats.binom.logpmf(caught, left, p), nan=-np.inf)  # noqa: E731
+    right = log_mixture(lambda p: known(p).sum())
+    right += stats.norm.logpdf(weight, caught).sum()
+    data = {"caught": jnp.array(caught), "weight": weight}
+    if given:
+        found = ppl.log_density(ppl.marginalize(removals, ["z"]))(data)
+    else:
+        found = ppl.log_density(ppl.marginalize(ppl.condition(removals, data), ["z"]))({})
+    np.testing.assert_allclose(found, right, rtol=1e-5)
+
+
+def test_a_support_that_later_sites_of_a_step_bound():
+    stay, new = np.array([2, 4, 3]), np.array([3, 0, 5])
+    size = np.array([4, 5, 4])
+    right = log_mixture(
+        lambda p: (stats.binom.logpmf(stay, size, p) + stats.poisson.logpmf(new, 1 + p)).sum()
+    )
+    data = {"stay": stay, "new": new}
+    model = ppl.marginalize(births, ["z"])
+    np.testing.assert_allclose(ppl.log_density(model)(data), right, rtol=1e-5)
+    conditioned = ppl.marginalize(ppl.condition(births, data), ["z"])
+    np.testing.assert_allclose(ppl.log_density(conditioned)({}), right, rtol=1e-5)
+
+
+def test_a_sum_is_told_by_its_family_and_what_is_summed():
+    sites = ppl.trace(ppl.marginalize(removals, ["z"]))(jax.random.key(0)).sites
+    assert str(sites["caught"].distribution) == "Binomial summed over 'z'"
