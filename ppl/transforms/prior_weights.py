@@ -12,6 +12,7 @@ from ppl.common.missing_data import is_imputed
 from ppl.common.scaled_distribution import factors_at
 from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.core.group_factors import unscaled
+from ppl.core.marginal_sites import marginal_of
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest._names import nest_by_path, paths_in
@@ -19,7 +20,7 @@ from ppl.harvest._program import Program
 from ppl.harvest._site_names import describe
 from ppl.harvest._survey import Found, Path
 from ppl.harvest.pytrees import register_dataclass
-from ppl.primitives.site_kinds import OBSERVED, kind_of
+from ppl.primitives.site_kinds import LATENT, OBSERVED, kind_of
 from ppl.transforms.density import Scores, total
 from ppl.transforms.simulate import simulate
 
@@ -52,7 +53,8 @@ class PriorWeights:
 
         Raises:
             ValueError: If the model has no latent site, or a `param`.
-            NotImplementedError: If a site is observed in part.
+            NotImplementedError: If a site is observed in part, or is scored together with data by
+                a sum or an integral.
         """
         arguments, data = Arguments.split(args, kwargs)
         model = as_pytree(model)
@@ -116,4 +118,21 @@ def _latent_paths(run: ModelRun) -> tuple[Path, ...]:
                 f"site {describe(path)} is observed in part, so draws from the prior have no "
                 "weights. Draw from a guide that is fitted to the posterior."
             )
+        _check_apart_from_data(path, found, run)
     return tuple(latent)
+
+
+def _check_apart_from_data(path: Path, found: Found, run: ModelRun) -> None:
+    """Check that no data are scored by the sum or integral that scores a latent site."""
+    marginal = marginal_of(found.site)
+    if marginal is None or marginal.scores is None:
+        return
+    outer = path[: len(path) - len(marginal.path)]
+    paths = [outer + p for p, _ in marginal.scores.spreads]
+    data = [p for p in paths if p in run.sites and kind_of(run.sites[p].site) != LATENT]
+    if data:
+        raise NotImplementedError(
+            f"sites {describe(path)} and {describe(data[0])} are scored together, by one sum or "
+            "integral, so draws from the prior have no weights of their own. Weigh draws of the "
+            "model before ppl.marginalize, or draw from a guide that is fitted to the posterior."
+        )

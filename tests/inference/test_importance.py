@@ -214,6 +214,25 @@ def imputed(key):
     ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="y")
 
 
+def of_a_class(key):
+    z = ppl.sample(key, dist.Bernoulli(probs=0.3), name="z")
+    x = ppl.sample(key, dist.Normal(2.0 * z, 1.0), name="x")
+    ppl.sample(key, dist.Normal(x + z, 1.0), name="y")
+
+
+def of_a_value(key):
+    z = ppl.sample(key, dist.Bernoulli(probs=0.3), name="z")
+    x = ppl.sample(key, dist.Normal(2.0 * z, 1.0), name="x")
+    ppl.sample(key, dist.Normal(x, 1.0), name="y")
+
+
+def test_prior_draws_of_a_summed_model_have_weights():
+    model = ppl.marginalize(ppl.condition(of_a_value, {"y": 2.0}), ["z"])
+    found = importance(jax.random.key(0), model, num_draws=20_000).log_evidence
+    normal = lambda loc: np.exp(-((2 - loc) ** 2) / 4) / np.sqrt(4 * np.pi)  # noqa: E731
+    np.testing.assert_allclose(found, np.log(0.7 * normal(0) + 0.3 * normal(2)), atol=0.03)
+
+
 def refused(model=None, **settings):
     return importance(jax.random.key(0), *((model,) if model else (posterior(), x())), **settings)
 
@@ -253,6 +272,11 @@ def refused(model=None, **settings):
             "site 'kind' is observed in part, so draws from the prior have no weights",
         ),
         (
+            lambda: refused(ppl.marginalize(ppl.condition(of_a_class, {"y": 2.0}), ["z"])),
+            NotImplementedError,
+            "sites 'x' and 'y' are scored together, by one sum or integral",
+        ),
+        (
             lambda: refused(ppl.condition(imputed, {"y": np.zeros(3)})),
             ValueError,
             "has no latent site: there is nothing to infer",
@@ -265,7 +289,7 @@ def refused(model=None, **settings):
     ],
     ids=[
         *("no draws", "no result", "no density", "other sites", "observed in part"),
-        *("discrete in part", "no site", "discrete with a guide"),
+        *("discrete in part", "scored with data", "no site", "discrete with a guide"),
     ],
 )
 def test_what_cannot_be_is_refused(make, error, message):
