@@ -166,6 +166,15 @@ def _spread(program: Program, weights: jax.Array) -> dict[Path, jax.Array]:
                 "multiply others. Give one number, or scale before sites are taken out: "
                 "ppl.marginalize(ppl.scale(model, weights), sites)."
             )
+        for each in (m.scores for m in marginals if m.scores is not None):
+            time = each.time_of_site if each.are_apart else each.time
+            if time is not None and time < num:
+                raise ValueError(
+                    f"scale: the log probabilities of site {describe(path)} are those of the steps "
+                    "of a chain, each given all data before it, so that a weight for each step "
+                    "would be no weight of its data. Give one number, or a weight for each of "
+                    "several chains."
+                )
         if marginals and not any(marginal.is_host for marginal in marginals):
             continue  # It is scored at another site.
         shape = shape_of[path]

@@ -303,3 +303,32 @@ def test_draws_of_a_prior_are_weighted_by_its_factor():
     x, weights = result.draws["x"][0], np.asarray(result.weights)[0]
     mean = np.sum(weights * x)
     assert abs(mean - 0.25) < 4.5 * np.sqrt(np.sum(weights**2 * (x - mean) ** 2))
+
+
+def test_weights_of_steps_of_a_chain_are_refused_in_both_orders():
+    """The number of a step is a density given all data before it, not one of its data alone."""
+
+    def chain(keys):
+        def step(z, key):
+            z = ppl.sample(key, dist.Bernoulli(probs=jnp.where(z == 1, 0.3, 0.6)), name="z")
+            ppl.sample(key, dist.Normal(2.0 * z, 1.0), name="y")
+            return z, None
+
+        lax.scan(step, 0, keys)
+
+    def one(key):
+        chain(split(key, 4))
+
+    def several(key):
+        jax.vmap(lambda key: one(key))(split(key, 2))
+
+    for model in (
+        lambda: ppl.marginalize(ppl.scale(one, WEIGHTS), ["z"]),
+        lambda: ppl.scale(ppl.marginalize(one, ["z"]), WEIGHTS),
+    ):
+        with pytest.raises(ValueError, match="weight"):
+            ppl.log_density(model())({"y": Y})
+    data, weights = {"y": np.stack([Y, Y + 1])}, WEIGHTS[:2]
+    found = ppl.log_density(ppl.scale(ppl.marginalize(several, ["z"]), weights))(data)
+    each = [ppl.log_density(ppl.marginalize(one, ["z"]))({"y": y}) for y in data["y"]]
+    np.testing.assert_allclose(found, np.dot(weights, each), rtol=1e-12)
