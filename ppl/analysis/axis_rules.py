@@ -3,7 +3,9 @@
 A rule `(eqn, operands)` gives the dependences of the results, of those of the operands.
 """
 
+import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax.numpy as jnp
 from jax.extend import core as jex
@@ -116,9 +118,14 @@ def _dynamic_slice(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
         if size != x.shape[axis]:
             places[axis] = None
             if not start.uses and start.read is not None:
-                read = lambda at=start.read, size=size: at() + jnp.arange(size)  # noqa: E731
+                read = functools.partial(_read_slice, start.read, size, x.shape[axis])
                 places[axis] = Indexed((axis,), ("from", start.term, size), read)
     return [join(move_axes(x.uses, places), at)]
+
+
+def _read_slice(read_start: Callable[[], Any], size: int, length: int) -> Any:
+    """Indices of a slice, whose start JAX clips so that the slice is within the array."""
+    return jnp.clip(read_start(), 0, length - size) + jnp.arange(size)
 
 
 def _gather(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:

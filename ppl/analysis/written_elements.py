@@ -20,8 +20,8 @@ from ppl.harvest import _jax
 
 _SLICE = "dynamic_update_slice"
 WRITES = (
-    *(_SLICE, "scatter", "scatter-add", "scatter_sub", "scatter_mul", "scatter_min"),
-    "scatter_max",
+    *(_SLICE, "scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min"),
+    "scatter-max",
 )
 
 

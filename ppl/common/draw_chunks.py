@@ -10,7 +10,7 @@ import numpy as np
 from ppl.harvest import _jax
 
 _NUM_USUAL = 2**14  # draws, above which larger chunks are worth a program of their own
-_CHUNK = 64  # draws of a chunk: so many are made in vain at most
+_CHUNK = 64  # draws of a chunk; of fewer draws, the next power of two
 _LARGE_CHUNK = 4096
 
 
@@ -24,7 +24,7 @@ def choose_chunk_size(given: int | None, num_draws: int, most: int) -> int:
     """
     usual = _CHUNK if num_draws <= _NUM_USUAL else _LARGE_CHUNK
     if given is None:
-        return max(1, min(usual, most))
+        return max(1, min(usual, most, 2 ** max(num_draws - 1, 0).bit_length()))
     return min(given, max(usual, num_draws))
 
 

@@ -26,6 +26,7 @@ ONTO = {  # Each element is read at most once.
     "roll of two axes": lambda x: jnp.roll(x.reshape(4, 6), (1, 2), (0, 1)),
     "every other, backward": lambda x: x[::-2],
     "flip twice": lambda x: jnp.flip(x)[::-1],
+    "a slice that starts too late": lambda x: lax.dynamic_slice(x, (jnp.asarray(22),), (20,)),
     "halves exchanged": lambda x: jnp.concatenate(jnp.split(x, 2)[::-1]),
     "one deleted": lambda x: jnp.delete(x, 3),
     "rows flipped by vmap": lambda x: jax.vmap(jnp.flip)(x.reshape(4, 6)),
@@ -45,6 +46,7 @@ SEVERAL = {  # Some elements are read several times, and some entries of the res
     "padded": lambda x: jnp.pad(x.reshape(4, 6), ((1, 0), (0, 2))),
     "spread": lambda x: lax.pad(x, jnp.zeros((), x.dtype), [(-1, 2, 1)]),
     "added at known places": lambda x: jnp.zeros(30, x.dtype).at[jnp.arange(NUM) + 3].add(x),
+    "multiplied": lambda x: jnp.ones(NUM, x.dtype).at[ORDER].multiply(x),
     "some written over": lambda x: x.at[2:7].set(0),
 }
 
