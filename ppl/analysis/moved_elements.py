@@ -88,7 +88,9 @@ class _Moved:
     """A result of a primitive that moves elements."""
 
     def __init__(self, eqn: jex.JaxprEqn, operands: Sequence[Value], number: int):
-        self._eqn, self._operands, self._number = eqn, operands, number
+        self._eqn = eqn
+        self._operands = operands
+        self._number = number
         self._shape = tuple(eqn.outvars[number].aval.shape)  # pyright: ignore
 
     @property

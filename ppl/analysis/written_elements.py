@@ -74,7 +74,8 @@ class _Written:
         base, indices = jnp.zeros(self.shape, jnp.int32), [x.read() for x in self.indices]  # pyright: ignore
         if self.eqn.primitive.name == _SLICE:
             return _jax.bind(self.eqn, [base, updates, *indices])[0]
-        numbers, mode = self.eqn.params["dimension_numbers"], self.eqn.params["mode"]
+        numbers = self.eqn.params["dimension_numbers"]
+        mode = self.eqn.params["mode"]
         return scatter(base, indices[0], updates, numbers, mode=mode)
 
     def _place(self, axis: int) -> Place:
