@@ -8,22 +8,18 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ppl.analysis.multipliers import Multiplier, read_multipliers
 from ppl.common.lift import lift
-from ppl.common.scaled_distribution import factors_at, unscaled_terms, without_factors
 from ppl.core.model_run import SiteAction
-from ppl.core.replaced_distribution import replace_distribution
 from ppl.harvest import _jax
-from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
-from ppl.harvest._program import Harvester, Program, trace
+from ppl.harvest._program import Harvester, Program
 from ppl.harvest._site_names import describe
 from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path, Sites, struct_of
+from ppl.harvest._survey import Path
 from ppl.primitives.site_kinds import FACTOR, RANDOM
 
 
@@ -38,47 +34,6 @@ class Axes(NamedTuple):
 
     of_scores: Mapping[Path, Sequence[Any]]
     of_sum: Sequence[Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class Unscale(SiteAction):
-    """Action that sows all sites again without the factors of their scores."""
-
-    records = False
-
-    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
-        """All operands."""
-        return True, True, True
-
-    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        """The site sown again."""
-        if site.tag == RANDOM and factors_at(site):
-            site, operands = replace_distribution(site, operands, without_factors)
-        elif site.tag == FACTOR and site.num_extras:
-            values = (unscaled_terms(site, operands.extras),)
-            operands = dataclasses.replace(operands, values=values, extras=())
-            axes = tuple(dataclasses.replace(axis, mapped=()) for axis in site.axes)
-            nothing = jax.tree.structure(None)
-            site = dataclasses.replace(site, extra_tree=nothing, axes=axes)
-        return sow_again(site, operands), None
-
-
-def unscaled(program: Program, sites: Sites) -> Program:
-    """The program with the scores of all sites as they are without factors."""
-    if not any(map(factors_at, [site for found in sites.values() for site in found.sites])):
-        return program
-    inputs = [
-        struct_of(v.aval) if x is None else x
-        for x, v in zip(program.inputs, program.jaxpr.invars, strict=True)
-    ]
-
-    def run(*inputs: Any) -> list[Any]:
-        bare = dataclasses.replace(program, consts=[], operands=list(inputs))
-        return Harvester(bare, Unscale()).run({})[0]
-
-    traced = trace(run, tuple(inputs), {})
-    consts = [*traced.consts, *program.consts]
-    return Program(traced.jaxpr, consts, program.operands, program.unflatten)
 
 
 @dataclasses.dataclass(frozen=True)

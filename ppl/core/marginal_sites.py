@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from ppl.common import distribution_protocol
 from ppl.core.block_integral import BlockIntegral
-from ppl.core.group_scores import GroupScores
+from ppl.core.joint_scores import JointlyScored, score_by_step
 from ppl.core.model_run import SiteAction, apply_at_site, log_prob
 from ppl.core.quadratic_scores import join_names
 from ppl.core.summation import Summation
@@ -19,18 +19,15 @@ from ppl.harvest._plants import ByPath
 from ppl.harvest._program import Harvester, Program
 from ppl.harvest._site_names import describe
 from ppl.harvest._sow import Site
-from ppl.harvest._survey import Found, Path, Sites
+from ppl.harvest._survey import Found, Path
 from ppl.harvest.pytrees import register_dataclass
 from ppl.primitives.site_kinds import FACTOR, RANDOM, Hidden
 
 
 @register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Marginal(distribution_protocol.DistributionWrapper):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Marginal(JointlyScored):
     """The distribution of a site that depends on summed ones, which are summed out.
-
-    Sites that depend on the same summed sites are scored together, at one of them; the others have
-    the log probability 0.
 
     Attributes:
         base: The distribution of the site for some states of the summed sites: its support and its
@@ -38,25 +35,14 @@ class Marginal(distribution_protocol.DistributionWrapper):
         inputs: The inputs of the program.
         plants: The values of other sites.
         summation: The sum.
-        path: The path of the site.
-        is_host: Whether the sum is scored here.
         is_bounded: Whether the support depends on summed sites, or on values of the site itself in
             earlier steps of a loop, so that the base has one of many.
-        scores: Which entries of which sites the numbers of the sum belong to; None if the site
-            depends on no summed one.
-        by_step: Whether integrals are scored as finely as they come apart, a chain of normal states
-            step by step, which takes longer.
     """
 
-    base: Any
     inputs: list[Any]
     plants: ByPath
     summation: Summation | BlockIntegral = dataclasses.field(metadata={"static": True})
-    path: Path = dataclasses.field(metadata={"static": True})
-    is_host: bool = dataclasses.field(metadata={"static": True})
     is_bounded: bool = dataclasses.field(metadata={"static": True})
-    scores: GroupScores | None = dataclasses.field(metadata={"static": True})
-    by_step: bool = dataclasses.field(default=False, metadata={"static": True})
 
     def __repr__(self) -> str:
         """The family, and what is summed or integrated out: no program."""
@@ -174,64 +160,6 @@ def zeros_of(found: Found) -> tuple[jax.Array, ...]:
     return tuple(jnp.zeros(a.shape, a.dtype) for a in found.collapse().avals)
 
 
-def score_by_step(site: Site) -> Site:
-    """A site that is scored step by step, if normal states of a chain are integrated out of it."""
-
-    def by_step(d: Any) -> Any:
-        if isinstance(d, Marginal):
-            return dataclasses.replace(d, by_step=True)
-        if isinstance(d, distribution_protocol.DistributionWrapper):
-            return dataclasses.replace(d, base=by_step(d.base))  # pyright: ignore
-        return d
-
-    if not marginals_of(site):
-        return site
-    d = jax.tree.unflatten(site.extra_tree, range(site.num_extras))
-    return dataclasses.replace(site, extra_tree=jax.tree.structure(by_step(d)))
-
-
-def marginal_of(site: Site) -> Marginal | None:
-    """The sum that scores a site, without arrays; None if it depends on nothing taken out."""
-    return next((m for m in marginals_of(site) if m.scores is not None), None)
-
-
-def name_scores(sites: Sites, records: Mapping[Path, jax.Array]) -> dict[Path, jax.Array]:
-    """Log probabilities by site, or by the name of their groups where sites have none of their own.
-
-    Sites that are scored together with others have none.
-    """
-    found, elsewhere = {}, []
-    for path, record in records.items():
-        marginal = marginal_of(sites[path].site)
-        if marginal is None:
-            found[path] = record
-        elif marginal.is_host:
-            found[name_of_score(path, marginal)] = record
-        else:
-            elsewhere.append((name_of_score(path, marginal), record))
-    for name, record in elsewhere:  # Minus infinity outside of a support, else 0.
-        if name in found:
-            found[name] = found[name] + jnp.sum(record)
-    return found
-
-
-def name_of_score(path: Path, marginal: Marginal) -> Path:
-    """The path under which a site in a sum is scored: its own, or one by the name of the groups."""
-    scores = marginal.scores
-    if scores is None or scores.are_apart:
-        return path
-    return (*path[: len(path) - len(marginal.path)], *scores.path)
-
-
-def marginals_of(site: Site) -> list[Marginal]:
-    """The sums that a site is scored in, without arrays: mostly none."""
-    return [
-        Marginal(None, [], ByPath({}), **statics)
-        for kind, statics in distribution_protocol.wrappers(site.extra_tree)
-        if kind is Marginal
-    ]
-
-
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Recovery:
@@ -254,21 +182,6 @@ class Recovery:
         found = Harvester(program, action).run(plants, live_outs=False)[1]
         summed = [drawn[path] for path in self.summation.sites]  # A dict of JAX is sorted.
         return [summed, [found[path] for path in self.recorded], [log_weight]]
-
-
-@register_dataclass
-@dataclasses.dataclass(frozen=True)
-class SummedProgram:
-    """The program that sites were summed out of; it has no leaves.
-
-    Attributes:
-        summation: The sum.
-        recorded: Deterministic sites that depend on the summed ones, and draws of sites that were
-            summed out before.
-    """
-
-    summation: Summation | BlockIntegral = dataclasses.field(metadata={"static": True})
-    recorded: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -43,6 +43,7 @@ class Summation:
     most: int
     scored: tuple[Path, ...]
     inputs: tuple[int, ...]
+    is_exact: ClassVar[bool] = True
 
     def __eq__(self, other: object) -> bool:
         """Whether the programs and the sums are the same."""

@@ -23,7 +23,7 @@ from ppl.common.missing_data import (
 )
 from ppl.common.other_names import explaining_calls
 from ppl.common.text_table import html_table
-from ppl.core.marginal_sites import marginals_of
+from ppl.core.joint_scores import joint_scores_of
 from ppl.core.model_pytree import Model, as_pytree, name_of
 from ppl.core.model_run import (
     ModelRun,
@@ -86,7 +86,7 @@ def _observe_partially(
     """A site observed in part: missing entries are latent (`impute`) or left out (`ignore`)."""
     (drawn,) = operands.values
     if gaps is None:
-        if marginals_of(site):
+        if joint_scores_of(site):
             raise ValueError(
                 f"condition: site {describe(site.path)} depends on sites that were summed out, and "
                 "a transformation of that model stands between, so that no entry can be left out. "

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from ppl.core.marginal_sites import name_scores, score_by_step
+from ppl.core.joint_scores import name_scores, score_by_step
 from ppl.core.model_pytree import Model
 from ppl.core.model_run import ModelRun, SiteAction, score, trace_model
 from ppl.harvest._interpreter import Operands

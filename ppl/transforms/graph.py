@@ -12,10 +12,10 @@ import jax
 
 from ppl.analysis.graphviz import dot
 from ppl.analysis.plates import Plate, find_plates
+from ppl.analysis.summed_sites import GraphSite, find_with_summed
 from ppl.common.text_table import html_table, table
 from ppl.core.model_pytree import Model
 from ppl.core.model_run import ModelRun, trace_model
-from ppl.core.summed_sites import GraphSite, find_with_summed
 from ppl.harvest._names import suggest_names
 from ppl.harvest._site_names import join_scopes
 from ppl.harvest._survey import Path, show

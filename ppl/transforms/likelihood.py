@@ -14,8 +14,7 @@ from ppl.common.arguments import Arguments
 from ppl.common.missing_data import Ignored, Imputed, is_imputed
 from ppl.common.scaled_distribution import factors_at
 from ppl.core.captured_constants import trace_and_fingerprint
-from ppl.core.group_factors import unscaled
-from ppl.core.marginal_sites import marginal_of, name_of_score, name_scores, score_by_step
+from ppl.core.joint_scores import joint_score_of, name_of_score, name_scores, score_by_step
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.core.replaced_distribution import replace_distribution
@@ -30,6 +29,7 @@ from ppl.primitives.site_kinds import FACTOR, LATENT, OBSERVED, kind_of
 from ppl.transforms.density import LogProbs
 from ppl.transforms.scored_entries import ScoredEntries, find_scored
 from ppl.transforms.trace import inspection
+from ppl.transforms.unscaled import unscaled
 
 
 @register_dataclass
@@ -88,7 +88,7 @@ def _run_selected(
     run = ModelRun(model, trace_model(model, key, args, kwargs), Select())
     paths = {}
     for path, found in run.sites.items():
-        marginal = marginal_of(found.site)
+        marginal = joint_score_of(found.site)
         if kind_of(found.site) == OBSERVED and (marginal is None or marginal.is_host):
             name = path if marginal is None else name_of_score(path, marginal)
             paths[join_scopes(name)] = path

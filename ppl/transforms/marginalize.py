@@ -11,16 +11,16 @@ from jax.tree_util import Partial
 
 from ppl.analysis.dependence import Dependence
 from ppl.analysis.scopes import bounds_itself
+from ppl.analysis.summed_sites import SummedProgram
 from ppl.common.missing_data import is_imputed
 from ppl.common.scaled_distribution import Scaled, ScaledTerm, multiply_score
-from ppl.core.group_factors import GroupFactors, unscaled
+from ppl.core.group_factors import GroupFactors
 from ppl.core.group_scores import GroupScores
 from ppl.core.marginal_sites import (
     Look,
     Marginal,
     Recovery,
     Resow,
-    SummedProgram,
     group_of,
     is_alone,
     log_prob_at,
@@ -46,6 +46,7 @@ from ppl.primitives.site_kinds import (
     Hidden,
     kind_of,
 )
+from ppl.transforms.unscaled import unscaled
 
 Rule = Callable[[Model], Callable[..., Mapping[str, Strategy]]]
 
@@ -300,9 +301,9 @@ class _Rewriting:
         scores = self._find_scores(path)
         factors, by_group = self._factors_of(path)
         d: Any = Marginal(
-            base,
-            self._inputs,
-            ByPath(self._plants),
+            base=base,
+            inputs=self._inputs,
+            plants=ByPath(self._plants),
             summation=self._summation,
             path=path,
             is_host=is_host,

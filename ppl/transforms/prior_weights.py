@@ -11,8 +11,7 @@ from ppl.common.arguments import Arguments
 from ppl.common.missing_data import is_imputed
 from ppl.common.scaled_distribution import factors_at
 from ppl.core.captured_constants import trace_and_fingerprint
-from ppl.core.group_factors import unscaled
-from ppl.core.marginal_sites import marginal_of
+from ppl.core.joint_scores import joint_score_of
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest._names import nest_by_path, paths_in
@@ -23,6 +22,7 @@ from ppl.harvest.pytrees import register_dataclass
 from ppl.primitives.site_kinds import LATENT, OBSERVED, kind_of
 from ppl.transforms.density import Scores, total
 from ppl.transforms.simulate import simulate
+from ppl.transforms.unscaled import unscaled
 
 
 @register_dataclass
@@ -124,7 +124,7 @@ def _latent_paths(run: ModelRun) -> tuple[Path, ...]:
 
 def _check_apart_from_data(path: Path, found: Found, run: ModelRun) -> None:
     """Check that no data are scored by the sum or integral that scores a latent site."""
-    marginal = marginal_of(found.site)
+    marginal = joint_score_of(found.site)
     if marginal is None or marginal.scores is None:
         return
     outer = path[: len(path) - len(marginal.path)]

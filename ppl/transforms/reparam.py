@@ -13,7 +13,7 @@ from ppl.analysis.constant_sites import find_constant_sites
 from ppl.common import distribution_protocol
 from ppl.common.missing_data import Imputed
 from ppl.common.scaled_distribution import Scaled
-from ppl.core.marginal_sites import Marginal
+from ppl.core.joint_scores import JointlyScored
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.core.replaced_distribution import replace_distribution
@@ -143,13 +143,13 @@ def _is_free(d: Any) -> bool:
 
 
 def _wrap_with_strategy(d: Any, strategy: Strategy, site: str) -> Any:
-    if isinstance(d, Marginal) and d.base is None:
+    if isinstance(d, JointlyScored) and d.base is None:
         raise ValueError(
             f"reparam: site {site} depends on sites that were taken out, and has a distribution in "
             "each branch of a cond. Reparameterise before: "
             "ppl.marginalize(ppl.reparam(model, strategies), sites)."
         )
-    if isinstance(d, Scaled | Marginal):
+    if isinstance(d, Scaled | JointlyScored):
         return dataclasses.replace(d, base=_wrap_with_strategy(d.base, strategy, site))
     if isinstance(d, Imputed):
         raise ValueError(

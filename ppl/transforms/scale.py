@@ -10,7 +10,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from ppl.common.scaled_distribution import Scaled, ScaledTerm, multiply_score
-from ppl.core.marginal_sites import marginals_of, score_by_step
+from ppl.core.joint_scores import joint_scores_of, score_by_step
 from ppl.core.model_pytree import as_pytree
 from ppl.core.model_run import SiteAction
 from ppl.core.replaced_distribution import replace_distribution
@@ -156,7 +156,7 @@ def _spread(program: Program, weights: jax.Array) -> dict[Path, jax.Array]:
     num = weights.ndim
     spread = {}
     for path, found in scores.sites.items():
-        marginals = marginals_of(found.site)
+        marginals = joint_scores_of(found.site)
         groups = [m.scores for m in marginals if m.scores is not None and not m.scores.are_apart]
         num_within = num - len(found.site.axes) - found.depth
         if num_within > 0 and not all(each.has_rows(num_within) for each in groups):

@@ -9,7 +9,7 @@ import numpy as np
 
 from ppl.common.missing_data import is_imputed
 from ppl.core.group_scores import GroupScores
-from ppl.core.marginal_sites import marginal_of, name_of_score
+from ppl.core.joint_scores import joint_score_of, name_of_score
 from ppl.harvest._site_names import join_scopes
 from ppl.harvest._survey import Path, Sites
 from ppl.primitives.site_kinds import FACTOR, LATENT, OBSERVED, kind_of
@@ -104,7 +104,7 @@ def find_scored(sites: Sites, shapes: Mapping[Path, tuple[int, ...]]) -> tuple[S
     """
     found: dict[str, ScoredEntries] = {}
     for path, site in sites.items():
-        marginal, own = marginal_of(site.site), ((join_scopes(path), kind_of(site.site)),)
+        marginal, own = joint_score_of(site.site), ((join_scopes(path), kind_of(site.site)),)
         scores = None if marginal is None else marginal.scores
         if marginal is None or scores is None:
             found[own[0][0]] = ScoredEntries(own[0][0], shapes[path], own)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppl.analysis.missing_entries import disagreement, find_missing
+from ppl.analysis.summed_sites import find_approximate
 from ppl.common import distribution_protocol
 from ppl.common.arguments import Arguments
 from ppl.common.missing_data import Gaps, gaps_of
@@ -18,7 +19,6 @@ from ppl.core.captured_constants import find_mesh, trace_and_fingerprint
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, log_prob, trace_model
 from ppl.core.site_cache import cached_at_site
-from ppl.core.summed_sites import find_approximate
 from ppl.harvest import _values
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nest_by_path, paths_in, suggest_names

@@ -1,16 +1,46 @@
 """Sites that `marginalize` has taken out of a program, with their dependences before that."""
 
 import dataclasses
-from collections.abc import Hashable, Mapping
-from typing import Any
+from collections.abc import Collection, Hashable, Mapping
+from typing import Any, ClassVar, Protocol
 
 import jax
 
 from ppl.analysis.dependence import Dependence, Earlier, SownSite
-from ppl.core.laplace_integral import LaplaceIntegral
 from ppl.harvest._survey import Found, Path, Survey
+from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.rules import CONSTRUCTS
 from ppl.primitives.site_kinds import FACTOR, SUMMED, TAGS, Hidden, kind_of
+
+
+class Elimination(Protocol):
+    """A sum or an integral over some sites of a program."""
+
+    is_exact: ClassVar[bool]
+
+    @property
+    def jaxpr(self) -> Any:
+        """The program."""
+
+    @property
+    def sites(self) -> Collection[Path]:
+        """The paths of the sites that are summed or integrated out."""
+        ...
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class SummedProgram:
+    """The program that sites were summed out of; it has no leaves.
+
+    Attributes:
+        summation: The sum or the integral.
+        recorded: Deterministic sites that depend on the summed ones, and draws of sites that were
+            summed out before.
+    """
+
+    summation: Elimination = dataclasses.field(metadata={"static": True})
+    recorded: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +66,7 @@ def find_approximate(jaxpr: Any) -> tuple[Path, ...]:
     """Paths of the sites that `Laplace` has taken out of a program."""
     found = []
     for scope, summed in _summed_programs(jaxpr):
-        own = summed.summation.sites if isinstance(summed.summation, LaplaceIntegral) else ()
+        own = () if summed.summation.is_exact else summed.summation.sites
         paths = (*find_approximate(summed.summation.jaxpr), *own)
         found += [(*scope, *path) for path in paths]
     return tuple(found)

@@ -1,0 +1,98 @@
+"""Joint scores: sites that are scored together, and the names of their log probabilities.
+
+`marginalize` makes such sites; the rest of the language reads them here.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ppl.common import distribution_protocol
+from ppl.core.group_scores import GroupScores
+from ppl.harvest._sow import Site
+from ppl.harvest._survey import Path, Sites
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JointlyScored(distribution_protocol.DistributionWrapper):
+    """Base class of the distributions of sites that are scored together.
+
+    They are scored at one of them, the host; the others have the log probability 0.
+
+    Attributes:
+        base: The distribution whose support and map from unconstrained space the site has.
+        path: The path of the site.
+        is_host: Whether the log probability of all is scored here.
+        scores: Which entries of which sites its numbers belong to; None if the site is scored by
+            itself.
+        by_step: Whether it is scored as finely as it comes apart, a chain of normal states step by
+            step, which takes longer.
+    """
+
+    base: Any
+    path: Path = dataclasses.field(metadata={"static": True})
+    is_host: bool = dataclasses.field(metadata={"static": True})
+    scores: GroupScores | None = dataclasses.field(metadata={"static": True})
+    by_step: bool = dataclasses.field(default=False, metadata={"static": True})
+
+
+def score_by_step(site: Site) -> Site:
+    """A site that is scored step by step, if it is scored together with others."""
+
+    def by_step(d: Any) -> Any:
+        if isinstance(d, JointlyScored):
+            return dataclasses.replace(d, by_step=True)
+        if isinstance(d, distribution_protocol.DistributionWrapper):
+            return dataclasses.replace(d, base=by_step(d.base))  # pyright: ignore
+        return d
+
+    if not joint_scores_of(site):
+        return site
+    d = jax.tree.unflatten(site.extra_tree, range(site.num_extras))
+    return dataclasses.replace(site, extra_tree=jax.tree.structure(by_step(d)))
+
+
+def joint_score_of(site: Site) -> JointlyScored | None:
+    """The wrapper that scores a site with others, without arrays; None if it is by itself."""
+    return next((d for d in joint_scores_of(site) if d.scores is not None), None)
+
+
+def name_scores(sites: Sites, records: Mapping[Path, jax.Array]) -> dict[Path, jax.Array]:
+    """Log probabilities by site, or by the name of their groups where sites have none of their own.
+
+    Sites that are scored together with others have none.
+    """
+    found, elsewhere = {}, []
+    for path, record in records.items():
+        joint = joint_score_of(sites[path].site)
+        if joint is None:
+            found[path] = record
+        elif joint.is_host:
+            found[name_of_score(path, joint)] = record
+        else:
+            elsewhere.append((name_of_score(path, joint), record))
+    for name, record in elsewhere:  # Minus infinity outside of a support, else 0.
+        if name in found:
+            found[name] = found[name] + jnp.sum(record)
+    return found
+
+
+def name_of_score(path: Path, joint: JointlyScored) -> Path:
+    """The path under which a site is scored: its own, or one by the name of the groups."""
+    scores = joint.scores
+    if scores is None or scores.are_apart:
+        return path
+    return (*path[: len(path) - len(joint.path)], *scores.path)
+
+
+def joint_scores_of(site: Site) -> list[JointlyScored]:
+    """The wrappers of a site that is scored together with others, without arrays: mostly none."""
+    names = [field.name for field in dataclasses.fields(JointlyScored)]
+    return [
+        JointlyScored(base=None, **{name: statics[name] for name in names if name in statics})
+        for kind, statics in distribution_protocol.wrappers(site.extra_tree)
+        if issubclass(kind, JointlyScored)
+    ]
