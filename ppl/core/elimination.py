@@ -2,12 +2,14 @@
 
 import dataclasses
 import functools
+import itertools
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from ppl.core.factors import (
@@ -20,6 +22,7 @@ from ppl.core.factors import (
     log_sum_exp,
     multiply,
     sampled_log_sum_exp,
+    unite_labels,
 )
 from ppl.core.parallel_filter import is_parallel, log_normalizers
 from ppl.harvest._values import vary_alike
@@ -103,18 +106,20 @@ class Eliminator:
         return lags != {0}
 
     def _cost(self, v: Variable, factors: Sequence[Factor]) -> tuple[int, str]:
-        return self._size(self._with(v, factors)), repr(v)
+        found = {x for f in self._with(v, factors) for x in f.locals}
+        return self._size(found), repr(v)
 
     def _with(self, v: Variable, factors: Sequence[Factor]) -> list[Factor]:
         return [f for f in factors if any(x.variable == v for x in f.locals)]
 
-    def _size(self, factors: Sequence[Factor]) -> int:
-        found = {x for f in factors for x in f.locals}
+    def _size(self, found: Collection[Local]) -> int:
         return math.prod(self._sizes[x.variable] for x in found)
 
-    def _check(self, factors: Sequence[Factor]) -> None:
-        if (size := self._size(factors)) > self._most:
-            together = {x.variable for f in factors for x in f.locals}
+    def _check(self, labels: Iterable[Any]) -> None:
+        """Check the size of a table over some variables, beside plates."""
+        found = {x for x in labels if isinstance(x, Local)}
+        if (size := self._size(found)) > self._most:
+            together = {x.variable for x in found}
             raise EliminationError(
                 f"marginalize: {self._describe(together)} depend on one another, and must be "
                 f"summed together over {size} states, more than most={self._most}. Sum out fewer "
@@ -169,7 +174,7 @@ class Eliminator:
     def _sum_out(self, v: Variable, factors: Sequence[Factor]) -> list[Factor]:
         """Factors in which one variable has been summed out."""
         mine = self._with(v, factors)
-        self._check(mine)
+        self._check(unite_labels(mine))
         product = multiply(mine)
         self._check_plates(product, self._plates[v], {v})
         label = Local(v)
@@ -213,8 +218,7 @@ class Eliminator:
         group = [u for u in self._plates if self._plates[u] & found]
         group = [u for u in group if self._with(u, factors)]
         mine = [f for f in factors if any(x.variable in group for x in f.locals)]
-        self._check(mine)
-        product = multiply(mine)
+        product = Factor(unite_labels(mine), None)  # Its table may be large.
         if len(moving) != 1 or any(self._plates[u] != self._plates[v] for u in group):
             self._refuse(product)
         self._check_plates(product, self._plates[v], group)
@@ -233,32 +237,42 @@ class Eliminator:
         lead = [p for p in product.plates if p != time]
         lead += [x for x in product.locals if x.variable not in group]
         lead += [x for f in before for x in f.labels if x not in lead and not _is_of(x, group)]
-        states = [[Local(u, sign * lag) for u in group] for lag in range(order + 1)]
-        count = math.prod(self._sizes[u] for u in group)
-        sizes = self._label_sizes([product, *before])
-
-        def flatten(factor: Factor, front: Sequence[Any], lags: Sequence[int]) -> Any:
-            """The table with one axis of all states for each lag, and all steps."""
-            ends = [x for lag in lags for x in states[lag]]
-            table = factor.over((*front, *ends))
-            full = [sizes[x] if x == time else n for x, n in zip(front, table.shape, strict=False)]
-            full += [self._sizes[x.variable] for x in ends]
-            table = jnp.broadcast_to(table, full)
-            return table.reshape(*full[: len(front)], *[count] * len(lags))
-
         present = [f for f in mine if all(not x.lag for x in f.locals if x.variable in group)]
         across = [f for f in mine if f not in present]
-        steps = [flatten(multiply(across), (time, *lead), range(order + 1))]
+        # Of the variables of a step, these alone depend on the step before.
+        linked = [u for u in group if any(Local(u) in f.labels for f in across)]
+        past = [[Local(u, sign * lag) for u in group] for lag in range(1, order + 1)]
+        sizes = self._label_sizes([*mine, *before])
+        self._check([*lead, *map(Local, linked), *itertools.chain(*past)])
+
+        def flatten(factor: Factor, front: Sequence[Any], ends: Sequence[Sequence[Any]]) -> Any:
+            """The table with all steps, and one axis for the states of each of `ends`."""
+            table = factor.over((*front, *itertools.chain(*ends)))
+            full = [sizes[x] if x == time else n for x, n in zip(front, table.shape, strict=False)]
+            full += [self._sizes[x.variable] for end in ends for x in end]
+            table = jnp.broadcast_to(table, full)
+            counts = [math.prod(self._sizes[x.variable] for x in end) for end in ends]
+            return table.reshape(*full[: len(front)], *counts)
+
+        steps = [flatten(multiply(across), (time, *lead), [[Local(u) for u in linked], *past])]
         if present:
-            table = flatten(multiply(present), (time, *lead), [0])
+            table = flatten(multiply(present), (time, *lead), [[Local(u) for u in group]])
             steps.append(jnp.expand_dims(table, range(table.ndim, table.ndim + order - 1)))
+        count = math.prod(self._sizes[u] for u in group)
         shape = tuple(sizes[x] for x in lead) + (count,) * order
         missing = [u for u in group if u not in self._chains.starts or not before]
-        start = flatten(multiply(before), lead, range(1, order + 1)) if before else 0.0
+        start = flatten(multiply(before), lead, past) if before else 0.0
         start = start - order * sum(math.log(self._sizes[u]) for u in missing)
         alpha = jnp.broadcast_to(start, shape).astype(steps[0].dtype)
-        result = Factor((time, *lead), self._forward(alpha, steps, order, sign < 0))
+        spread = self._spread(group, linked)
+        result = Factor((time, *lead), self._forward(alpha, steps, order, sign < 0, spread))
         return [f for f in factors if id(f) not in used] + [self._ordered(result)]
+
+    def _spread(self, group: Sequence[Variable], linked: Sequence[Variable]) -> np.ndarray:
+        """For each joint state of a group, the number of that of some of its variables."""
+        counts = [self._sizes[u] if u in linked else 1 for u in group]
+        numbers = np.arange(math.prod(counts)).reshape(counts)
+        return np.broadcast_to(numbers, [self._sizes[u] for u in group]).ravel()
 
     def _ordered(self, factor: Factor) -> Factor:
         labels = (*factor.locals, *factor.plates)
@@ -279,16 +293,22 @@ class Eliminator:
     def _label_sizes(self, factors: Sequence[Factor]) -> dict[Any, int]:
         return {x: n for f in factors for x, n in zip(f.labels, f.table.shape, strict=True)}
 
-    def _forward(self, alpha: Any, steps: list[Any], order: int, reverse: bool) -> Any:
+    def _forward(
+        self, alpha: Any, steps: list[Any], order: int, reverse: bool, spread: np.ndarray
+    ) -> Any:
         """The log normaliser of each step given those before, by the forward algorithm.
 
         `steps` holds log weights of states with those before, and perhaps of present states alone.
+        `spread` has the number of each present state among those that are linked with earlier ones.
         """
         alpha, *steps = vary_alike([alpha, *steps])
-        if order == 1 and self._key is None:
-            matrices = functools.reduce(lambda x, y: x + y[..., None], steps[1:], steps[0])
-            if is_parallel(matrices):
-                return log_normalizers(alpha, matrices, reverse=reverse)
+        is_whole = len(spread) == steps[0].shape[-order - 1]
+        widen = (lambda x, _: x) if is_whole else (lambda x, axis: jnp.take(x, spread, axis))
+        shape = (*steps[0].shape[:-2], len(spread), steps[0].shape[-1])
+        if order == 1 and self._key is None and is_parallel(shape):
+            matrices = widen(steps[0], -2)
+            matrices = functools.reduce(lambda x, y: x + y[..., None], steps[1:], matrices)
+            return log_normalizers(alpha, matrices, reverse=reverse)
         keys = None
         if self._key is not None:
             keys = jax.random.split(self._next_key(), len(steps[0]))
@@ -296,7 +316,7 @@ class Eliminator:
         def step(alpha: Any, inputs: Any) -> Any:
             (across, *present), key = inputs
             joint = jnp.expand_dims(alpha, alpha.ndim - order) + across
-            new = functools.reduce(jnp.add, present, self._log_sum(joint, key))
+            new = functools.reduce(jnp.add, present, widen(self._log_sum(joint, key), -order))
             states = tuple(range(new.ndim - order, new.ndim))
             top = lax.stop_gradient(jnp.max(new, states))
             top = jnp.where(jnp.isfinite(top), top, 0.0)

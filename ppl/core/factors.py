@@ -82,12 +82,17 @@ class EliminationError(ValueError):
 
 def multiply(factors: Sequence[Factor]) -> Factor:
     """The product of factors, over the union of their labels."""
-    labels = dict.fromkeys(x for f in factors for x in f.locals)
-    labels |= dict.fromkeys(p for f in factors for p in f.plates)
-    total = factors[0].over(tuple(labels))
+    labels = unite_labels(factors)
+    total = factors[0].over(labels)
     for factor in factors[1:]:
-        total = total + factor.over(tuple(labels))
-    return Factor(tuple(labels), total)
+        total = total + factor.over(labels)
+    return Factor(labels, total)
+
+
+def unite_labels(factors: Sequence[Factor]) -> tuple[Any, ...]:
+    """The union of the labels of factors: locals, then plates."""
+    labels = dict.fromkeys(x for f in factors for x in f.locals)
+    return tuple(labels | dict.fromkeys(p for f in factors for p in f.plates))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))

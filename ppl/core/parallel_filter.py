@@ -9,6 +9,7 @@ References:
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -20,13 +21,13 @@ from ppl.core.factors import log_sum_exp
 _MAX_ELEMENTS = 2**26  # of a product of all matrices, before its sum
 
 
-def is_parallel(steps: Any) -> bool:
-    """Whether log matrices, along the first axis, had better be multiplied in parallel.
+def is_parallel(shape: Sequence[int]) -> bool:
+    """Whether log matrices of a shape, with steps in front, had better be multiplied in parallel.
 
     On an accelerator a loop costs a launch for each step. On a CPU it costs less than the products,
     which are of matrices with matrices, not with vectors.
     """
-    is_small = math.prod(steps.shape) * steps.shape[-1] <= _MAX_ELEMENTS
+    is_small = math.prod(shape) * shape[-1] <= _MAX_ELEMENTS
     return jax.default_backend() != "cpu" and is_small
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -255,32 +255,31 @@ def _is_used_later(scope: Scope, path: Path, chain: Path) -> bool:
 def _pair_starts(
     scopes: Mapping[Path, Scope], states: Mapping[Path, np.ndarray]
 ) -> dict[Path, Path]:
-    """By path of a site that only first steps depend on, the site of the chain that follows it."""
+    """By path of a site that only first steps depend on, the site of a chain that follows it.
+
+    Of several sites that are one chain, any with the same states may follow it: where a score
+    looks back beyond the first step, it finds the start in place of all of them.
+    """
+    lags = {lag for scope in scopes.values() for lag in _lags(scope.uses.values())}
+    if max(map(abs, lags), default=0) != 1:
+        return {}
     pairs: dict[Path, set[Path]] = {}
     for scope in scopes.values():
         begins = [source.path for source in scope.uses if source.start is not None]
-        chains = [
-            source.path
-            for source, uses in scope.uses.items()
-            if source.start is None
-            and any(isinstance(u, Aligned) and u.lags in ({1}, {-1}) for u in uses)
-        ]
+        looks_back = lambda uses: not _lags([uses]) <= {0}  # noqa: E731
+        chains = {s.path for s, uses in scope.uses.items() if s.start is None and looks_back(uses)}
         for path in begins:
-            pairs.setdefault(path, set()).update(chains if len(chains) == len(begins) == 1 else ())
-    lags = {
-        abs(lag)
-        for scope in scopes.values()
-        for uses in scope.uses.values()
-        for use in uses
-        if isinstance(use, Aligned)
-        for lag in use.lags
-    }
-    found = {}
-    for path, chains in pairs.items():
-        if len(chains) == 1 and max(lags, default=0) == 1:
-            (chain,) = chains
+            pairs[path] = pairs.get(path, chains) & chains
+    found: dict[Path, Path] = {}
+    for path, chains in sorted(pairs.items(), key=lambda pair: len(pair[1])):
+        for chain in (c for c in states if c in chains and c not in found.values()):
             is_alike = np.array_equal(states[path], states[chain])
-            stays = any(_is_used_later(scope, path, chain) for scope in scopes.values())
-            if is_alike and not stays and chain not in found.values():
+            if is_alike and not any(_is_used_later(x, path, chain) for x in scopes.values()):
                 found[path] = chain
+                break
     return found
+
+
+def _lags(several: Iterable[tuple[Use, ...]]) -> set[int]:
+    """The lags by which the elements of sites are looked back at."""
+    return {x for uses in several for use in uses if isinstance(use, Aligned) for x in use.lags}

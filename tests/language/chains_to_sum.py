@@ -190,3 +190,18 @@ def held_state(key):
         return (before, z), y
 
     return lax.scan(step, (0, 0), split(key, 5))[1]
+
+
+def open_population(key):
+    """Survivors and recruits are one chain, whose start is the first number of animals."""
+    mu = level(key)
+    first = ppl.sample(key, dist.Categorical(probs=W), name="first")
+
+    def step(before, key):
+        chance = jnp.array([[1.0, 0.0, 0.0], [0.4, 0.6, 0.0], [0.2, 0.5, 0.3]])[before]
+        stay = ppl.sample(key, dist.Categorical(probs=chance), name="stay")
+        come = ppl.sample(key, dist.Bernoulli(probs=0.3), name="come")
+        number = jnp.minimum(stay + come, 2)
+        return number, ppl.sample(key, dist.Normal(mu * number, 1.0), name="y")
+
+    return lax.scan(step, first, split(key, 3))[1]

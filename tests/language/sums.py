@@ -26,6 +26,7 @@ from tests.language.chains_to_sum import (
     markov_second_order,
     markov_with_mixture,
     nested_loops,
+    open_population,
     several_markov,
     start_in_all_steps,
     switching_autoregression,
@@ -312,4 +313,5 @@ SUMS = [
     Sum(two_starts, {"p": TWO, "q": TWO, "a": TWO, "b": TWO}, {"y": Y[:4]}),
     Sum(latent_in_branches, {"g": TWO, "z": TWO}),
     Sum(held_state),
+    Sum(open_population, {"first": THREE, "stay": THREE, "come": TWO}, {"y": Y[:3]}),
 ]

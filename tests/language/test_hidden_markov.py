@@ -1,4 +1,4 @@
-"""marginalize and recover beside TensorFlow Probability's hidden Markov model."""
+"""marginalize and recover beside other forward algorithms, as of TensorFlow Probability."""
 
 import jax
 import jax.numpy as jnp
@@ -89,3 +89,56 @@ def test_recovered_states_follow_the_smoothed_weights():
     wrong = (uniform > filtered().cumsum(-1)).sum(-1)
     assert p_value(wrong, filtered()) > 1e-3
     assert p_value(wrong, np.asarray(smoothed)) < 1e-9
+
+
+MOST_ANIMALS = 20
+COUNTS = np.array([[7, 5, 6, 4], [2, 0, 3, 5]])
+
+
+def animals(key, gain, stays=0.7, seen=0.5):
+    """Animals of sites: survivors and recruits of each year, of whom some are seen."""
+
+    def site(key):
+        number = dist.Truncated(dist.Poisson(4.0), high=MOST_ANIMALS)
+        before = ppl.sample(key, number, name="first")
+        ppl.sample(key, dist.Binomial(before, probs=seen), name="seen_first")
+
+        def year(before, key):
+            chances = dist.Binomial(before, probs=stays).log_prob(jnp.arange(MOST_ANIMALS + 1.0))
+            stay = ppl.sample(key, dist.Categorical(logits=chances), name="stay")
+            come = dist.Truncated(dist.Poisson(gain), high=MOST_ANIMALS)
+            now = jnp.minimum(stay + ppl.sample(key, come, name="come"), MOST_ANIMALS)
+            ppl.sample(key, dist.Binomial(now, probs=seen), name="seen")
+            return now, None
+
+        jax.lax.scan(year, before, jax.random.split(key, COUNTS.shape[1] - 1))
+
+    jax.vmap(site)(jax.random.split(key, len(COUNTS)))
+
+
+def animals_by_hand(gain, stays=0.7, seen=0.5):
+    """The forward algorithm for numbers of animals (Dail and Madsen 2011, equation 4)."""
+    numbers = np.arange(MOST_ANIMALS + 1)
+    first, come = stats.poisson.pmf(numbers, 4.0), stats.poisson.pmf(numbers, gain)
+    step = np.zeros((len(numbers), len(numbers)))
+    for before in numbers:
+        for stay in range(before + 1):
+            chance = stats.binom.pmf(stay, before, stays) * come / come.sum()
+            np.add.at(step[before], np.minimum(stay + numbers, MOST_ANIMALS), chance)
+    total = 0.0
+    for row in COUNTS:
+        weights = first / first.sum() * stats.binom.pmf(row[0], numbers, seen)
+        for count in row[1:]:
+            weights = weights @ step * stats.binom.pmf(count, numbers, seen)
+        total += np.log(weights.sum())
+    return total
+
+
+@pytest.mark.usefixtures("x64")
+def test_an_open_population_is_summed_year_by_year():
+    seen = {"seen_first": COUNTS[:, 0], "seen": COUNTS[:, 1:]}
+    model = ppl.marginalize(ppl.condition(animals, seen), ["first", "stay", "come"])
+    value, slope = jax.jit(jax.value_and_grad(lambda gain: ppl.log_density(model)({}, gain)))(0.8)
+    np.testing.assert_allclose(value, animals_by_hand(0.8), rtol=1e-11)
+    by_hand = (animals_by_hand(0.8 + 1e-5) - animals_by_hand(0.8 - 1e-5)) / 2e-5
+    np.testing.assert_allclose(slope, by_hand, rtol=1e-7)
