@@ -1,7 +1,7 @@
 """Checks of draws: given ones lie in the support of their site, drawn integers within a dtype."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import jax
@@ -9,10 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppl.common import distribution_protocol
+from ppl.common.missing_data import is_imputed
+from ppl.core.group_scores import GroupScores
+from ppl.core.joint_scores import joint_score_of
+from ppl.core.quadratic_scores import join_names
 from ppl.harvest import _jax
 from ppl.harvest._site_names import describe
 from ppl.harvest._survey import Found, Path
-from ppl.primitives.site_kinds import LATENT, kind_of
+from ppl.primitives.site_kinds import LATENT, OBSERVED, kind_of
 
 # Of the way to a point of the support, in units of the precision: draws may be rounded to its edge.
 _REACH = 16
@@ -99,4 +103,32 @@ def warn_of_ends(where: str, counts: Mapping[Path, Any]) -> None:
                 "Bound the parameters of its distribution, or make room by "
                 "jax.config.update('jax_enable_x64', True).",
                 stacklevel=4,
+            )
+
+
+def check_apart(sites: Mapping[Path, Found], given: Collection[Path]) -> None:
+    """Check that what is predicted shares no sum with what is known.
+
+    A site that is taken out is drawn from its prior, not given the sites that depend on it.
+    """
+    groups: dict[tuple[Path, GroupScores], list[Path]] = {}
+    for path, found in sites.items():
+        joint = joint_score_of(found.site)
+        if joint is not None and joint.scores is not None:
+            scope = path[: len(path) - len(joint.path)]
+            groups.setdefault((scope, joint.scores), []).append(path)
+    for (scope, scores), paths in groups.items():
+        new = [p for p in paths if p not in given and kind_of(sites[p].site) != OBSERVED]
+        known = [describe(p) for p in paths if p not in new]
+        if not (scores.are_apart and scores.time is None):
+            gaps = [p for p in new if any(map(is_imputed, sites[p].sites))]
+            known += [f"the known entries of {describe(p)}" for p in gaps]
+        if new and known:
+            out = join_names([(*scope, *p) for p in scores.taken_out])
+            raise ValueError(
+                f"predict: {join_names(new)} cannot be drawn given {', '.join(known)}, as both "
+                f"depend on {out}, taken out by ppl.marginalize and drawn from the prior here. "
+                "Draw that first, from the marginalized model with its data, and give it with "
+                "the other draws to the model as it was before ppl.marginalize: "
+                "{**draws, **ppl.recover(marginalized, draws)(key, *args)}."
             )

@@ -27,6 +27,7 @@ from ppl.harvest._values import short_repr
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import DETERMINISTIC, LATENT, OBSERVED, RANDOM, kind_of
 from ppl.transforms.draw_checks import (
+    check_apart,
     check_support,
     count_ends,
     is_near_support,
@@ -106,6 +107,7 @@ class Predict:
             batch, draws = (self.draws,), {}
         else:
             batch, draws = check_draws("predict", run, self.draws)
+            check_apart(run.sites, frozenset(draws))
         given = frozenset(draws)
         to_come = [f for p, f in run.sites.items() if p not in given]
         to_come = [f for f in to_come if kind_of(f.site) != OBSERVED]
@@ -325,7 +327,8 @@ def predict(
 
     Raises:
         ValueError: When called, if a name is unknown, the axes of the draws do not agree, there
-            are no draws, or a draw that is not traced lies outside of the support of its site.
+            are no draws, a draw that is not traced lies outside of the support of its site, or a
+            site to be drawn depends on what `marginalize` has taken out, as a known one does.
         TypeError: If `draws` is no dict and no number. When called, if draws of integers are
             floats.
 

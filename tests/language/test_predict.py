@@ -328,3 +328,25 @@ def test_integers_that_are_cut_off_are_told_by_site() -> None:
             run(KEY)
     with pytest.warns(UserWarning, match="simulate: 3 draws of site 'y' stand at an end"):
         ppl.simulate(model)(KEY)
+
+
+def shared(key: Any) -> Any:
+    z = ppl.sample(key, dist.Bernoulli(probs=0.3), name="z")
+    ppl.sample(key, dist.Normal(4.0 * z, 1.0), name="u")
+    ppl.sample(key, dist.Normal(jnp.full(3, 9.0 * z), 1.0), name="y")
+
+
+def test_what_shares_a_sum_with_known_values_is_refused() -> None:
+    """It was drawn given the prior of what is summed, 2.7, whatever `u` was."""
+    summed, u = ppl.marginalize(shared, ["z"]), {"u": jnp.full(40, 4.0)}
+    words = "'y' cannot be drawn given 'u', as both depend on 'z', taken out by ppl.marginalize"
+    with pytest.raises(ValueError, match=words):
+        ppl.predict(summed, u)(KEY)
+    with pytest.raises(ValueError, match=r"'a.y' cannot be drawn given 'a.u', .* 'a.z'"):
+        ppl.predict(ppl.nest(summed, scope="a"), {"a": u})(KEY)
+    data = ppl.condition(summed, {"y": jnp.array([9.0, 8.0, 10.0])})
+    draws = {**u, **ppl.recover(data, u)(KEY)}
+    assert abs(ppl.predict(shared, draws)(KEY)["y"].mean() - 9.0) < 0.5
+    gap = ppl.condition(summed, {"y": ppl.impute(jnp.array([9.0, jnp.nan, 8.0]))})
+    with pytest.raises(ValueError, match="'y' cannot be drawn given 'u', the known entries of 'y'"):
+        ppl.predict(gap, u)(KEY)
