@@ -60,9 +60,20 @@ class Joint:
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] | int = ()) -> Any:
         """Draws, a pytree of arrays `sample_shape + batch_shape + event_shape` of each part."""
+        return self._draw("sample", key, sample_shape)
+
+    def sample_unchecked(self, key: Array, sample_shape: tuple[int, ...] | int = ()) -> Any:
+        """Draws of `sample`, without a look at their values and so without a warning."""
+        return self._draw("sample_unchecked", key, sample_shape)
+
+    def _draw(self, method: str, key: Array, sample_shape: Any) -> Any:
         number = len(jax.tree.leaves(self.parts, is_leaf=_is_distribution))
         keys = iter(random.split(key, number))
-        return self._map(lambda d: d.sample(next(keys), sample_shape))
+        return self._map(lambda d: getattr(d, method)(next(keys), sample_shape))
+
+    def count_cut_off(self, draws: Any) -> Any:
+        """The number of draws at an end of their integer dtype, where the support goes on."""
+        return sum(jax.tree.leaves(self._map(lambda d, x: d.count_cut_off(x), draws)))
 
     def log_prob(self, value: Any) -> Array:
         """The log density of a pytree of values, summed over all entries but leading axes.

@@ -19,7 +19,7 @@ from distributions.common.batch_axes import is_misaligned
 from distributions.common.method_hints import ExplainsMethods
 from distributions.common.point import Point
 from distributions.constraints import Constraint
-from distributions.core.draw_checks import warn_of_ends
+from distributions.core.draw_checks import count_cut_off, warn_of_cut_off
 from distributions.core.eager_jit import call_compiled
 from distributions.core.exponential_family import ExponentialFamily
 from distributions.core.quantile import quantile
@@ -320,20 +320,28 @@ class Distribution(ExplainsMethods, abc.ABC):
 
         Returns:
             An array of shape `sample_shape + batch_shape + event_shape` and of dtype `dtype`. A
-            count that this dtype cannot hold is cut off at its end; outside of `jax.jit` there is
-            a warning of it.
+            count that this dtype cannot hold is cut off at its end. There is a warning of it, but
+            not within `jax.jit`, where the values are not known: `count_cut_off` counts them there.
 
         Raises:
             TypeError: `key` is no random key, or a batch of keys.
             ValueError: `sample_shape` does not hold nonnegative integers.
         """
+        draws = self.sample_unchecked(key, sample_shape)
+        warn_of_cut_off(self, draws)
+        return draws
+
+    def sample_unchecked(self, key: Array, sample_shape: int | Sequence[int] = ()) -> Array:
+        """Draws of `sample`, without a look at their values and so without a warning."""
         self._check_key(key)
         self._check_alignment()
         front = as_shape(type(self).__name__, sample_shape)
         shape = (*front, *self.batch_shape, *self.event_shape)
-        draws = call_compiled(self, "_sample", key, shape)
-        warn_of_ends(self, draws)
-        return draws
+        return call_compiled(self, "_sample", key, shape)
+
+    def count_cut_off(self, draws: ArrayLike) -> Any:
+        """The number of draws at an end of their integer dtype, where the support goes on."""
+        return count_cut_off(self.support, draws)
 
     def _check_alignment(self) -> None:
         """Raises ValueError if axes that the parameters gained or lost leave no batch."""

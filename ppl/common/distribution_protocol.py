@@ -54,6 +54,10 @@ class DistributionWrapper:
         """Whether each event lies in the support, or is left out of the log density."""
         return is_possible(self.base, value)
 
+    def count_cut_off(self, value: Any) -> Any:
+        """The number of integers in a draw that are cut off at an end of their dtype."""
+        return count_cut_off(self.base, value)
+
     @property
     def moves(self) -> bool:
         """Whether positions differ from those of the distribution by itself."""
@@ -187,14 +191,33 @@ def name_of(d: Any) -> str:
     return type(d).__name__ if base is None else name_of(base)
 
 
+def parts_of_joint(d: Any, value: Any) -> list[tuple[Any, Any]] | None:
+    """The parts of a pytree of distributions, each with its value; None for any other."""
+    while (base := _base(d)) is not None:
+        d = base
+    if name_of(d) != "Joint":
+        return None
+    parts, tree = jax.tree.flatten(d.parts, is_leaf=is_distribution)
+    return list(zip(parts, tree.flatten_up_to(value), strict=True))
+
+
 def part_of(d: Any) -> Any:
     """The distribution of one independent part, if a distribution has such parts; else itself."""
     return part_of(d.distribution) if name_of(d) in FAMILIES_OF_PARTS else d
 
 
 def draw(d: Any, key: jax.Array) -> Any:
-    """One draw."""
-    return in_default_precision(d).sample(seed=key) if _is_tfp(d) else d.sample(key)
+    """One draw; what is cut off in it is counted by `count_cut_off`."""
+    if _is_tfp(d):
+        return in_default_precision(d).sample(seed=key)
+    return getattr(d, "sample_unchecked", d.sample)(key)
+
+
+def count_cut_off(d: Any, value: Any) -> Any:
+    """The number of integers in a draw that are cut off at an end of their dtype; 0 if unknown."""
+    if isinstance(d, DistributionWrapper):
+        return d.count_cut_off(value)
+    return d.count_cut_off(value) if hasattr(d, "count_cut_off") else 0
 
 
 def abstract_draw(d: Any, key: Any) -> Any:
@@ -291,8 +314,15 @@ def is_possible(d: Any, value: Any) -> Any:
         return d.is_possible(value)
     inside = in_support(d, value)
     if getattr(d, "ignores_values", False):
+        inside = is_finite(d, value) if inside is True else inside
         inside = inside | (log_prob(d, value) > -jnp.inf)
     return inside
+
+
+def is_finite(d: Any, value: jax.Array) -> jax.Array:
+    """Whether all entries of each event are finite."""
+    axes = tuple(range(value.ndim - num_event_axes(d), value.ndim))
+    return jnp.isfinite(value).all(axes)
 
 
 def replace_outside_support(d: Any, value: Any, log_prob: jax.Array) -> Any:

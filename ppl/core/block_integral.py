@@ -288,19 +288,25 @@ class BlockIntegral:
 
     def draw(
         self, key: jax.Array, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
-    ) -> tuple[dict[Path, Any], jax.Array]:
-        """A joint draw of all integrated sites given all others, and its log importance weight."""
+    ) -> tuple[dict[Path, Any], jax.Array, jax.Array]:
+        """A joint draw of all integrated sites given all others.
+
+        Returns:
+            The values, their log importance weight, and the log of the integral.
+        """
         drawn: dict[Path, Any] = {}
-        log_weight = jnp.zeros(())
+        log_weight = log_integral = jnp.zeros(())
         for i, group in enumerate(dict.fromkeys(filter(None, self.groups.values()))):
             density = self._log_density(group, inputs, plants)
             square = self._complete_square(group, density)
             x, log_prob = square.draw(jax.random.fold_in(key, i))
             drawn |= self._values(self._layout(group), x)
+            here = jnp.sum(square.log_integral())
+            log_integral += here
             if not self.is_exact:
-                log_weight += jnp.sum(density(x)) - jnp.sum(square.log_integral()) - log_prob
+                log_weight += jnp.sum(density(x)) - here - log_prob
         drawn |= self._merge_known(drawn, inputs, plants)
-        return {path: drawn[path] for path in self.sites}, log_weight
+        return {path: drawn[path] for path in self.sites}, log_weight, log_integral
 
     def _merge_known(
         self, drawn: Mapping[Path, Any], inputs: Sequence[Any], plants: Mapping[Path, Any]

@@ -65,6 +65,14 @@ class Marginal(JointlyScored):
             return found
         return self.scores.arrange(found)
 
+    def is_possible(self, value: Any) -> Any:
+        """Whether each event lies in the support; True where it is one of many."""
+        return True if self.is_bounded else super().is_possible(value)
+
+    def count_cut_off(self, value: Any) -> Any:
+        """The number of integers in a draw that are cut off; 0 where the support is one of many."""
+        return 0 if self.is_bounded else super().count_cut_off(value)
+
     @property
     def support(self) -> Any:
         """The set of values with positive density, or None if it is one of many."""
@@ -171,17 +179,17 @@ class Recovery:
     recorded: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
 
     def sample(self, key: jax.Array) -> list[Any]:
-        """The values of the summed sites, of the recorded ones, and the log importance weight."""
+        """The values of the summed sites, of the recorded ones, log weight and log total."""
         # For sites that were summed out before, and for keys beside the numbers of a loop.
         again = jax.random.fold_in(key, len(self.summation.sites))
         inputs = [again if x is None else x for x in self.inputs]
-        drawn, log_weight = self.summation.draw(key, inputs, self.plants)
+        drawn, log_weight, log_total = self.summation.draw(key, inputs, self.plants)
         program = Program(self.summation.jaxpr, inputs, [], lambda leaves: leaves)
         plants = {**self.plants, **{path: (x,) for path, x in drawn.items()}}
         action = Look(wanted=frozenset(self.recorded))
         found = Harvester(program, action).run(plants, live_outs=False)[1]
         summed = [drawn[path] for path in self.summation.sites]  # A dict of JAX is sorted.
-        return [summed, [found[path] for path in self.recorded], [log_weight]]
+        return [summed, [found[path] for path in self.recorded], [log_weight, log_total]]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -171,8 +171,12 @@ class Summation:
         key: jax.Array,
         inputs: Sequence[Any],
         plants: Mapping[Path, Sequence[Any]],
-    ) -> tuple[dict[Path, Any], jax.Array]:
-        """A joint draw of all summed sites given all others, and its log importance weight, 0."""
+    ) -> tuple[dict[Path, Any], jax.Array, jax.Array]:
+        """A joint draw of all summed sites given all others.
+
+        Returns:
+            The states, their log importance weight, 0, and the log of the sum.
+        """
         problem = self._abstract
         dtype = jnp.result_type(float)
         probes = {
@@ -188,10 +192,10 @@ class Summation:
                 sums += [jnp.sum(factor.table) for factor in done]
             return sum(sums)
 
-        one_hot = jax.grad(total)(probes)
+        log_sum, one_hot = jax.value_and_grad(total)(probes)
         evaluator = Evaluator(self._program(inputs), self.states, problem.scopes, {})
         drawn = {path: evaluator.value(path, jnp.argmax(x, 0)) for path, x in one_hot.items()}
-        return drawn, jnp.zeros(())
+        return drawn, jnp.zeros(()), log_sum
 
     def _problem(self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]) -> Problem:
         reader = ScopeReader(self.states, self.scored, plants)

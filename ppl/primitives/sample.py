@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from ppl.common import distribution_protocol
+from ppl.common.cut_off_draws import has_counts, warn_of_cut_off
 from ppl.common.other_names import explaining_calls
 from ppl.common.tfp_precision import in_default_precision
 from ppl.harvest._sow import bind_site
@@ -89,6 +90,8 @@ def sample(key: jax.Array, dist: Any = None, *, name: str) -> Any:
     check_key(f"sample {name!r}", key)
     key, dist = jnp.asarray(key), in_default_precision(dist)
     value = draw(key, dist, name=name)
+    if has_counts(value):
+        warn_of_cut_off("sample", (name,), distribution_protocol.count_cut_off(dist, value), value)
     return bind_site(value, tag=RANDOM, name=name, mode="append", extra=dist, note=LATENT, key=key)
 
 

@@ -15,12 +15,14 @@ class Hidden(enum.Enum):
     """Tags distinct from every string that users may choose.
 
     Sites hidden by `block` have the tag SITE; draws of summed sites, for `recover`, RECOVERED. The
-    log importance weight of these draws stands beside them under LOG_WEIGHT.
+    log importance weight of these draws stands beside them under LOG_WEIGHT, and the log of the sum
+    or integral, which is -inf where there is nothing to draw, under LOG_TOTAL.
     """
 
     SITE = enum.auto()
     RECOVERED = enum.auto()
     LOG_WEIGHT = enum.auto()
+    LOG_TOTAL = enum.auto()
 
 
 def kind_of(site: Site) -> str:

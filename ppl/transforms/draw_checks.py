@@ -1,6 +1,7 @@
-"""Checks of draws: given ones lie in the support of their site, drawn integers within a dtype."""
+"""Checks of draws: given ones are possible, drawn integers are not cut off."""
 
-import warnings
+import functools
+import operator
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -9,52 +10,78 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppl.common import distribution_protocol
+from ppl.common.cut_off_draws import has_counts
 from ppl.common.missing_data import is_imputed
 from ppl.core.group_scores import GroupScores
 from ppl.core.joint_scores import joint_score_of
+from ppl.core.model_run import apply_at_site
 from ppl.core.quadratic_scores import join_names
 from ppl.harvest import _jax
+from ppl.harvest._interpreter import Operands
 from ppl.harvest._site_names import describe
+from ppl.harvest._sow import Site
 from ppl.harvest._survey import Found, Path
-from ppl.primitives.site_kinds import LATENT, OBSERVED, kind_of
+from ppl.primitives.site_kinds import LATENT, OBSERVED, Hidden, kind_of
 
 # Of the way to a point of the support, in units of the precision: draws may be rounded to its edge.
 _REACH = 16
 
 
 def is_near_support(value: Any, d: Any) -> Any:
-    """Whether each event of a value lies in the support, or at its edge; True if nothing bounds it.
+    """Whether each event of a value lies in the support, or at its edge; True if all values do.
 
-    Draws of long tails are rounded to an edge that does not belong to the support, such as 0.
+    Draws of long tails are rounded to an edge that does not belong to the support, such as 0. NaN
+    and infinities lie in no support.
     """
+    if (parts := distribution_protocol.parts_of_joint(d, value)) is not None:
+        return functools.reduce(operator.and_, (jnp.all(is_near_support(x, p)) for p, x in parts))
     inside = distribution_protocol.is_possible(d, value)
-    is_float = jax.tree_util.all_leaves([value]) and jnp.issubdtype(value.dtype, jnp.floating)
-    if inside is True or not is_float:
+    if not jax.tree_util.all_leaves([value]) or not jnp.issubdtype(value.dtype, jnp.inexact):
         return inside
+    value = distribution_protocol.merge_known(d, value)
+    if inside is True:
+        return distribution_protocol.is_finite(d, value)
     point = distribution_protocol.feasible_point(d, value)
     reach = _REACH * float(jnp.finfo(value.dtype).eps)
     near = value + reach * (point - value)
-    return inside | (distribution_protocol.is_possible(d, near) & (jnp.abs(value) < jnp.inf).all())
+    return inside | (distribution_protocol.is_possible(d, near) & jnp.isfinite(value).all())
 
 
-def check_support(
-    where: str,
-    draws: Mapping[Path, Any],
-    flags: Mapping[Path, Any],
-    num_axes: int,
-    start: int = 0,
+def is_possible_data(value: Any, d: Any) -> Any:
+    """Whether each event of data lies in the support; True if all values do."""
+    return distribution_protocol.is_possible(d, value)
+
+
+def draw_at_site(site: Site, operands: Operands) -> tuple[Any, Any]:
+    """The drawn value of a site, and how many of its integers are cut off, for each element.
+
+    The second is None where there are no integers.
+    """
+    value = jax.tree.unflatten(site.tree, operands.values)
+    if kind_of(site) != LATENT or not has_counts(value):
+        return value, None
+    return value, apply_at_site(site, operands, operands.values, _count_cut_off)
+
+
+def _count_cut_off(value: Any, d: Any) -> jax.Array:
+    return jnp.asarray(distribution_protocol.count_cut_off(d, value))
+
+
+def check_given(
+    where: str, draws: Mapping[Path, Any], flags: Mapping[Path, Any], num_axes: int, start: int = 0
 ) -> None:
-    """Check that given draws lie in the supports of their sites, where that is known.
+    """Check that given draws, and data beside them, lie in the supports of their sites.
 
     Args:
         where: The name of the caller in errors.
         draws: The leaves of the draws by path.
-        flags: By path, whether each event of each draw lies in the support.
+        flags: By path, whether each event of each draw is possible: of given sites, of data, and of
+            what is taken out as a whole.
         num_axes: The number of axes of the draws.
         start: The index of the first of these draws along their first axis.
 
     Raises:
-        ValueError: For a draw outside of the support.
+        ValueError: For draws or data that are not possible, where that is known.
     """
     for path, found in flags.items():
         if _jax.is_traced(found) or not getattr(found, "is_fully_addressable", True):
@@ -62,48 +89,52 @@ def check_support(
         valid = np.asarray(found)
         if valid.all():
             continue
-        index = tuple(np.argwhere(~valid)[0].tolist())
-        leaves = [np.asarray(x)[index] if np.ndim(x) >= len(index) else x for x in draws[path]]
-        values = ", ".join(np.array2string(x, threshold=9, separator=", ") for x in leaves)
+        leaves = [np.asarray(x) for x in draws.get(path, ())]
+        has_nan = functools.reduce(operator.or_, (_has_nan(x, valid) for x in leaves), valid)
+        is_nan = has_nan & ~valid
+        wrong = is_nan if is_nan.any() else ~valid
+        index = tuple(np.argwhere(wrong)[0].tolist())
         draw, entry = index[:num_axes], index[num_axes:]
         if draw:
             draw = (draw[0] + start, *draw[1:])
-        raise ValueError(
-            f"{where}: {int(np.sum(~valid))} of {valid.size} given values of site {describe(path)} "
-            f"lie outside of the support of its distribution: {' '.join(values.split())} in draw "
-            f"{draw}{f', entry {entry}' * bool(entry)}. They are no draws of this model's "
-            "posterior; a value that the prior excludes is given by ppl.intervene."
+        place = f"draw {draw}{f', entry {entry}' * bool(entry)}"
+        words = _words_for(path, [x[index] for x in leaves if x.ndim >= len(index)], place)
+        raise ValueError(f"{where}: {int(np.sum(wrong))} of {valid.size} {words}")
+
+
+def _has_nan(x: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """Whether a leaf has NaN, for each element of an array that has its leading axes."""
+    if not jnp.issubdtype(x.dtype, np.inexact) or x.ndim < like.ndim:
+        return np.zeros_like(like)
+    return np.asarray(np.isnan(x).any(tuple(range(like.ndim, x.ndim))))
+
+
+def _words_for(path: Path, values: list[np.ndarray], place: str) -> str:
+    """Words for what is not possible: the first of given values, of data, or of what is drawn."""
+    if path[0] is Hidden.LOG_TOTAL:
+        names = ", ".join(map(describe, path[1:]))  # pyright: ignore[reportArgumentType]
+        return (
+            f"given draws have no values of {names} beside them, the first in {place}: all values "
+            "have probability 0 there, or NaN. Look for data or draws that the model excludes: "
+            "ppl.log_density of it is no number there."
         )
-
-
-def count_ends(values: Mapping[Path, Any], sites: Mapping[Path, Found]) -> dict[Path, Any]:
-    """The number of draws at an end of their integer dtype, by path of the sites that are drawn."""
-    drawn = {p: x for p, x in values.items() if p in sites and kind_of(sites[p].site) == LATENT}
-    counts = {path: [_at_ends(x) for x in jax.tree.leaves(value)] for path, value in drawn.items()}
-    return {path: sum(x for x in some if x is not None) for path, some in counts.items()}
-
-
-def _at_ends(x: Any) -> Any:
-    dtype = jnp.result_type(x)
-    if dtype.kind != "i" or dtype.itemsize < 4:  # type: ignore[attr-defined]
-        return None
-    limits = jnp.iinfo(dtype)
-    return jnp.sum((x == limits.max) | (x == limits.min))
-
-
-def warn_of_ends(where: str, counts: Mapping[Path, Any]) -> None:
-    """Warns of sites whose draws stand at an end of their dtype, where that is known."""
-    for path, count in counts.items():
-        if _jax.is_traced(count) or not getattr(count, "is_fully_addressable", True):
-            continue
-        if num := int(np.sum(count)):
-            warnings.warn(
-                f"{where}: {num} draws of site {describe(path)} stand at an end of "
-                f"{jnp.result_type(int)}: they are cut off there, if the support goes on. "
-                "Bound the parameters of its distribution, or make room by "
-                "jax.config.update('jax_enable_x64', True).",
-                stacklevel=4,
-            )
+    site = f"site {describe(path)}"
+    if not values:
+        return (
+            f"data of {site} lie outside of the support of its distribution, the first beside "
+            f"{place}. The model excludes these data, or these are draws of another posterior."
+        )
+    if any(np.isnan(x).any() for x in values if jnp.issubdtype(x.dtype, np.inexact)):
+        return (
+            f"given values of {site} are NaN, the first in {place}. They are no draws of a "
+            "posterior: find what made them NaN, or leave these draws out."
+        )
+    shown = ", ".join(np.array2string(x, threshold=9, separator=", ") for x in values)
+    return (
+        f"given values of {site} lie outside of the support of its distribution: "
+        f"{' '.join(shown.split())} in {place}. They are no draws of this model's "
+        "posterior; a value that the prior excludes is given by ppl.intervene."
+    )
 
 
 def check_apart(sites: Mapping[Path, Found], given: Collection[Path]) -> None:

@@ -384,13 +384,14 @@ class _Rewriting:
         ]
         num = len(self._summed)
         weight = jax.ShapeDtypeStruct((), jnp.result_type(float))
-        avals, tree = jax.tree.flatten([values[:num], values[num:], [weight]])
+        avals, tree = jax.tree.flatten([values[:num], values[num:], [weight, weight]])
         leaves, of_distribution = jax.tree.flatten(d)
         name = " ".join(map(join_scopes, paths))
         static = Draw(f"recover {name}", of_distribution, tree, tuple(avals))
         drawn = draw_p.bind(key, *map(jnp.asarray, leaves), draw=static)
         drawn_by_path = dict(zip(paths, values, strict=True))
         drawn_by_path[Hidden.LOG_WEIGHT, name] = weight
+        drawn_by_path[Hidden.LOG_TOTAL, *self._summation.sites] = weight
         tree = jax.tree.structure(ByPath(drawn_by_path))
         extras = jax.tree.structure(SummedProgram(self._summation, self._recovered))
         sown = Site(Hidden.RECOVERED, name, "append", tree, extras, Hidden.RECOVERED)

@@ -12,13 +12,14 @@ import numpy as np
 from jax import lax
 
 from ppl.common.arguments import Arguments
+from ppl.common.cut_off_draws import warn_of_cut_off
 from ppl.common.draw_chunks import choose_chunk_size, has_chunks, join_chunks, map_chunks
 from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, trace_model
 from ppl.harvest import _values
 from ppl.harvest._interpreter import Operands
-from ppl.harvest._names import nest_by_path
+from ppl.harvest._names import nest_by_path, paths_in
 from ppl.harvest._plants import ByPath
 from ppl.harvest._site_names import describe
 from ppl.harvest._sow import Site
@@ -26,13 +27,7 @@ from ppl.harvest._survey import Found, Path
 from ppl.harvest._values import short_repr
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import DETERMINISTIC, LATENT, OBSERVED, RANDOM, kind_of
-from ppl.transforms.draw_checks import (
-    check_apart,
-    check_support,
-    count_ends,
-    is_near_support,
-    warn_of_ends,
-)
+from ppl.transforms.draw_checks import check_apart, check_given, draw_at_site, is_near_support
 
 _CHUNK_ELEMENTS = 2**24  # numbers predicted in one chunk by default: 64 MiB of float32
 
@@ -45,22 +40,22 @@ Leaves = Mapping[Path, tuple[Any, ...]]
 class Complete(SiteAction):
     """Action of `predict`: plants draws, and records the values of sites neither given nor data.
 
-    The record of a draw is whether it lies in the support.
+    The record of a given draw is whether it lies in the support, that of a new one its value, and
+    how much of it is cut off.
     """
 
     tags: ClassVar = (RANDOM, DETERMINISTIC)
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
-        """The value, if nothing is planted; else the distribution."""
-        return not planted, False, planted
+        """The value, if nothing is planted, and the distribution of all but data."""
+        return not planted, False, kind_of(site) == LATENT
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         """The planted value and its check; or the sown value and its record, None for data."""
         if plant is not None:
             return plant, apply_at_site(site, operands, plant, is_near_support)
         is_data = kind_of(site) == OBSERVED
-        value = None if is_data else jax.tree.unflatten(site.tree, operands.values)
-        return operands.values, value
+        return operands.values, None if is_data else draw_at_site(site, operands)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -80,8 +75,9 @@ class Predict:
     def __call__(self, key: jax.Array, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Values of all sites neither given nor observed, with the axes of the draws in front."""
         plan, data, draws = self._plan(key, args, kwargs)
-        values, *checks = predict_draws(plan, self.model, data, key, draws)
-        _check(draws, *checks, num_axes=len(plan.batch))
+        values, flags, ends = predict_draws(plan, self.model, data, key, draws)
+        check_given("predict", draws, flags, len(plan.batch))
+        _warn_of_cut_off(ends, values)
         return values
 
     def stream(self, key: jax.Array, *args: Any, **kwargs: Any) -> Iterator[dict[str, Any]]:
@@ -92,9 +88,10 @@ class Predict:
         plan, data, draws = self._plan(key, args, kwargs)
         for start, num, (values, *checks) in _chunks(plan, self.model, data, key, draws):
             some = jax.tree.map(lambda x, i=start, n=num: plan.flat(x)[i : i + n], draws)
-            flags, ends = jax.tree.map(lambda x, n=num: np.asarray(x)[:n], checks)
-            _check(some, flags, ends, num_axes=1, start=start)
-            yield jax.tree.map(lambda x, n=num: np.asarray(x)[:n], values)
+            found = jax.tree.map(lambda x, n=num: np.asarray(x)[:n], (values, *checks))
+            check_given("predict", some, found[1], 1, start)
+            _warn_of_cut_off(found[2], found[0])
+            yield found[0]
 
     def _plan(
         self, key: jax.Array, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -164,15 +161,16 @@ class PredictionPlan:
 
         Returns:
             The values by name; by path, whether each draw lies in the support, and how many
-            integers stand at an end of their dtype.
+            integers are cut off at an end of their dtype.
         """
         args, kwargs = self.arguments.join(data)
         key = jax.random.fold_in(key, index)
         run = ModelRun(model, trace_model(model, key, args, kwargs), Complete())
         records = run.run(draw, live_outs=False)[1]
         flags = {p: x for p, x in records.items() if p in draw and x is not True}
-        values = {p: x for p, x in records.items() if p not in draw}
-        return nest_by_path(values), ByPath(flags), ByPath(count_ends(values, run.sites))
+        drawn = {p: x for p, x in records.items() if p not in draw}
+        values = nest_by_path({p: value for p, (value, _) in drawn.items()})
+        return values, ByPath(flags), ByPath({p: x for p, (_, x) in drawn.items() if x is not None})
 
 
 def predict_draws(plan: PredictionPlan, model: Model, data: Any, key: Any, draws: Any) -> Any:
@@ -210,17 +208,10 @@ def _predict_some(
     return jax.vmap(one)(index, draws)
 
 
-def _check(
-    draws: Leaves,
-    flags: Mapping[Path, Any],
-    ends: Mapping[Path, Any],
-    *,
-    num_axes: int,
-    start: int = 0,
-) -> None:
-    """Raise an error for draws outside of their support, and warn of integers that are cut off."""
-    check_support("predict", draws, flags, num_axes, start)
-    warn_of_ends("predict", ends)
+def _warn_of_cut_off(ends: Mapping[Path, Any], values: Mapping[str, Any]) -> None:
+    by_path = dict(paths_in(values, ends))
+    for path, count in ends.items():
+        warn_of_cut_off("predict", path, count, by_path[path])
 
 
 def check_draws(

@@ -12,8 +12,9 @@ import numpy as np
 from ppl.common.arguments import Arguments
 from ppl.common.draw_chunks import choose_chunk_size
 from ppl.core.captured_constants import trace_and_fingerprint
+from ppl.core.joint_scores import joint_scores_of
 from ppl.core.model_pytree import Model, as_pytree
-from ppl.core.model_run import ModelRun, SiteAction, trace_model
+from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, trace_model
 from ppl.harvest import _values
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nest_by_path
@@ -22,7 +23,8 @@ from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path
 from ppl.harvest._values import short_repr
 from ppl.primitives.sample import check_key
-from ppl.primitives.site_kinds import RANDOM, Hidden
+from ppl.primitives.site_kinds import LATENT, OBSERVED, RANDOM, Hidden, kind_of
+from ppl.transforms.draw_checks import check_given, is_near_support, is_possible_data
 from ppl.transforms.predict import Complete, PredictionPlan, check_draws, predict_draws
 
 _CHUNK_ELEMENTS = 2**22  # numbers drawn in one chunk by default: 16 MiB of int32
@@ -30,7 +32,10 @@ _CHUNK_ELEMENTS = 2**22  # numbers drawn in one chunk by default: 16 MiB of int3
 
 @dataclasses.dataclass(frozen=True)
 class TakeRecovered(SiteAction):
-    """Action of `recover`: plants draws, and records the draws of summed sites."""
+    """Action of `recover`: plants draws, and records the draws of summed sites.
+
+    The record of any other site is whether its value is possible; what a sum scores, it tells.
+    """
 
     tags: ClassVar = (RANDOM,)
 
@@ -38,12 +43,19 @@ class TakeRecovered(SiteAction):
         """Whether the site is random, or a draw of summed ones."""
         return super().matches(site) or site.tag == Hidden.RECOVERED
 
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        """The value, if nothing is planted, and the distribution that it is held against."""
+        return not planted, False, _is_checked(site)
+
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         """The planted or sown value, and a record of a recovered one."""
         values = operands.values if plant is None else plant
-        if site.tag != Hidden.RECOVERED:
+        if site.tag == Hidden.RECOVERED:
+            return values, _by_path(jax.tree.unflatten(site.tree, values), site.scope)
+        if not _is_checked(site):
             return values, None
-        return values, _by_path(jax.tree.unflatten(site.tree, values), site.scope)
+        check = is_near_support if kind_of(site) == LATENT else is_possible_data
+        return values, apply_at_site(site, operands, values, check)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -82,8 +94,15 @@ class Recover:
         chunk = choose_chunk_size(self.chunk_size, math.prod(batch), most)
         _, numbers = trace_and_fingerprint(lambda _: None, self.model, arguments, data)
         plan = RecoveryPlan(arguments, batch, chunk, any(0 in x for x in shapes), numbers)
-        values, log_weights = predict_draws(plan, self.model, data, key, draws)
+        (values, log_weights), flags = predict_draws(plan, self.model, data, key, draws)
+        check_given("recover", draws, flags, len(batch))
         return (values, log_weights) if self.log_weights else values
+
+
+def _is_checked(site: Site) -> bool:
+    """Whether the support of a site is looked at: of latent ones, and of data in no sum."""
+    is_data = kind_of(site) == OBSERVED
+    return kind_of(site) == LATENT or (is_data and not joint_scores_of(site))
 
 
 def _by_path(drawn: Mapping[Path, Any], scope: tuple[Hashable, ...]) -> ByPath:
@@ -103,9 +122,13 @@ class RecoveryPlan(PredictionPlan):
         key = jax.random.fold_in(key, index)
         run = ModelRun(model, trace_model(model, key, args, kwargs), TakeRecovered())
         found = run.run(draw, live_outs=False)[1]
-        drawn = {path: x for record in found.values() for path, x in record.items()}
+        hidden = [record for record in found.values() if isinstance(record, ByPath)]
+        drawn = {path: x for record in hidden for path, x in record.items()}
         log_weights = [drawn.pop(path) for path in list(drawn) if Hidden.LOG_WEIGHT in path]
-        return nest_by_path(drawn), sum(map(jnp.sum, log_weights))
+        totals = {path: drawn.pop(path) for path in list(drawn) if Hidden.LOG_TOTAL in path}
+        flags = {p: x for p, x in found.items() if not isinstance(x, ByPath | bool)}
+        flags |= {p: jnp.isfinite(x) for p, x in totals.items()}
+        return (nest_by_path(drawn), sum(map(jnp.sum, log_weights))), ByPath(flags)
 
 
 def recover(

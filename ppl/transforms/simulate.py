@@ -6,29 +6,30 @@ from typing import Any, ClassVar
 
 import jax
 
+from ppl.common.cut_off_draws import warn_of_cut_off
 from ppl.core.model_pytree import Model
 from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nest_by_path
 from ppl.harvest._sow import Site
 from ppl.primitives.sample import check_key
-from ppl.primitives.site_kinds import DETERMINISTIC, RANDOM
-from ppl.transforms.draw_checks import count_ends, warn_of_ends
+from ppl.primitives.site_kinds import DETERMINISTIC, LATENT, RANDOM, kind_of
+from ppl.transforms.draw_checks import draw_at_site
 
 
 @dataclasses.dataclass(frozen=True)
 class Record(SiteAction):
-    """Action of `simulate`: records the value of each site."""
+    """Action of `simulate`: records the value of each site, and how much of it is cut off."""
 
     tags: ClassVar = (RANDOM, DETERMINISTIC)
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
-        """The value."""
-        return True, False, False
+        """The value, and the distribution of a draw."""
+        return True, False, kind_of(site) == LATENT
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        """The sown value, and the value as its record."""
-        return operands.values, jax.tree.unflatten(site.tree, operands.values)
+        """The sown value, and its record."""
+        return operands.values, draw_at_site(site, operands)
 
 
 def simulate(model: Model) -> Callable[..., dict[str, Any]]:
@@ -57,8 +58,9 @@ def simulate(model: Model) -> Callable[..., dict[str, Any]]:
     def simulated(key: jax.Array, *args: Any, **kwargs: Any) -> dict[str, Any]:
         check_key("simulate", key)
         run = ModelRun(model, trace_model(model, key, args, kwargs), Record())
-        values = run.run({}, live_outs=False)[1]
-        warn_of_ends("simulate", count_ends(values, run.sites))
-        return nest_by_path(values)
+        records = run.run({}, live_outs=False)[1]
+        for path, (value, num_cut_off) in records.items():
+            warn_of_cut_off("simulate", path, num_cut_off, value)
+        return nest_by_path({path: value for path, (value, _) in records.items()})
 
     return simulated

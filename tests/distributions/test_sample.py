@@ -205,7 +205,7 @@ MAX = 2**31 - 1
     ],
 )
 def test_draws_beyond_integers_are_cut_off_with_a_warning(make):
-    with pytest.warns(UserWarning, match=r"draws stand at 2147483647, the end of int32"):
+    with pytest.warns(UserWarning, match=r"\d+ of \d+ draws are cut off at an end of int32"):
         draws = make().sample(jax.random.key(0), (9,))
     assert (draws == MAX).mean() > 0.9
 

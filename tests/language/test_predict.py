@@ -317,6 +317,53 @@ def test_draws_outside_of_their_support_are_an_error(name: str, value: Any, mess
     jax.jit(ppl.predict(bounded, draws))(KEY)  # values are not known
 
 
+def test_recover_refuses_draws_and_data_that_exclude_each_other() -> None:
+    def model(key: Any, bound: Any) -> Any:
+        s = ppl.sample(key, dist.HalfNormal(1.0), name="s")
+        z = ppl.sample(key, dist.Categorical(probs=jnp.full(3, 1 / 3)), name="z")
+        n = ppl.sample(key, dist.Binomial(z, probs=0.5), name="n")
+        ppl.sample(key, dist.Uniform(0.0, bound * s), name="u")
+        return ppl.sample(key, dist.Normal(n + s, 1.0), name="y")
+
+    draws = {"s": np.ones((2, 3))}
+    summed = ppl.condition(ppl.marginalize(model, ["z"]), {"n": 1, "u": 0.5, "y": 0.2})
+    assert ppl.recover(summed, draws)(KEY, 1.0)["z"].shape == (2, 3)
+    impossible = ppl.condition(ppl.marginalize(model, ["z"]), {"n": 4, "u": 0.5, "y": 0.2})
+    with pytest.raises(ValueError, match=r"recover: 6 of 6 given draws .* 'z' .* draw \(0, 0\)"):
+        ppl.recover(impossible, draws)(KEY, 1.0)
+    with pytest.raises(ValueError, match=r"recover: 6 of 6 data of site 'u' .* draw \(0, 0\)\."):
+        ppl.recover(summed, draws)(KEY, 0.4)
+    for wrong, words in ((np.nan, "NaN, the first"), (-1.0, r"outside .* -1\.")):
+        draws["s"][1, 2] = wrong
+        with pytest.raises(ValueError, match=rf"recover: 1 of 6 .* 's' .*{words} in draw \(1, 2\)"):
+            ppl.recover(summed, draws)(KEY, 1.0)
+    n = {"s": np.ones(2), "n": np.array([2, 0])}  # whose support is that of one z of many
+    ppl.predict(ppl.marginalize(model, ["z"]), n)(KEY, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"), [(np.nan, "NaN, the first"), (np.inf, "outside .*inf")]
+)
+def test_draws_of_real_sites_are_finite(wrong: float, words: str) -> None:
+    def model(key: Any) -> Any:
+        x = ppl.sample(key, dist.Normal(jnp.zeros(2), 1.0), name="x")
+        part = {"a": dist.Normal(jnp.zeros(2), 1.0), "b": dist.HalfNormal(1.0)}
+        j = ppl.sample(key, dist.Joint(part), name="j")
+        seen = dist.Masked(dist.Normal(jnp.zeros(2), 1.0), jnp.array([True, False]))
+        m = ppl.sample(key, seen, name="m")
+        return ppl.sample(key, dist.Normal(x.sum() + j["b"] + m[0], 1.0), name="y")
+
+    draws = {"x": np.zeros((3, 2)), "m": np.zeros((3, 2))}
+    draws["m"][:, 1] = wrong  # it does not count
+    draws["j"] = {"a": np.zeros((3, 2)), "b": np.ones(3)}  # type: ignore[assignment]
+    ppl.predict(model, draws)(KEY)
+    for name, entry in (("x", r", entry \(1,\)"), ("m", r", entry \(0,\)"), ("j", "")):
+        bad = jax.tree.map(np.copy, draws)
+        (bad["j"]["a"] if name == "j" else bad[name])[2, int(name == "x")] = wrong  # type: ignore[call-overload]
+        with pytest.raises(ValueError, match=rf"'{name}' .*{words}.*in draw \(2,\){entry}"):
+            ppl.predict(model, bad)(KEY)
+
+
 def test_integers_that_are_cut_off_are_told_by_site() -> None:
     def model(key: Any) -> Any:
         rate = ppl.sample(key, dist.Normal(3e9, 1.0), name="rate")
@@ -324,10 +371,28 @@ def test_integers_that_are_cut_off_are_told_by_site() -> None:
         return jax.vmap(draw)(split(key, 3))
 
     for run in (ppl.predict(model, 4), lambda k: list(ppl.predict(model, 4).stream(k))):
-        with pytest.warns(UserWarning, match="predict: 12 draws of site 'y' stand at an end"):
+        with pytest.warns(UserWarning, match="predict: 12 of 12 draws of site 'y' are cut off"):
             run(KEY)
-    with pytest.warns(UserWarning, match="simulate: 3 draws of site 'y' stand at an end"):
+    with pytest.warns(UserWarning, match="simulate: 3 of 3 draws of site 'y' are cut off"):
         ppl.simulate(model)(KEY)
+
+
+def test_integers_are_told_once_and_where_the_support_goes_on() -> None:
+    end = 2**31 - 1
+
+    def model(key: Any, bound: Any) -> Any:
+        u = ppl.sample(key, dist.DiscreteUniform(bound - 1, bound), name="u")
+        parts = {"n": dist.Poisson(4e9), "x": dist.Normal(0.0, 1.0)}
+        ppl.sample(key, dist.Joint(parts), name="j")
+        return u
+
+    for run in (ppl.simulate(model), model, lambda *args: ppl.predict(model, 20)(*args)):
+        with pytest.warns(UserWarning, match="cut off") as told:
+            assert np.max(jax.tree.leaves(run(KEY, end))[-1]) >= end - 1
+        assert [str(x.message).split("'")[1] for x in told] == ["j"]
+    step = lambda c, k: (c, ppl.sample(k, dist.Poisson(4e9), name="n"))  # noqa: E731
+    with pytest.warns(UserWarning, match="simulate: 2 of 2 draws of site 'n' are cut off"):
+        ppl.simulate(lambda key: lax.scan(step, 0, split(key, 2)))(KEY)
 
 
 def shared(key: Any) -> Any:
