@@ -170,6 +170,7 @@ INSIDES = {
     "jax.interpreters": {
         *("ppl/harvest/_jax.py", "ppl/harvest/_jax_tables.py"),
         *("ppl/core/triangular_factors.py", "distributions/common/triangular_factors.py"),
+        "distributions/common/eigenvectors.py",
     },
 }
 

@@ -9,6 +9,7 @@ from jax import Array, random
 from jax.typing import ArrayLike
 
 from distributions.common.arrays import align, as_host_array
+from distributions.common.eigenvectors import eigh
 from distributions.common.linear_algebra import (
     diagonal_matrix,
     inverse_diagonal,
@@ -36,7 +37,7 @@ def _eigenvalues(aligned: Array, given: Any) -> Array:
     """The eigenvalues of `D^(-1/2) A D^(-1/2)`, computed once on the host if `A` is known there."""
     host = as_host_array(given)
     if host is None:
-        return jnp.linalg.eigvalsh(_normalized(jnp, aligned))
+        return eigh(_normalized(jnp, aligned))[0]
     values = np.linalg.eigvalsh(_normalized(np, host.astype(float)))
     return align(jnp.asarray(values, aligned.dtype), 1, aligned.ndim - 2)
 
@@ -45,7 +46,7 @@ def _eigenvectors(aligned: Array, given: Any) -> tuple[Array, Array]:
     """The eigenvalues, and the matrix of eigenvectors."""
     host = as_host_array(given)
     if host is None:
-        return jnp.linalg.eigh(_normalized(jnp, aligned))
+        return eigh(_normalized(jnp, aligned))
     found = np.linalg.eigh(_normalized(np, host.astype(float)))
     values, vectors = (jnp.asarray(x, aligned.dtype) for x in found)
     return align(values, 1, aligned.ndim - 2), align(vectors, 2, aligned.ndim - 2)

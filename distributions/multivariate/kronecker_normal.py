@@ -16,6 +16,7 @@ from jax import Array, lax, random
 from jax.typing import ArrayLike
 
 from distributions.common.arrays import align, convert, float_dtype, stack
+from distributions.common.eigenvectors import eigh
 from distributions.common.linear_algebra import (
     diagonal,
     gram,
@@ -54,7 +55,7 @@ def _each_axis(
 
 @jax.custom_jvp
 def _eigenvectors(matrix: Array) -> Array:
-    return jnp.linalg.eigh(matrix)[1]
+    return eigh(matrix)[1]
 
 
 @_eigenvectors.defjvp

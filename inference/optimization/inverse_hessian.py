@@ -79,8 +79,11 @@ def normal_from(pairs: Pairs, position: jax.Array, gradient: jax.Array) -> LowRa
     """
     history, scale = len(pairs.steps), jnp.sqrt(pairs.variance)
     scaled = jnp.concatenate([pairs.steps / scale[None], pairs.falls * scale[None]])
-    basis, coordinates = jnp.linalg.qr(scaled.T)
-    steps, falls = coordinates.T[:history], coordinates.T[history:]
+    basis, _ = jnp.linalg.qr(scaled.T)
+    # Not the triangle of the QR: calls of LAPACK for many paths hang if two of them run at once, as
+    # these could in jaxlib 0.10 and 0.11. By this product, `eigh` waits for the basis.
+    coordinates = scaled @ basis
+    steps, falls = coordinates[:history], coordinates[history:]
 
     def update(inner: jax.Array, pair: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
         step, fall = pair

@@ -43,7 +43,7 @@ _ALONG_ONE_AXIS |= {"cumlogsumexp": "axis", "sort": "dimension"}
 _OF_MATRICES = frozenset(
     [
         *("cholesky", "lu", "eigh", "qr", "triangular_solve", "svd", "householder_product"),
-        *("cholesky_in_parts", "triangular_solve_in_parts"),
+        *("cholesky_in_parts", "triangular_solve_in_parts", "eigh_in_parts"),
     ]
 )
 

@@ -75,19 +75,34 @@ def _solve_by_arithmetic(tril: Array, x: Array, *, transposed: bool) -> Array:
     return jnp.stack([y for _, y in sorted(found.items())], -2)
 
 
+def map_in_parts(function: Any, operands: tuple[Array, ...], work: int) -> Any:
+    """A function of batches of matrices, by calls too short to be split, one after the other.
+
+    A batch that a sharding spreads over devices takes a single call.
+
+    Args:
+        function: The function of batches.
+        operands: Batches of matrices, of one shape.
+        work: The operations for one matrix.
+    """
+    batch = operands[0].shape[:-2]
+    num, at_once = math.prod(batch), max(1, _MAX_WORK // max(1, work))
+    if not work or num <= at_once or any(any(jax.typeof(x).sharding.spec) for x in operands):
+        return function(*operands)
+    flat = [x.reshape(num, *x.shape[-2:]) for x in operands]
+    found = lax.map(lambda each: function(*each), flat, batch_size=at_once)
+    return jax.tree.map(lambda x: x.reshape(*batch, *x.shape[1:]), found)
+
+
 def _on_threads(by_lapack: Any, by_arithmetic: Any) -> Any:
     """A function of batches of matrices, for the threads of a processor."""
 
     def evaluate(*operands: Array, **params: Any) -> Array:
         *batch, n, k = operands[-1].shape
-        num, at_once = math.prod(batch), max(1, _MAX_WORK // max(1, n * n * k))
-        if not n * k or num <= (_FEW if n <= _MAX_UNROLLED else at_once):
-            return by_lapack(*operands, **params)
-        if n <= _MAX_UNROLLED:
-            return by_arithmetic(*operands, **params)
-        flat = [x.reshape(num, *x.shape[-2:]) for x in operands]
-        found = lax.map(lambda each: by_lapack(*each, **params), flat, batch_size=at_once)
-        return found.reshape(operands[-1].shape)
+        apply = functools.partial(by_lapack, **params)
+        if n > _MAX_UNROLLED or math.prod(batch) <= _FEW or not n * k:
+            return map_in_parts(apply, operands, n * n * k)
+        return by_arithmetic(*operands, **params)
 
     return evaluate
 

@@ -1,5 +1,7 @@
 """Inverse Hessians from pairs against dense matrices, and the normal distributions they make."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -141,3 +143,21 @@ def test_a_mixture_is_one(float_dtype):
     start = guide.init(jnp.zeros(4, float_dtype), Layout.of(jnp.zeros(4, float_dtype)))
     np.testing.assert_allclose(guide.covariance(start), np.eye(4), atol=1e-6)
     assert jax.tree.map(jnp.shape, start) == jax.tree.map(jnp.shape, parameters)
+
+
+def test_one_call_of_lapack_waits_for_another():
+    pairs = jax.tree.map(lambda x: jnp.stack([x] * 40), some_pairs(100, 3, 6, jnp.float32)[0])
+    at = jnp.ones((40, 100), jnp.float32)
+    text = jax.jit(jax.vmap(normal_from)).lower(pairs, at, at).compile().as_text()
+    lines = dict(re.findall(r"^ *(?:ROOT )?%([\w.-]+) = (.*)$", text, re.MULTILINE))
+    waiting = [name for name, line in lines.items() if "lapack_ssyevd" in line]
+    before = set(waiting)
+    while waiting:
+        names = set(re.findall(r"%([\w.-]+)", lines.get(waiting.pop(), ""))) - before
+        before |= names
+        waiting.extend(names)
+    called = {
+        found[0] for name in before if (found := re.findall(r"lapack_\w+", lines.get(name, "")))
+    }
+    assert called == set(re.findall(r"lapack_\w+", text))
+    assert len(called) == 3
