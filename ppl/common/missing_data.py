@@ -45,13 +45,13 @@ class Missing:
         data: The data, arbitrary at missing entries.
         missing: Boolean array, True at missing entries.
         gaps: The number of missing entries for `impute`, None for `ignore`.
-        is_whole: Whether the known entries are known to be whole numbers.
+        not_counts: Why the known entries cannot be cast to integers; empty if they can be.
     """
 
     data: Any
     missing: Any
     gaps: Gaps | None = dataclasses.field(metadata={"static": True})
-    is_whole: bool = dataclasses.field(metadata={"static": True})
+    not_counts: str = dataclasses.field(metadata={"static": True})
 
 
 @register_dataclass
@@ -208,7 +208,7 @@ def impute(data: Any, missing: Any = None) -> Missing | jax.Array:
     if not (np.any(missing) or jnp.issubdtype(data.dtype, jnp.floating)):
         return data
     gaps = Gaps(int(np.sum(missing)), np.size(missing))
-    return Missing(data, jnp.asarray(missing), gaps, _is_whole(data, missing))
+    return Missing(data, jnp.asarray(missing), gaps, _why_not_counts(data, missing))
 
 
 def ignore(data: Any, missing: Any = None) -> Missing:
@@ -247,17 +247,24 @@ def ignore(data: Any, missing: Any = None) -> Missing:
         Rubin, "Inference and missing data", Biometrika 63 (1976).
     """
     data, missing = _check_data_and_mask("ignore", data, missing)
-    return Missing(data, missing, None, _is_whole(data, missing))
+    return Missing(data, missing, None, _why_not_counts(data, missing))
 
 
-def _is_whole(data: jax.Array, missing: Any) -> bool:
-    """Whether the known entries are integers, or floats that a cast to int32 keeps."""
+def _why_not_counts(data: jax.Array, missing: Any) -> str:
+    """Why the known entries are neither integers nor floats that a cast to integers keeps."""
     if not jnp.issubdtype(data.dtype, jnp.floating):
-        return True
+        return ""
     if _jax.is_traced(data) or _jax.is_traced(missing):
-        return False
+        return "whose known entries are traced, so that they may not be whole numbers"
     known = np.asarray(data)[~np.asarray(missing)]
-    return bool(np.all((known == np.round(known)) & (np.abs(known) < 2**31)))
+    torn = known[known != np.round(known)]
+    if torn.size:
+        return f"whose known entries are not whole numbers, such as {torn[0]}"
+    limits = jnp.iinfo(jnp.result_type(int))
+    beyond = known[np.abs(known) >= -float(limits.min)]
+    if not beyond.size:
+        return ""
+    return f"whose known entries are out of the range of {limits.dtype}, such as {beyond[0]}"
 
 
 def _check_data_and_mask(where: str, data: Any, missing: Any) -> tuple[jax.Array, Any]:
@@ -351,12 +358,19 @@ def as_data_of(where: str, given: Missing, avals: Iterable[Any]) -> Any:
     wanted = [aval.dtype for aval in avals if jnp.issubdtype(aval.dtype, jnp.integer)]
     if not wanted or not jnp.issubdtype(given.data.dtype, jnp.floating):
         return given
-    if not given.is_whole:
+    if given.not_counts:
         made = "ignore" if given.gaps is None else "impute"
-        raise TypeError(
-            f"{where}: expected {wanted[0]}, got {given.data.dtype}, whose known entries are not "
-            "whole numbers, or are traced. Give integers, and say which are missing: "
+        remedy = (
+            "Give integers, and say which are missing: "
             f"ppl.{made}(jnp.where(missing, 0, data).astype({str(wanted[0])!r}), missing)."
+        )
+        if "out of the range" in given.not_counts:
+            remedy = (
+                "jax.config.update('jax_enable_x64', True) makes room for integers up to 9e18; or "
+                "rescale them, and take a continuous family."
+            )
+        raise TypeError(
+            f"{where}: expected {wanted[0]}, got {given.data.dtype}, {given.not_counts}. {remedy}"
         )
     data = jnp.where(given.missing, 0, given.data).astype(wanted[0])
     if given.gaps is not None and not given.gaps.num_missing:

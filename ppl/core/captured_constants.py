@@ -12,11 +12,13 @@ import numpy as np
 from jax.extend import core as jex
 
 from ppl.common.arguments import Arguments
-from ppl.core.model_pytree import Model
+from ppl.core.model_pytree import Model, name_of
 from ppl.core.model_run import trace_model
 from ppl.core.scalar_sizes import explaining_sizes
 from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._program import Program
+from ppl.harvest._site_names import describe
+from ppl.harvest._values import check_range
 from ppl.harvest._wiring import Shards
 from ppl.harvest.function_equality import likeness
 from ppl.harvest.rules import wiring_of
@@ -42,6 +44,7 @@ def trace_and_fingerprint(
     """
     found = []
 
+    _check_range(model)
     # `eval_shape` gets leaves, as JAX keeps thousands of tree structures, with models in them.
     leaves, structure = jax.tree.flatten((model, data))
 
@@ -55,6 +58,19 @@ def trace_and_fingerprint(
     with explaining_sizes(model, args, kwargs):
         jax.eval_shape(trace_and_look, *leaves)
     return found[0]
+
+
+def _check_range(model: Model) -> None:
+    """Raise a ValueError for data of a model that a compiled program would wrap or make infinite.
+
+    Later, such data are of JAX's dtype already, and the program sees infinities.
+    """
+    for path, leaf in jax.tree_util.tree_leaves_with_path(model):
+        try:
+            check_range(leaf)
+        except ValueError as error:
+            name = describe(tuple(x.key for x in path if isinstance(x, jax.tree_util.DictKey)))
+            raise ValueError(f"{name_of(model)}: its data {name} hold {error}") from error
 
 
 def fingerprint_constants(jaxpr: Any, consts: Sequence[Any]) -> Iterator[Hashable]:

@@ -152,10 +152,15 @@ def _text(value: Any) -> str:
 
 def _is_rows(value: Any) -> bool:
     """Whether a value is a list or tuple that an array can be made of."""
-    try:
-        return isinstance(value, list | tuple) and _values.as_array(value) is not None
-    except TypeError:
+    leaves = jax.tree.leaves(value)
+    is_number = lambda x: hasattr(x, "dtype") or isinstance(x, complex | float | int)  # noqa: E731
+    if not isinstance(value, list | tuple) or not all(map(is_number, leaves)):
         return False
+    try:  # by shapes: numbers may be out of range, or traced
+        np.asarray(jax.tree.map(lambda x: np.zeros(np.shape(x)), value), float)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _difference(expected: Any, got: Any, path: tuple[Any, ...] = ()) -> str:

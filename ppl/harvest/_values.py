@@ -32,7 +32,9 @@ def check_range(leaf: Any, dtype: Any = None) -> None:
 
     JAX would wrap integers, such as NumPy's of 64 bits, and make floats infinite.
     """
-    if isinstance(leaf, float):
+    if isinstance(leaf, int) and leaf.bit_length() > 63:
+        raise ValueError(f"{short_repr(leaf)}, which has more bits than the integers of an array.")
+    if isinstance(leaf, float | int):
         leaf = np.asarray(leaf)
     is_known = isinstance(leaf, np.ndarray | np.generic | jax.Array) and not _jax.is_traced(leaf)
     is_float = is_known and jnp.issubdtype(leaf.dtype, np.floating)
@@ -48,10 +50,10 @@ def check_range(leaf: Any, dtype: Any = None) -> None:
     array = np.asarray(leaf)
     low, high = int(array.min()), int(array.max())
     if not limits.min <= low <= high <= limits.max:
+        what = f"integers from {low} to {high}, which are" if low < high else f"{low}, which is"
         raise ValueError(
-            f"integers from {low} to {high}, which are out of the range of "
-            f"{limits.dtype}; where they are data, jax.config.update('jax_enable_x64', True) makes "
-            "room for them."
+            f"{what} out of the range of {limits.dtype}; where they are data, "
+            "jax.config.update('jax_enable_x64', True) makes room for them."
         )
 
 

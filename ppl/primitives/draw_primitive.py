@@ -62,6 +62,11 @@ def _as_array(leaf: Any, d: Any, name: str) -> jax.Array:
     """A leaf of a distribution as an array; any other leaf is an error."""
     try:
         return _values.as_array(leaf)
+    except ValueError as error:
+        raise ValueError(
+            f"sample {name!r}: a parameter of {distribution_protocol.name_of(d)} holds {error} "
+            "Where they are counts, a float may do."
+        ) from error
     except TypeError as error:
         remedy = "It must be an array."
         if leaf is d:

@@ -13,6 +13,7 @@ from jax.random import key, split
 from jax.scipy import stats
 
 import distributions as dist
+import inference
 import ppl
 
 from .checks import assert_close, assert_equal, counting
@@ -309,7 +310,7 @@ def count(key):
 
 
 TOO_LARGE = [np.array(2**32 + 3), np.int64(-(2**31) - 1), np.uint32(2**32 - 1), jnp.uint32(2**31)]
-TOO_LARGE += [2**31]  # which is no array, as ignore takes
+TOO_LARGE += [2**31]
 GIVEN = {
     "condition": lambda n: ppl.simulate(ppl.condition(count, {"n": n}))(KEY),
     "intervene": lambda n: ppl.simulate(ppl.intervene(count, {"n": n}))(KEY),
@@ -322,10 +323,35 @@ GIVEN = {
 @pytest.mark.parametrize("given", GIVEN)
 def test_integers_that_jax_would_wrap_are_out_of_range(given, n):
     where = "condition|ignore" if given == "ignore" else given
-    is_no_array = given == "ignore" and isinstance(n, int)
-    error, words = (TypeError, "too large") if is_no_array else (ValueError, "out of")
-    with pytest.raises(error, match=rf"({where}):.*{words}"):
+    with pytest.raises(ValueError, match=rf"({where}):.*out of"):
         GIVEN[given](n)
+
+
+def test_a_parameter_that_jax_would_wrap_is_out_of_range():
+    trials = lambda n: lambda key: ppl.sample(key, dist.Binomial(n, probs=0.5), name="n")  # noqa: E731
+    with pytest.raises(ValueError, match="sample 'n': a parameter of Binomial holds 3000000000, "):
+        ppl.log_density(trials(3_000_000_000))({"n": 1})
+    assert ppl.log_density(trials(3e9))({"n": 1}) < -1e9
+
+
+@pytest.mark.parametrize("y", [np.array([1.0, 1e300]), [1.0, 1e300]], ids=["array", "list"])
+def test_data_too_large_for_the_dtype_are_told_before_compilation(y):
+    """They were infinite within the compiled program: "its value is inf"."""
+
+    def model(key):
+        z = jax.vmap(lambda k: ppl.sample(k, dist.Bernoulli(probs=0.5), name="z"))(split(key, 2))
+        loc = ppl.sample(key, dist.Normal(0.0, 1.0), name="loc")
+        return ppl.sample(key, dist.Normal(loc + z, 1.0), name="y")
+
+    words = r"its data 'y.*' hold (numbers such as )?1e\+300, which .*float32.*jax_enable_x64"
+    for summed in (
+        ppl.marginalize(ppl.condition(model, {"y": y}), ["z"]),
+        ppl.condition(ppl.marginalize(model, ["z"]), {"y": y}),
+    ):
+        with pytest.raises(ValueError, match=words):
+            inference.mcmc(KEY, summed, num_warmup=1, num_draws=1, progress=False)
+    with pytest.raises(ValueError, match=r"got list: .*Use jnp.asarray"):
+        ppl.simulate(ppl.condition(model, {"y": [1.0, 1e300]}))(KEY)
 
 
 def test_draws_that_jax_would_wrap_are_out_of_range():
