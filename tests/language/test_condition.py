@@ -335,7 +335,7 @@ def test_a_parameter_that_jax_would_wrap_is_out_of_range():
 
 
 @pytest.mark.parametrize("y", [np.array([1.0, 1e300]), [1.0, 1e300]], ids=["array", "list"])
-def test_data_too_large_for_the_dtype_are_told_before_compilation(y):
+def test_data_too_large_are_told_before_compilation(y):
     """They were infinite within the compiled program: "its value is inf"."""
 
     def model(key):
