@@ -31,7 +31,8 @@ class Liveness:
     | any other                              | if one of its results is    |
 
     An equation with inner programs needs the operands that its needed results depend on: a call
-    that returns keys beside numbers does not need its key where the keys are not used.
+    that returns keys beside numbers does not need its key where the keys are not used, nor does one
+    that leaves its key unused.
 
     `reads(eqn)` is the mask of the operands of a matching sow that the transformation reads.
     `opens(eqn)` tells whether an equation is evaluated by its rule. `replaced` are the paths at
@@ -105,10 +106,9 @@ class Liveness:
 
         An equation that reads all of its operands is bound as it is; else its rule evaluates it.
         """
-        rule = self._rules.get(eqn.primitive.name)
-        if rule is None or all(outs):
-            return (True,) * len(eqn.invars)
-        return rule.live_operands(eqn, outs, self)
+        if rule := self._rules.get(eqn.primitive.name):
+            return rule.live_operands(eqn, outs, self)
+        return (True,) * len(eqn.invars)
 
 
 def _is_var(atom: Any) -> bool:

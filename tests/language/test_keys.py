@@ -341,6 +341,11 @@ BESIDE_NUMBERS = {
         [3.0, 4.0, 6.0],
     ),
     "checkpoint": (jax.checkpoint(lambda k, x: (split(k), 2.0 * x)), [2.0, 4.0, 8.0]),
+    "jit-unread": (lambda k, x: (None, jax.jit(lambda k, x: 2.0 * x)(k, x)), [2.0, 4.0, 8.0]),
+    "scan-unread": (
+        lambda k, x: (k, sum(lax.scan(lambda c, v: (c + v[1], c), 0.0, (split(k, 3), x)))),
+        [7.0, 8.0, 10.0],
+    ),
 }
 
 
