@@ -7,27 +7,30 @@ import jax
 import numpy as np
 
 import ppl
+from inference.drivers.advice import advise
 from inference.drivers.held_chains import latent_draws
 from inference.results.psis import psis_of
 from inference.runtime.jax_settings import numbers_of_any_kind
+from ppl.harvest._site_names import join_scopes
 
 _NUM_DRAWS = 1000  # looked at, for which k has an error of about 0.1
 
 
 def pareto_k_of_sites(
     target: Any, draws: Any, stats: Mapping[str, Any]
-) -> tuple[str, float, int] | None:
+) -> tuple[tuple[str, ...], float, int] | None:
     """Names of the sites that `ppl.Laplace` has taken out, Pareto k, and of how many draws it is.
 
     `None` if there are no such sites, draws lack sites that are latent, or k is unknown.
     """
-    try:
-        return _weigh(target, draws, stats) if target.approximate else None
-    except Exception:  # the draws matter more than advice about them
+    if not getattr(target, "approximate", ()):  # a target of no model has none
         return None
+    return advise("whether ppl.Laplace is a good approximation", _weigh, target, draws, stats)
 
 
-def _weigh(target: Any, draws: Any, stats: Mapping[str, Any]) -> tuple[str, float, int] | None:
+def _weigh(
+    target: Any, draws: Any, stats: Mapping[str, Any]
+) -> tuple[tuple[str, ...], float, int] | None:
     latent = latent_draws(target.position_shapes, draws)
     if latent is None:
         return None
@@ -42,5 +45,5 @@ def _weigh(target: Any, draws: Any, stats: Mapping[str, Any]) -> tuple[str, floa
     sizes = stats.get("log_density")
     sizes = np.zeros(1) if sizes is None else np.asarray(sizes)[chains, rows]
     pareto_k = float(psis_of(log_weights, sizes).pareto_k)
-    names = ", ".join(repr(".".join(map(str, path))) for path in target.approximate)
+    names = tuple(map(join_scopes, target.approximate))
     return None if np.isnan(pareto_k) else (names, pareto_k, len(chosen))

@@ -1,6 +1,7 @@
 """Groups of ArviZ's container that need the model: densities, predictions, data, names of axes."""
 
 import inspect
+import math
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ from ppl.harvest._survey import Path
 from ppl.harvest._values import convert_foreign_arrays
 from ppl.primitives.sample import check_key
 from ppl.transforms.likelihood import Likelihood
+from ppl.transforms.scored_entries import ScoredEntries
 from ppl.transforms.trace import flatten_sites
 from ppl.transforms.unobserve import unobserve
 
@@ -263,7 +265,10 @@ def _log_probs(
         x = arrays[name]
         site, is_data = by_name.get(name), entries.kind == "observed"
         if site is None or site.missing is None:
-            groups["log_likelihood" if is_data else "log_prior"][name] = x
+            group = "log_likelihood" if is_data else "log_prior"
+            groups[group][name] = x
+            if (has_entries := _has_entries(entries)) is not None:
+                masks[group][name] = has_entries
             continue
         missing = np.asarray(site.missing)
         missing = np.asarray(missing.all(tuple(range(x.ndim - 2, missing.ndim))))
@@ -271,6 +276,17 @@ def _log_probs(
             if mask.any() and (group == "log_likelihood" or not is_data):
                 groups[group][name], masks[group][name] = x, mask
     return groups, masks
+
+
+def _has_entries(scored: ScoredEntries) -> np.ndarray | None:
+    """Mask of the log probabilities that belong to an entry; None if all do, or it is not known."""
+    found = np.zeros(math.prod(scored.shape), bool)
+    for name in scored.site_shapes:
+        numbers = scored.numbers_of_entries(name)
+        if scored.groups is None or numbers is None or np.any(numbers < 0):
+            return None
+        found[np.ravel(numbers)] = True
+    return None if found.all() else found.reshape(scored.shape)
 
 
 def _constants(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:

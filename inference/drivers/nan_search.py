@@ -9,6 +9,7 @@ import numpy as np
 
 from inference.common.layout import Layout
 from inference.common.target import Target
+from inference.drivers.advice import advise
 from inference.drivers.held_chains import latent_draws
 from inference.initialization.initial_positions import parse_init
 from inference.initialization.not_finite import not_finite
@@ -24,10 +25,7 @@ def find_nan(target: Target, draws: Any, stats: Mapping[str, Any]) -> str | None
 
     `None` if no transition diverged, no point is found, or draws lack sites that are latent.
     """
-    try:
-        return _search(target, draws, stats)
-    except Exception:  # the draws matter more than advice about them
-        return None
+    return advise("a point where the log density is NaN", _search, target, draws, stats)
 
 
 def _search(target: Target, draws: Any, stats: Mapping[str, Any]) -> str | None:

@@ -7,10 +7,12 @@ import jax
 import numpy as np
 
 import ppl
+from inference.drivers.advice import advise
 from inference.results.diagnostics import ess_bulk
 from inference.results.problems import MANY_CHAINS, enough_draws, may_need_reparam
 from inference.results.psis import largest_pareto_k
 
+_WHAT = "whether ppl.auto_reparam would help"
 # Draws whose ESS is looked at, which takes some hundredths of a second.
 _MAX_NUMBERS, _MAX_CHAINS, _MAX_LEAVES = 1 << 18, 64, 64
 
@@ -20,13 +22,14 @@ def find_noncentering(target: Any) -> str | None:
 
     Returns:
         ``"possible"``, ``"impossible"``, or ``"done"`` if it would not and some sites are
-        reparameterised already; `None` if the model cannot be traced.
+        reparameterised already; `None` if the target has no model, or that cannot be traced.
     """
-    try:
-        args, kwargs = target.arguments.join(target.data)
-        sites = ppl.coordinates(target.model)(*args, **kwargs).sites.values()
-    except Exception:  # the result matters more than advice about it
-        return None
+    return advise(_WHAT, _look, target) if hasattr(target, "arguments") else None
+
+
+def _look(target: Any) -> str:
+    args, kwargs = target.arguments.join(target.data)
+    sites = ppl.coordinates(target.model)(*args, **kwargs).sites.values()
     if any(site.reason is None for site in sites):
         return "possible"
     return "done" if any(site.strategy is not None for site in sites) else "impossible"
@@ -34,12 +37,8 @@ def find_noncentering(target: Any) -> str | None:
 
 def noncentering_of_chains(target: Any, draws: Any, stats: Mapping[str, Any]) -> str | None:
     """As `find_noncentering`; `None` if transitions did not diverge and ESS and E-BFMI are high."""
-    try:
-        if not (may_need_reparam(stats) or _is_slow(draws)):
-            return None
-    except Exception:  # the draws matter more than advice about them
-        return None
-    return find_noncentering(target)
+    is_needed = advise(_WHAT, lambda: may_need_reparam(stats) or _is_slow(draws))
+    return find_noncentering(target) if is_needed else None
 
 
 def noncentering_of_guide(target: Any, pareto_k: Any, num_draws: int) -> str | None:

@@ -129,16 +129,16 @@ class MCMCResult(Result):
         return {ARVIZ_NAMES.get(name, name): x for name, x in self.stats.items()}
 
 
-def _approximation_problems(found: tuple[str, float, int] | None) -> Iterator[str]:
+def _approximation_problems(found: tuple[Sequence[str], float, int] | None) -> Iterator[str]:
     """A warning where Laplace's approximation of sites that were taken out is poor."""
     if found is None or found[1] <= (limit := largest_pareto_k(found[2])):
         return
     names, pareto_k, _ = found
-    sites, these = ("sites", "these sites") if "," in names else ("site", "this site")
+    sites, these = ("sites", "these sites") if len(names) > 1 else ("site", "this site")
     yield (
-        f"ppl.Laplace is a poor approximation for {sites} {names}: Pareto k {pareto_k:.2f} exceeds "
-        f"{limit:.2f}. The draws are those of an approximate posterior, too far off for the "
-        f"weights of ppl.recover to correct them. Sample {these} instead."
+        f"ppl.Laplace is a poor approximation for {sites} {', '.join(map(repr, names))}: Pareto k "
+        f"{pareto_k:.2f} exceeds {limit:.2f}. The draws are those of an approximate posterior, too "
+        f"far off for the weights of ppl.recover to correct them. Sample {these} instead."
     )
 
 

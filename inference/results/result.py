@@ -22,9 +22,9 @@ from inference.results.plots import Plots
 from inference.results.summary import Summary
 
 
-def _model_groups(*given: Any) -> Any:
-    """Groups of a model, from the drivers: they know models, results do not."""
-    return importlib.import_module("inference.drivers.model_groups").model_groups(*given)
+def _drivers(name: str) -> Any:
+    """A module of the drivers: they know models, results do not."""
+    return importlib.import_module(f"inference.drivers.{name}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,6 +133,8 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
                 or chains of other data, as far as their log density tells; or if `coords` or `dims`
                 do not fit the sites.
         """
+        if model is not None:
+            _drivers("check_keywords").check_keywords(type(self).to_arviz, model, args, kwargs)
         return self._container(
             model,
             args,
@@ -168,7 +170,8 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
                     "key=key)"
                 )
             return make_container(groups, {}, coords, dims)
-        found = _model_groups(self, model, args, kwargs or {}, key, wanted, num_prior_draws)
+        groups_of_model = _drivers("model_groups").model_groups
+        found = groups_of_model(self, model, args, kwargs or {}, key, wanted, num_prior_draws)
         masks = dict(found.masks)
         if known_only:
             masks |= dict.fromkeys(("observed_data", "posterior_predictive"), found.is_known)

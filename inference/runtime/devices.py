@@ -50,7 +50,7 @@ class Share:
         """
         try:
             yield
-        except Exception:
+        except Exception:  # raised again, once the other processes know
             self.min_over_processes(0)
             raise
         if not self.min_over_processes(1):

@@ -67,6 +67,6 @@ def _is_traceable(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     key = jax.eval_shape(lambda: jax.random.key(0))
     try:
         trace(model, (key, *args), kwargs)
-    except Exception:
+    except Exception:  # whatever a model raises, it says that it cannot be traced so
         return False
     return True

@@ -167,7 +167,7 @@ def test_a_poor_approximation_of_sites_taken_out_is_told(tmp_path):
 
     exact = ppl.unconstrain(_three_effects(dist.Normal, 1.0))
     found = pareto_k_of_sites(exact, result.draws, result.stats)
-    assert found == ("'w'", -np.inf, 1000)
+    assert found == (("w",), -np.inf, 1000)
     settings = (*result.settings, ("approximate", found))
     result = dataclasses.replace(result, settings=settings)
     assert not any("approximation" in x for x in result.summary().problems)

@@ -9,6 +9,7 @@ import distributions as dist
 import inference
 import ppl
 from inference import NUTS, MCMCResult
+from inference.drivers import nan_search
 from inference.drivers.noncentering import _is_slow, noncentering_of_chains, noncentering_of_guide
 from inference.results.guide_result import describe_tail
 from tests.inference.test_mcmc_result import DRAWS, KNOWN, STATS
@@ -122,13 +123,23 @@ def test_many_chains_are_not_listed():
     assert "chains 0, 1, 2, ... (9 of 20) hardly moved" in " ".join(summary.problems)
 
 
-def test_a_failure_to_apply_the_rule_costs_no_draws(monkeypatch):
-    def fails(model):
-        raise RuntimeError(model)
+def test_a_fault_in_a_search_for_advice_is_told(monkeypatch):
+    """It costs no draws."""
+    errors = []
 
+    def fails(*args, **kwargs):
+        raise errors[-1]
+
+    target = ppl.unconstrain(pair)
     monkeypatch.setattr(ppl, "coordinates", fails)
-    assert noncentering_of_chains(ppl.unconstrain(pair), QUICK, DIVERGENT) is None
-    assert noncentering_of_chains(ppl.unconstrain(pair), QUICK, {"energy": "none"}) is None
+    monkeypatch.setattr(nan_search, "latent_draws", fails)
+    for errors[:] in ([ValueError("draws")], [NotImplementedError("rule")]):
+        assert noncentering_of_chains(target, QUICK, DIVERGENT) is None
+        assert nan_search.find_nan(target, QUICK, DIVERGENT) is None
+    errors[:] = [AttributeError("lost")]
+    for search in (noncentering_of_chains, nan_search.find_nan):
+        with pytest.warns(RuntimeWarning, match="AttributeError: lost.*draws are not affected"):
+            assert search(target, QUICK, DIVERGENT) is None
 
 
 def divergences(model, sigma, **settings):

@@ -387,3 +387,22 @@ def test_pictures_of_weighted_draws_show_the_weights():
     equal = result._equally_weighted()
     assert sorted(equal.draws["x"][0]) == [1, 2, 2, 2]
     np.testing.assert_array_equal(equal.weights, 0.25)
+
+
+def test_a_summed_element_without_data_is_no_observation():
+    def summed(key):
+        mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+        z = ppl.sample(key, dist.Bernoulli(probs=jnp.full(3, 0.5)), name="z")
+        ppl.sample(key, dist.Normal(mu + z[np.array([0, 0, 2, 2])], 1.0), name="y")
+
+    posterior = ppl.condition(ppl.marginalize(summed, ["z"]), {"y": np.arange(4.0)})
+    result = MCMCResult({"mu": np.linspace(-1, 1, 40).reshape(2, 20)}, {}, None)
+    found = result.to_arviz(posterior, groups="log_likelihood")["log_likelihood"]
+    assert list(found["z.y_entry"].values) == ["z.y[0]", "z.y[2]"]
+    assert len(inference.loo(result, posterior, unit="group").names) == 2
+
+
+def test_a_keyword_of_the_model_that_to_arviz_has_is_refused(result):
+    named = lambda key, groups: ppl.sample(key, dist.Normal(groups, 1.0), name="mu")  # noqa: E731
+    with pytest.raises(TypeError, match=r"'groups', and so has to_arviz.* Give it .* by position"):
+        result.to_arviz(named, groups=jnp.ones(2))

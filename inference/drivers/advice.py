@@ -1,0 +1,36 @@
+"""Advice about a run whose draws are made: what fails in looking for it must not cost them."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+# What a model at other values may do, and a machine without room.
+_EXPECTED = (ValueError, NotImplementedError, FloatingPointError, MemoryError)
+
+
+def advise(what: str, look: Callable[..., Any], *args: Any) -> Any:
+    """`look(*args)`, or None if it fails.
+
+    What a model may raise at other values is passed over. Any other error is a fault: draws matter
+    more than advice, so it becomes a warning.
+
+    Args:
+        what: What is looked for, for the warning.
+        look: The search.
+        *args: Its arguments.
+    """
+    try:
+        return look(*args)
+    except (*_EXPECTED, jax.errors.JaxRuntimeError):
+        return None
+    except Exception as error:
+        warnings.warn(
+            f"{what} could not be looked for, by a fault of inference or of the model: "
+            f"{type(error).__name__}: {error}. The draws are not affected; the summary lacks the "
+            "advice.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        return None
