@@ -1,5 +1,6 @@
 """The columns of the table of joints: each consumer of a model beside the oracle of a row."""
 
+import dataclasses
 import functools
 import pathlib
 import tempfile
@@ -16,7 +17,7 @@ import inference
 import ppl
 from tests.inference.test_psis import arviz_psis
 from tests.joints.oracle import GAP, V, X, Y
-from tests.joints.rows import SCOPE, VALUES, Row
+from tests.joints.rows import NET, SCOPE, VALUES, Row
 
 NUM_WARMUP, NUM_DRAWS, NUM_MANY = 300, 500, 4000
 Z = 5.0  # standard errors: 6e-7 of two-sided tests fail by chance, of which there are some thousand
@@ -25,11 +26,14 @@ ENTRY = {"v": V, "y": Y}
 
 def nested(row: Row, values: dict[str, Any]) -> dict[str, Any]:
     """Values by site as the model takes them: within the scope, of its dtypes."""
-    mine = {k: jnp.asarray(x, int if k == "z" else float) for k, x in values.items()}
-    return {SCOPE: mine} if row.oracle.scope else mine
+    found: dict[str, Any] = {}
+    for name, x in values.items():
+        inside = found.setdefault(SCOPE, {}) if row.oracle.is_inside(name) else found
+        inside[name] = jnp.asarray(x, int if name == "z" else float)
+    return found
 
 
-def flat(row: Row, values: dict[str, Any]) -> dict[str, Any]:
+def flat(row: Row, values: Any) -> dict[str, Any]:
     """Values by site without the scope."""
     if not row.oracle.scope:
         return dict(values)
@@ -39,7 +43,12 @@ def flat(row: Row, values: dict[str, Any]) -> dict[str, Any]:
 
 def prefixed(row: Row, names: Any) -> set[str]:
     """Names with the scope in front."""
-    return {f"{SCOPE}.{name}" if row.oracle.scope else name for name in names}
+    return {row.oracle.full(name) for name in names}
+
+
+def focus(row: Row) -> str:
+    """The latent site that is looked at most: mu, if it is one."""
+    return "mu" if "mu" in row.oracle.latent else "b"
 
 
 def pick(row: Row, at: int) -> dict[str, Any]:
@@ -56,13 +65,13 @@ def close(found: Any, expected: Any, rtol: float = 1e-10) -> None:
 
 def log_density(row: Row) -> None:
     """Under jit and vmap in both floats, with the gradient; and with the data given as values."""
-    points, oracle = [pick(row, i) for i in range(2)], row.oracle
+    points, oracle, site = [pick(row, i) for i in range(2)], row.oracle, focus(row)
     expected = [oracle.log_density(p) for p in points]
     step = 1e-5
     slopes = [
         (
-            oracle.log_density(p | {"mu": p["mu"] + step})
-            - oracle.log_density(p | {"mu": p["mu"] - step})
+            oracle.log_density(p | {site: p[site] + step})
+            - oracle.log_density(p | {site: p[site] - step})
         )
         / (2 * step)
         for p in points
@@ -72,13 +81,12 @@ def log_density(row: Row) -> None:
             made = row.make()
             stacked = jax.tree.map(lambda *x: jnp.stack(x), *(nested(row, p) for p in points))
 
-            def of(mu: Any, values: Any, made: Any = made) -> Any:
-                inner = {**flat(row, values), "mu": mu}
-                values = {SCOPE: inner} if row.oracle.scope else inner
+            def of(x: Any, values: Any, made: Any = made) -> Any:
+                values = nested(row, {**flat(row, values), site: x})
                 return ppl.log_density(made)(values, jnp.asarray(X))
 
-            mus = flat(row, stacked)["mu"]
-            found, slope = jax.jit(jax.vmap(jax.value_and_grad(of)))(mus, stacked)
+            at = flat(row, stacked)[site]
+            found, slope = jax.jit(jax.vmap(jax.value_and_grad(of)))(at, stacked)
             close(found, expected, 1e-10 if wide else 1e-5)
             close(slope, slopes, 1e-6 if wide else 1e-4)
     if not (oracle.gap or oracle.hidden):
@@ -125,7 +133,7 @@ def simulate(row: Row) -> None:
 
 
 def predict(row: Row) -> None:
-    """Means and variances of new data, given the latent sites."""
+    """Means and variances of new data, given the latent sites; and of a gap in the given data."""
     values = {k: x for k, x in pick(row, 0).items() if k != "v"}
     draws = jax.tree.map(lambda x: jnp.broadcast_to(x, (NUM_MANY, *x.shape)), nested(row, values))
     found = flat(row, ppl.predict(row.make(given=True), draws)(key(3), jnp.asarray(X)))
@@ -133,6 +141,11 @@ def predict(row: Row) -> None:
         if name not in row.oracle.hidden:
             check_moments(name, found.pop(name), *moments)
     assert not set(found) - set(row.oracle.kinds), found.keys()
+    if row.oracle.gap == "impute":
+        gap = flat(row, ppl.predict(row.make(), draws)(key(3), jnp.asarray(X)))["v"]
+        mean, variance = row.oracle.predicted(values)["v"]
+        is_gap = np.arange(3) == GAP
+        check_moments("v", gap, np.where(is_gap, mean, V), np.where(is_gap, variance, 0.0))
 
 
 def trace(row: Row) -> None:
@@ -145,7 +158,8 @@ def trace(row: Row) -> None:
             name: site.log_prob for name, site in sites.items() if site.kind != "deterministic"
         }
         found = {name: float(np.sum(x)) for name, x in scored.items()}
-    for name, scores in row.oracle.scores(values).items():
+    for group, scores in row.oracle.scores(values).items():
+        name = group.split(".")[-1]  # The last of a group has the score of all.
         close(found[name], np.sum(scores))
         assert sites[name].kind == row.oracle.kinds[name]
 
@@ -154,18 +168,15 @@ def graph(row: Row) -> None:
     """The kinds of all sites, and the edges between b, w and v."""
     found = ppl.graph(row.make())(jnp.asarray(X))
     kinds = {name: node.kind for name, node in found.nodes.items()}
-    assert kinds == dict(
-        zip(
-            sorted(prefixed(row, row.oracle.kinds)),
-            [row.oracle.kinds[k] for k in sorted(row.oracle.kinds)],
-            strict=True,
-        )
-    )
+    assert kinds == {row.oracle.full(name): kind for name, kind in row.oracle.kinds.items()}
     of = lambda names: prefixed(row, names)  # noqa: E731
+    (w,) = of(["w"])
+    if row.oracle.is_bare:
+        assert set(found.parents("log_density")) == {"mu", "b", "w"}
+        return
     if "v" not in row.oracle.hidden:
         (v,) = of(["v"])
         assert set(found.parents(v)) == of(["b", "w"])
-    (w,) = of(["w"])
     assert set(found.parents(w)) == of(["mu"])
 
 
@@ -216,9 +227,10 @@ def sampled(row: Row) -> Any:
 def check_posterior(row: Row, draws: Any, x: Any = X) -> None:
     """Means and second moments of mu and log b, within standard errors of Markov chains."""
     draws, grid = flat(row, draws), row.oracle.posterior(tuple(map(float, x)))
-    pairs = [(np.asarray(draws["mu"], float), grid.mu)]
+    pairs = [(np.asarray(draws["mu"], float), grid.mu)] if "mu" in draws else []
     if not row.oracle.fixes_b:
-        pairs.append((np.log(np.asarray(draws["b"], float)), np.log(grid.b)))
+        b = np.asarray(draws["b"], float)
+        pairs.append((b if row.oracle.is_bare else np.log(b), np.log(grid.b)))
     for chains, points in pairs:
         for of in (lambda t: t, np.square):
             error = np.asarray(arviz.mcse(of(chains), method="mean")).item()
@@ -231,12 +243,14 @@ def mcmc(row: Row) -> None:
 
 
 def svi(row: Row) -> None:
-    """The bound is below the log evidence, and near to it."""
+    """The bound is below the log evidence, the greatest of all parameters, and near to it."""
     guide = inference.FullRank()
     fit = inference.svi(
         key(7), row.make(), jnp.asarray(X), guide=guide, num_steps=3000, progress=False
     )
-    gap = row.oracle.posterior().log_evidence - float(fit.elbo)
+    shifts = np.linspace(-1.0, 3.0, 41) if row.has(NET) else [row.oracle.shift]
+    grids = [dataclasses.replace(row.oracle, shift=x).posterior() for x in shifts]
+    gap = max(grid.log_evidence for grid in grids) - float(fit.elbo)
     assert -Z * float(fit.elbo_standard_error) < gap < 0.5
 
 
@@ -252,13 +266,14 @@ def recover(row: Row) -> None:
 
 
 def conditional(row: Row) -> None:
-    """That of mu has the slopes of the log density; mu has none if its density is not normal."""
+    """It has the slopes of the log density; there is none if the density is not normal."""
     with jax.enable_x64(True):
-        values, (name,) = pick(row, 0), prefixed(row, ["mu"])
+        values, site = pick(row, 0), focus(row)
+        (name,) = prefixed(row, [site])
         inputs = nested(row, values)
         found = ppl.conditional(row.make(), name)(inputs, jnp.asarray(X))
-        at = np.linspace(-2.0, 3.0, 6)
-        expected = np.array([row.oracle.log_density(values | {"mu": mu}) for mu in at])
+        at = np.linspace(-2.0 if site == "mu" else 0.5, 3.0, 6)
+        expected = np.array([row.oracle.log_density(values | {site: x}) for x in at])
         if found is None:
             assert np.ptp(np.diff(expected, 2)) > 1e-3
         else:
@@ -268,6 +283,8 @@ def conditional(row: Row) -> None:
 def log_likelihoods(row: Row, draws: Any) -> dict[str, np.ndarray]:
     """The log probability of each observation at each draw, (chain, draw, entry)."""
     draws, oracle = flat(row, draws), row.oracle
+    if "mu" in oracle.out:
+        return {}  # Data are scored together with b.
     shape = draws["mu"].shape
     each = [
         oracle.own_scores({k: np.asarray(draws[k][i], float) for k in oracle.latent})
@@ -351,7 +368,10 @@ def to_arviz(row: Row) -> None:
     data = sampled(row).to_arviz(row.make(), jnp.asarray(X))
     names = prefixed(row, row.oracle.latent)
     assert names <= set(data["posterior"].data_vars)
-    for name, expected in log_likelihoods(row, sampled(row).draws).items():
+    expected_by_name = log_likelihoods(row, sampled(row).draws)
+    if not expected_by_name:
+        assert "log_likelihood" not in data.groups(), data.groups()
+    for name, expected in expected_by_name.items():
         (full,) = prefixed(row, [name])
         close(data["log_likelihood"][full].values, expected, 1e-3)
 

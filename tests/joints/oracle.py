@@ -40,7 +40,9 @@ class Oracle:
         weights: What the scores of w[j] and v[j] are multiplied by, one number an entry.
         out: The sites that are summed or integrated.
         hidden: The sites that are hidden.
-        scope: The scope around all sites, "" for none.
+        scope: The scope around sites, "" for none.
+        scoped: The sites in the scope, None for all.
+        is_bare: Whether the model is a density of numbers, of which b is a logarithm, and no more.
     """
 
     has_sum: bool = False
@@ -52,11 +54,21 @@ class Oracle:
     out: frozenset[str] = frozenset()
     hidden: frozenset[str] = frozenset()
     scope: str = ""
+    scoped: frozenset[str] | None = None
+    is_bare: bool = False
+
+    def is_inside(self, name: str) -> bool:
+        """Whether a site is in the scope."""
+        return bool(self.scope) and (self.scoped is None or name in self.scoped)
+
+    def full(self, name: str) -> str:
+        """The name of a site with its scope."""
+        return f"{self.scope}.{name}" if self.is_inside(name) else name
 
     @property
     def latent(self) -> tuple[str, ...]:
         """The names of the latent sites, in the order of the program."""
-        names = ["mu"] + ["b"] * (not self.fixes_b)
+        names = ["mu"] * ("mu" not in self.out) + ["b"] * (not self.fixes_b)
         names += ["w"] * ("w" not in self.out) + ["v"] * (self.gap == "impute")
         names += ["z"] * (self.has_sum and "z" not in self.out)
         return tuple(names)
@@ -64,7 +76,7 @@ class Oracle:
     @property
     def observed(self) -> tuple[str, ...]:
         """The names of the observed sites."""
-        names = ["v"] * (self.gap != "impute") + ["y"] * self.has_sum
+        names = ["v"] * (self.gap != "impute" and not self.is_bare) + ["y"] * self.has_sum
         return tuple(name for name in names if name not in self.hidden)
 
     @property
@@ -72,6 +84,7 @@ class Oracle:
         """The kind of each site in the graph, the sites that are taken out included."""
         kinds = dict.fromkeys(self.latent, "latent") | dict.fromkeys(self.observed, "observed")
         kinds |= dict.fromkeys(self.out, "summed")
+        kinds |= {"log_density": "factor"} if self.is_bare else {}
         return kinds | ({"b": "deterministic"} if self.fixes_b else {})
 
     def complete(self, values: Values) -> Values:
@@ -81,7 +94,16 @@ class Oracle:
 
     def own_scores(self, values: Values, x: np.ndarray = X) -> dict[str, np.ndarray]:
         """The log probability of each entry of each site, without factors and weights."""
+        if self.is_bare:
+            made = dataclasses.replace(self, is_bare=False)
+            total = made.log_density({**values, "b": np.exp(values["b"])}, x) + values["b"]
+            return {"mu": np.zeros(()), "b": np.zeros(()), "w": np.zeros(3), "log_density": total}
         at = self.complete(values)
+        if "mu" in self.out:
+            joint = self._without_mu(at["b"], x)
+            known = np.append(np.log(at["b"]), at["v"])
+            score = stats.multivariate_normal.logpdf(known, *joint) - np.log(at["b"])
+            return {"mu.w.b.v": score}
         mu, b = at["mu"], at["b"]
         scores = {"mu": stats.norm.logpdf(mu, self.shift, 2.0)}
         if not self.fixes_b:
@@ -101,6 +123,12 @@ class Oracle:
             scores["v"] = np.where(np.arange(3) == GAP, 0.0, scores["v"])
         return {name: x for name, x in scores.items() if name not in self.hidden}
 
+    def _without_mu(self, b: Any, x: np.ndarray = X) -> tuple[np.ndarray, np.ndarray]:
+        """The mean and covariance of log b and v, which are jointly normal without mu and w."""
+        slopes = np.array([0.3, 1.0, 1.0, 1.0])
+        mean = slopes * self.shift + np.append(0.0, b * x)
+        return mean, 4.0 * np.outer(slopes, slopes) + np.diag([0.25, 1.25, 1.25, 1.25])
+
     def scores(self, values: Values, x: np.ndarray = X) -> dict[str, np.ndarray]:
         """The log probability of each entry of each site, as the density counts it."""
         weights = {"w": np.array(self.weights), "v": np.array(self.weights)}
@@ -117,13 +145,19 @@ class Oracle:
 
     def recovered(self, values: Values) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """The mean and variance of each site that is taken out, given all others."""
-        at, found = self.complete(values), {}
+        at, found, spread = self.complete(values), {}, 0.0
+        if "mu" in self.out:
+            mean, covariance = self._without_mu(at["b"])
+            gain = np.linalg.solve(covariance, 4.0 * np.array([0.3, 1.0, 1.0, 1.0]))
+            at["mu"] = self.shift + gain @ (np.append(np.log(at["b"]), at["v"]) - mean)
+            spread = 4.0 - gain @ (4.0 * np.array([0.3, 1.0, 1.0, 1.0]))
+            found["mu"] = at["mu"], spread
         if "w" in self.out:
             known = np.arange(3) != (GAP if self.gap == "ignore" else -1)
             known &= "v" not in self.hidden
             precision = 1.0 + 4.0 * known
             mean = (at["mu"] + 4.0 * known * (at["v"] - at["b"] * X)) / precision
-            found["w"] = mean, 1 / precision
+            found["w"] = mean, 1 / precision + spread / precision**2
         if "z" in self.out:
             odds = [np.log(q) + stats.norm.logpdf(at["y"], at["mu"] + 2 * k) for k, q in _STATES]
             one = special.expit(odds[1] - odds[0])
@@ -154,7 +188,8 @@ class Oracle:
                 found["z"] = np.full(4, P), np.full(4, P * (1 - P))
             found["y"] = np.full(4, self.shift + 2 * P), np.full(4, 5.0 + 4 * P * (1 - P))
         found = {name: tuple(map(np.asarray, pair)) for name, pair in found.items()}
-        return {name: pair for name, pair in found.items() if name not in self.hidden}
+        without = self.hidden | self.out
+        return {name: pair for name, pair in found.items() if name not in without}
 
     @functools.cache  # noqa: B019 (an oracle is one of a few rows)
     def posterior(self, x: tuple[float, ...] = tuple(X), without: tuple[Any, ...] = ()) -> "Grid":

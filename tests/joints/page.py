@@ -41,10 +41,13 @@ ppl.sample(key, dist.Normal(mu + 2.0 * z, 1.0), name="y")
 | `reparam` | takes `ppl.NonCentered()` for `b` |
 | `with_params` | gives the location of `mu` |
 | `impute`, `ignore` | say what a gap in `v` is |
+| `auto_marginal` | takes out `mu` and `w`, or `w` alone where the weights of the rows differ |
+| `module` | has `w` as the weights of a network, or the location of `mu` as a parameter |
+| `from_density` | has the log density of `mu`, the logarithm of `b`, and `w`, written by hand |
 
 Of several transformations in a row, the first one is applied first. `recover` draws what is taken
 out given all that was data when it was taken out. `predict` and `calibrate` are asked of the model
-without its data. Pairs are held against the functions of `ppl` alone, not against those of
+without its data; `predict` with `impute` also with them, where it draws the gap. Pairs are held against the functions of `ppl` alone, not against those of
 `inference`.
 """
 

@@ -1,14 +1,29 @@
 """What is refused in the table of joints, with a part of the words that say so."""
 
-from tests.joints.rows import BLOCK, BOTH, SCALE, WEIGH, Row
+from tests.joints.rows import BLOCK, BOTH, NET, SCALE, WEIGH, Row
+
+OF_PARAMETERS = (
+    *("log_density", "log_probs", "simulate", "predict", "trace", "graph", "recover"),
+    *("conditional", "svi"),
+)
 
 
 def refusal(row: Row, column: str) -> str | None:
     """Words of the error of a cell, or None where the cell is right."""
     oracle = row.oracle
+    if row.has(NET) and column not in OF_PARAMETERS:
+        return "inference.svi alone finds parameters of models"
+    if oracle.is_bare and column in ("simulate", "trace"):
+        return "has no prior to draw from, as its sites are improper"
+    if oracle.is_bare and column == "calibrate":
+        return "a part of its density that simulations do not have"
+    if "mu" in oracle.out and column == "predict":
+        return "taken out by ppl.marginalize and drawn from the prior here"
+    if "mu" in oracle.out and column in ("loo", "cross_validate"):
+        return "is scored together with the latent site 'b'"
     if column == "recover" and not oracle.out:
         return "has no summed sites"
-    if column == "predict" and row.has(BLOCK) and not row.has_sum:
+    if column == "predict" and (oracle.is_bare or (row.has(BLOCK) and not row.has_sum)):
         return "has no site but those that are given or observed"
     if column in ("loo", "cross_validate") and not oracle.observed:
         return "has no observed site, so there is no likelihood"

@@ -10,27 +10,49 @@ import numpy as np
 
 import distributions as dist
 import ppl
-from tests.joints.oracle import GAP, GIVEN_B, SHIFT, Oracle, P, V, Y
+from tests.joints.oracle import GAP, GIVEN_B, SHIFT, Oracle, P, V, X, Y
 
 WEIGHTS = (0.5, 2.0, 1.5)
 FACTOR = 0.6
 SCOPE = "s"
 
 
-def model(key: Any, x: Any, *, has_sum: bool, weights: Any = None, has_param: bool = False) -> None:
+def model(
+    key: Any,
+    x: Any,
+    *,
+    has_sum: bool,
+    weights: Any = None,
+    has_param: bool = False,
+    has_net: bool = False,
+    has_weights: bool = False,
+) -> None:
     """The model of `tests.joints.oracle`."""
     shift = ppl.param(0.0, name="shift") if has_param else 0.0
+    if has_net:
+        shift = ppl.module(key, {"shift": jnp.zeros(())}, name=SCOPE)["shift"]
     mu = ppl.sample(key, dist.Normal(shift, 2.0), name="mu")
     b = ppl.sample(key, dist.LogNormal(0.3 * mu, 0.5), name="b")
 
     def rows(key: Any) -> None:
-        w = ppl.sample(key, dist.Normal(jnp.full(3, mu), 1.0), name="w")
+        if has_weights:
+            w = ppl.module(key, {"w": jnp.zeros(3)}, dist.Normal(mu, 1.0), name=SCOPE)["w"]
+        else:
+            w = ppl.sample(key, dist.Normal(jnp.full(3, mu), 1.0), name="w")
         ppl.sample(key, dist.Normal(w + b * x, 0.5), name="v")
 
     (rows if weights is None else ppl.scale(rows, weights))(key)
     if has_sum:
         z = ppl.sample(key, dist.Bernoulli(probs=jnp.full(4, P)), name="z")
         ppl.sample(key, dist.Normal(mu + 2.0 * z, 1.0), name="y")
+
+
+def density(position: Any, x: Any) -> Any:
+    """The log density of mu, log b and w, by hand."""
+    mu, log_b, w = position["mu"], position["b"], position["w"]
+    pairs = (mu / 2.0, (log_b - 0.3 * mu) / 0.5, w - mu, (V - w - jnp.exp(log_b) * x) / 0.5)
+    constant = -4.0 * np.log(2 * np.pi) - np.log(2.0) - 4.0 * np.log(0.5)
+    return constant - 0.5 * sum(jnp.sum(z**2) for z in pairs)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -85,6 +107,24 @@ WITH_PARAMS = Step(
     {"shift": SHIFT},
     {"has_param": True},
 )
+MODULE = Step(
+    "module",
+    lambda m, _: m,
+    {"scope": SCOPE, "scoped": frozenset("w")},
+    {"has_weights": True},
+)
+NET = Step("module without a prior", lambda m, _: m, {}, {"has_net": True})
+FROM_DENSITY = Step(
+    "from_density",
+    lambda *_: ppl.from_density(density, {"mu": 0.0, "b": 0.0, "w": jnp.zeros(3)}),
+    {"is_bare": True},
+)
+AUTO = Step(
+    "marginalize (auto_marginal)",
+    lambda m, _: ppl.marginalize(m, ppl.auto_marginal),
+    sites=frozenset(["mu", "w"]),
+)
+AUTO_IN_PART = dataclasses.replace(AUTO, sites=frozenset("w"))  # mu has other weights
 ENUMERATE = Step("marginalize (Enumerate)", _marginalize(z=ppl.Enumerate()), sites=frozenset("z"))
 GAUSSIAN = Step("marginalize (Gaussian)", _marginalize(w=ppl.Gaussian()), sites=frozenset("w"))
 LAPLACE = Step("marginalize (Laplace)", _marginalize(w=ppl.Laplace()), sites=frozenset("w"))
@@ -143,7 +183,11 @@ class Row:
             model(key, x, has_sum=has_sum, **fields)
 
         for step in self.steps:
-            made = made if given and step.is_data else step.apply(made, has_sum)
+            if given and step.name == AUTO.name:  # What is exact is found with the data.
+                plan = ppl.auto_marginal(Row(self.steps[:-1]).make())(jnp.asarray(X))
+                made = ppl.marginalize(made, dict(plan))
+            elif not (given and step.is_data):
+                made = step.apply(made, has_sum)
         return made
 
     def has(self, *steps: Step) -> bool:
@@ -179,6 +223,11 @@ SINGLES = [
     Row((IGNORE,)),
     *(Row((CONDITION, step)) for step in MARGINALS),
     *(Row((step, CONDITION)) for step in MARGINALS),
+    Row((CONDITION, AUTO)),
+    Row((CONDITION, WEIGH, AUTO_IN_PART)),
+    Row((CONDITION, MODULE)),
+    Row((CONDITION, NET)),
+    Row((FROM_DENSITY,)),
 ]
 PAIRS = _pairs()
 VALUES = [

@@ -10,13 +10,14 @@ import pytest
 from tests.joints.cells import COLUMNS, QUICK, conditional
 from tests.joints.page import PAGE, write
 from tests.joints.refusals import refusal
-from tests.joints.rows import PAIRS, SINGLES
+from tests.joints.rows import AUTO, AUTO_IN_PART, PAIRS, SINGLES
 
 pytestmark = pytest.mark.promotion(rank="allow", dtype="standard")
 
 
 def marks(row, column):
-    if row in SINGLES and column in QUICK and column is not conditional:
+    is_quick = row in SINGLES and not row.has(AUTO, AUTO_IN_PART)
+    if is_quick and column in QUICK and column is not conditional:
         return []
     return [pytest.mark.slow]
 
