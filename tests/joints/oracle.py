@@ -123,7 +123,7 @@ class Oracle:
             scores["v"] = np.where(np.arange(3) == GAP, 0.0, scores["v"])
         return {name: x for name, x in scores.items() if name not in self.hidden}
 
-    def _without_mu(self, b: Any, x: np.ndarray = X) -> tuple[np.ndarray, np.ndarray]:
+    def _without_mu(self, b: Any, x: np.ndarray = X) -> tuple[Any, Any]:
         """The mean and covariance of log b and v, which are jointly normal without mu and w."""
         slopes = np.array([0.3, 1.0, 1.0, 1.0])
         mean = slopes * self.shift + np.append(0.0, b * x)

@@ -47,8 +47,8 @@ ppl.sample(key, dist.Normal(mu + 2.0 * z, 1.0), name="y")
 
 Of several transformations in a row, the first one is applied first. `recover` draws what is taken
 out given all that was data when it was taken out. `predict` and `calibrate` are asked of the model
-without its data; `predict` with `impute` also with them, where it draws the gap. Pairs are held against the functions of `ppl` alone, not against those of
-`inference`.
+without its data; `predict` with `impute` also with them, where it draws the gap. Pairs are held
+against the functions of `ppl` alone, not against those of `inference`.
 """
 
 
