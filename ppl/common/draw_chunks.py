@@ -18,14 +18,16 @@ def choose_chunk_size(given: int | None, num_draws: int, most: int) -> int:
     """Number of draws made at once: the same one for any usual number of draws.
 
     Args:
-        given: The number that the user asks for, which holds where there are as many draws.
+        given: The number that the user asks for, which holds where there are as many draws; for
+            fewer, the next power of two.
         num_draws: The number of draws.
         most: Maximum, for memory, if none is given.
     """
     usual = _CHUNK if num_draws <= _NUM_USUAL else _LARGE_CHUNK
+    all_at_once = 2 ** max(num_draws - 1, 0).bit_length()
     if given is None:
-        return max(1, min(usual, most, 2 ** max(num_draws - 1, 0).bit_length()))
-    return min(given, max(usual, num_draws))
+        return max(1, min(usual, most, all_at_once))
+    return min(given, max(usual, all_at_once))
 
 
 def has_chunks(arguments: Any) -> bool:

@@ -145,6 +145,11 @@ def test_any_number_of_draws_and_new_data_compile_once():
         function(of, few)(KEY, 3.0)
         assert _predict_some._cache_size() == before + 1
         assert_equal(flat(part, 2), jax.tree.map(lambda x: x[:70], whole))
+        for num in (150, 140):  # fewer than the user's chunk would hold
+            some = jax.tree.map(lambda x, num=num: x[:num], draws)
+            found = function(of, some, chunk_size=1000)(KEY, 2.0)
+            assert_equal(found, jax.tree.map(lambda x, num=num: x[:num], whole))
+        assert _predict_some._cache_size() == before + 2
 
 
 def test_memory_is_bounded_by_the_chunk():
