@@ -2,11 +2,13 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jax.extend import core as jex
 
+from ppl.analysis.element_dependence import Uses
 from ppl.analysis.scopes import ScopeReader, Scopes
+from ppl.analysis.terms import Term
 from ppl.analysis.values import Value
 from ppl.common.scaled_distribution import factors_at
 from ppl.harvest._program import Program
@@ -41,12 +43,25 @@ class Multiplier:
         return (*self.axes, *(self.loops if self.varies_by_step else ()))
 
 
+class _Repeat(NamedTuple):
+    """An array of the elements of another one.
+
+    Attributes:
+        of: The other array.
+        axes: For each axis, that of the other array; None along which elements are repeated.
+    """
+
+    of: Value
+    axes: tuple[int | None, ...]
+
+
 class _Reader(ScopeReader):
     """Reader of the factors of all scores; by path, those of each equation that sows it."""
 
     def __init__(self, summed: Sequence[Path], planted: Mapping[Path, Sequence[Any]]):
         super().__init__(summed, (), planted)
         self.found: dict[Path, dict[int, list[Multiplier]]] = {}
+        self._repeats: dict[Term, _Repeat] = {}
 
     def _sow(self, eqn: jex.JaxprEqn, operands: list[Value], scopes: Scopes) -> list[Value]:
         site = eqn.params["site"]
@@ -57,8 +72,32 @@ class _Reader(ScopeReader):
         return super()._sow(eqn, operands, scopes)
 
     def _row(self, x: Value, loop: int) -> Value:
-        """A row of an array: equal for equal arrays, at one step."""
-        return dataclasses.replace(super()._row(x, loop), term=self._terms.of("row", x.term, loop))
+        """A row of an array: equal for equal arrays, at one step, or at all if it is repeated."""
+        row = super()._row(x, loop)
+        of, axes = self._repeat_of(x)
+        if x.read is None or axes[0] is not None:
+            return dataclasses.replace(row, term=self._terms.of("row", x.term, loop))
+        is_same = row.shape == of.shape and all(
+            i == j or n == 1 for i, (j, n) in enumerate(zip(axes[1:], row.shape, strict=True))
+        )
+        term = of.term if is_same else self._terms.of("repeated", of.term, axes[1:], row.shape)
+        self._repeats.setdefault(term, _Repeat(of, axes[1:]))
+        return dataclasses.replace(row, term=term, read=lambda: x.read()[0])  # pyright: ignore
+
+    def _results(
+        self, eqn: jex.JaxprEqn, operands: list[Value], uses: Sequence[Uses]
+    ) -> list[Value]:
+        outs = super()._results(eqn, operands, uses)
+        if eqn.primitive.name in ("broadcast_in_dim", "transpose", "reshape", "squeeze"):
+            of, axes = self._repeat_of(operands[0])
+            moved = _moved_axes(eqn, operands[0].shape)
+            if moved is not None and not any(uses):
+                places = tuple(None if i is None else axes[i] for i in moved)
+                self._repeats.setdefault(outs[0].term, _Repeat(of, places))
+        return outs
+
+    def _repeat_of(self, x: Value) -> _Repeat:
+        return self._repeats.get(x.term, _Repeat(x, tuple(range(len(x.shape)))))
 
     def _read_factor(self, site: Site, place: int, value: Value) -> Multiplier:
         depths = range(len(site.axes))
@@ -69,7 +108,26 @@ class _Reader(ScopeReader):
         for depth, loop in enumerate(loops):
             order.insert(site.num_axes_outside(depth + 1), loop)
         axes = tuple(order.index(axis) for axis in (*mapped, *own))
+        of, places = self._repeat_of(value)
+        moved = {place: axis for place, axis in zip(places, axes, strict=True) if place is not None}
+        if len(moved) == len(of.shape) and value.read is not None:
+            value, axes = of, tuple(moved[i] for i in range(len(moved)))
         return Multiplier(place, value, axes, tuple(map(order.index, loops)))
+
+
+def _moved_axes(eqn: jex.JaxprEqn, shape: tuple[int, ...]) -> tuple[int | None, ...] | None:
+    """For each axis of a result, that of the operand, or None if it repeats; None if not known."""
+    out = eqn.outvars[0].aval.shape  # pyright: ignore
+    if eqn.primitive.name == "transpose":
+        return tuple(eqn.params["permutation"])
+    kept = [i for i, n in enumerate(shape) if n != 1]
+    if eqn.primitive.name == "broadcast_in_dim":
+        to = {eqn.params["broadcast_dimensions"][i]: i for i in kept}
+        return tuple(to.get(j) for j in range(len(out)))
+    if [shape[i] for i in kept] != [n for n in out if n != 1]:
+        return None
+    left = iter(kept)
+    return tuple(next(left) if n != 1 else None for n in out)
 
 
 def read_multipliers(

@@ -183,6 +183,9 @@ class GroupScores:
         ((_, spread),) = self.spreads
         _, group_of_entry = np.unique(entries, return_index=True)
         group_of_entry = group_of_entry[np.count_nonzero(np.any(entries < 0)) :]
+        in_order = np.array_equal(group_of_entry, np.arange(factor.size))
+        if in_order and spread.shape_of_site == self.sizes:
+            return factor
         return factor.reshape(-1)[group_of_entry].reshape(spread.shape_of_site)
 
     def groups_of_entries(self, path: Path) -> np.ndarray | None:

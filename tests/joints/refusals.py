@@ -1,6 +1,6 @@
 """What is refused in the table of joints, with a part of the words that say so."""
 
-from tests.joints.rows import BLOCK, BOTH, NET, SCALE, WEIGH, Row
+from tests.joints.rows import BLOCK, NET, SCALE, WEIGH, Row
 
 OF_PARAMETERS = (
     *("log_density", "log_probs", "simulate", "predict", "trace", "graph", "recover"),
@@ -31,6 +31,4 @@ def refusal(row: Row, column: str) -> str | None:
         return "the model has no site 'v'"
     if column == "calibrate" and row.has(SCALE, WEIGH):
         return "has log probabilities that ppl.scale multiplies"
-    if column == "conditional" and row.has(WEIGH) and row.has(BOTH):
-        return "by factors that are not known to be equal"
     return None

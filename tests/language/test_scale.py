@@ -332,3 +332,47 @@ def test_weights_of_steps_of_a_chain_are_refused_in_both_orders():
     found = ppl.log_density(ppl.scale(ppl.marginalize(several, ["z"]), weights))(data)
     each = [ppl.log_density(ppl.marginalize(one, ["z"]))({"y": y}) for y in data["y"]]
     np.testing.assert_allclose(found, np.dot(weights, each), rtol=1e-12)
+
+
+def series_of_classes(key):
+    """Series that come apart: each has a class of its own, or a chain of normal states."""
+
+    def series(key):
+        z = ppl.sample(key, dist.Bernoulli(probs=0.3), name="z")
+
+        def step(x, key):
+            x = ppl.sample(key, dist.Normal(0.5 * x, 1.0), name="x")
+            return x, ppl.sample(key, dist.Normal(x + 2.0 * z, 1.0), name="y")
+
+        return jax.lax.scan(step, 0.0, jax.random.split(key, 3))[1]
+
+    return jax.vmap(series)(jax.random.split(key, 2))
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("taken", ["z", "x", "both"])
+def test_weights_of_series_multiply_their_whole_sums(taken):
+    y, weights = np.array([[0.3, -1.0, 2.0], [1.2, 0.4, -0.2]]), np.array([0.5, 2.0])
+    steps = np.array([[1.0, 0.0, 0.0], [0.5, 1.0, 0.0], [0.25, 0.5, 1.0]])
+    cov = steps @ steps.T + np.eye(3)
+    x = np.array([[0.1, 0.4, 1.0], [-0.3, 0.2, 0.9]])
+
+    def log_prob(i, z):
+        both = stats.norm.logpdf(y[i], x[i] + 2.0 * z).sum()
+        both += stats.norm.logpdf(x[i] - 0.5 * np.append(0.0, x[i][:2])).sum()
+        of_data = stats.multivariate_normal(np.full(3, 2.0 * z), cov).logpdf(y[i])
+        return np.log(0.3 if z else 0.7) + (both if taken == "z" else of_data)
+
+    series = np.array([[log_prob(i, z) for z in (0, 1)] for i in (0, 1)])
+    z = np.array([0, 1])
+    each = series[[0, 1], z] if taken == "x" else np.logaddexp(*series.T)
+    how = {"z": ["z"], "x": {"x": ppl.Gaussian()}}
+    how["both"] = {"x": ppl.Gaussian(), "z": ppl.Enumerate()}
+    given = {"z": {"x": x}, "x": {"z": z}, "both": {}}[taken]
+
+    @jax.jit
+    def weighted(weights):
+        scaled = ppl.scale(ppl.condition(series_of_classes, {"y": y}), weights)
+        return ppl.log_density(ppl.marginalize(scaled, how[taken]))(given)
+
+    np.testing.assert_allclose(weighted(weights), weights @ each, rtol=1e-12)
