@@ -11,6 +11,7 @@ from ppl.analysis.ignored_dependence import check_ignored
 from ppl.analysis.key_reuse import check_keys
 from ppl.analysis.misplaced_sites import explain
 from ppl.common import distribution_protocol
+from ppl.common.missing_data import Missing
 from ppl.core.foreign_models import explaining_foreign_models
 from ppl.core.model_pytree import Model, check_callable, name_of, unwrap_model
 from ppl.core.scalar_sizes import NOT_CONCRETE, explaining_sizes, needs_a_number
@@ -277,6 +278,14 @@ class ModelRun(Harvester):
         self, entries: Mapping[Path, Any], where: str
     ) -> dict[Path, tuple[jax.Array, ...]]:
         """The leaves of values given by path, cast to the dtypes of their sites and checked."""
+        for path, value in entries.items():
+            if isinstance(value, Missing):
+                made = "ignore" if value.gaps is None else "impute"
+                raise TypeError(
+                    f"{where}: site {describe(path)}: expected values, got data with gaps, as "
+                    f"ppl.{made} makes them. They observe a site: give them to "
+                    f"ppl.condition(model, {{{join_scopes(path)!r}: ppl.{made}(data)}})."
+                )
         sites = self.sites
         return {
             path: fit_plant(f"{where}: site {describe(path)}", value, sites[path], same_kind=True)
@@ -290,11 +299,13 @@ class ModelRun(Harvester):
         *,
         complete: bool = False,
         kinds: Sequence[str] = (LATENT,),
+        taken_out: Sequence[str] = (),
     ) -> dict[Path, Any]:
         """Values by path, from values by name for sites of some kinds.
 
         Values of deterministic sites that the action strips are skipped: draws and simulations
-        contain them, but they follow from other sites.
+        contain them, but they follow from other sites. Those of `taken_out` get no values, as
+        `marginalize` takes them out afterwards.
 
         Raises:
             ValueError: If a name is unknown, a site has another kind, or, if `complete`, a latent
@@ -307,7 +318,8 @@ class ModelRun(Harvester):
             pairs = paths_in(values, {**stripped, **self.sites})
             entries = {path: value for path, value in pairs if path not in stripped}
         what = f"{' or '.join(kinds)} sites"
-        allowed = [p for p, found in self.sites.items() if kind_of(found.site) in kinds]
+        hidden = [path for path in self.sites if join_scopes(path) in taken_out]
+        allowed = [p for p, x in self.sites.items() if kind_of(x.site) in kinds and p not in hidden]
         for path in entries:
             if path not in self.sites:
                 raise ValueError(
@@ -315,9 +327,11 @@ class ModelRun(Harvester):
                     f"{suggest_names(allowed, path, what=what)}"
                 )
             if path not in allowed:
+                refused = _REFUSED[kind_of(self.sites[path].site)]
+                if path in hidden:
+                    refused = "taken out by ppl.marginalize; data observe the sites that are left"
                 raise ValueError(
-                    f"{where}: site {describe(path)} of {self.name} is "
-                    f"{_REFUSED[kind_of(self.sites[path].site)]}. "
+                    f"{where}: site {describe(path)} of {self.name} is {refused}. "
                     f"{suggest_names(allowed, what=what)}"
                 )
         missing = [path for path in self.latent() if path not in entries]

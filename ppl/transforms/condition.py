@@ -171,25 +171,34 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
         "If they are missing, give ppl.impute(data) to infer them, as latent values, or "
         "ppl.ignore(data) to integrate them out, where nothing else depends on them.",
     )
+    return _condition(model, data, ())
+
+
+def _condition(model: Model, data: Mapping[str, Any], taken_out: Sequence[str]) -> Model:
+    """A conditioned model, of which some sites are taken out afterwards."""
     leaves = jax.tree.leaves(data, is_leaf=lambda x: isinstance(x, Missing))
     if any(isinstance(x, Missing) and x.gaps is None for x in leaves):
-        inside = _condition_inside(model, data)
+        inside = _condition_inside(model, data, taken_out)
         if inside is not None:
             return inside
-    return Conditioned(_run_conditioned, as_pytree(model), data)
+    run = _RunInside(tuple(taken_out)) if taken_out else _run_conditioned
+    return Conditioned(run, as_pytree(model), data)
 
 
-def _condition_inside(model: Model, data: Mapping[str, Any]) -> Model | None:
+def _condition_inside(
+    model: Model, data: Mapping[str, Any], taken_out: Sequence[str]
+) -> Model | None:
     """A marginalized model of the conditioned one; None if the model is no marginalized one.
 
     Its sums and integrals are over scores that are known before they are taken, gaps included.
     """
     if isinstance(model, Conditioned):
         inner, earlier = model.args
-        found = _condition_inside(inner, data)
+        found = _condition_inside(inner, data, taken_out)
         return None if found is None else condition(found, earlier)
     if isinstance(model, Partial) and getattr(model.func, "takes_out_sites", False):
-        return Partial(model.func, condition(model.args[0], data))
+        names = (*taken_out, *dict(getattr(model.func, "strategies", ())))
+        return Partial(model.func, _condition(model.args[0], data, names))
     return None
 
 
@@ -242,6 +251,20 @@ def _run_conditioned(
     return _run_observed(model, data, key, args, kwargs, completes=False)
 
 
+@dataclasses.dataclass(frozen=True)
+class _RunInside:
+    """A conditioned model as it runs, of which sites are taken out afterwards: they get no data."""
+
+    taken_out: tuple[str, ...]
+
+    def __call__(
+        self, model: Model, data: Mapping[str, Any], key: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        return _run_observed(
+            model, data, key, args, kwargs, completes=False, taken_out=self.taken_out
+        )
+
+
 def _run_completed(
     model: Model, data: Mapping[str, Any], key: Any, *args: Any, **kwargs: Any
 ) -> Any:
@@ -256,10 +279,11 @@ def _run_observed(
     kwargs: Mapping[str, Any],
     *,
     completes: bool,
+    taken_out: Sequence[str] = (),
 ) -> Any:
     program = trace_model(model, key, args, kwargs)
     run = ModelRun(model, program, Observe())
-    entries = run.entries(data, "condition")
+    entries = run.entries(data, "condition", taken_out=taken_out)
     for path, x in entries.items():
         if isinstance(x, Missing):
             where = f"condition: site {describe(path)}"

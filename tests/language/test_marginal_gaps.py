@@ -213,3 +213,17 @@ def test_a_site_that_is_taken_out_twice_is_told():
 def test_a_joint_conditional_prints_its_dtype_and_shape():
     posterior = ppl.condition(autoregression, {"slope": 0.5})
     assert repr(ppl.conditional(posterior, "y")({})) == "NormalConditional(float64[6])"
+
+
+def test_gaps_of_summed_sites_and_gaps_as_values_are_told():
+    def model(key):
+        mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+        z = ppl.sample(key, dist.Bernoulli(probs=0.3), name="z")
+        ppl.sample(key, dist.Normal(mu + 2.0 * z, 1.0), name="y")
+
+    summed = ppl.marginalize(model, ["z"])
+    for name, words in {"z": "taken out by ppl.marginalize", "other": "no site 'other'"}.items():
+        with pytest.raises(ValueError, match=rf"^condition: .*{words}.*: 'mu', 'y'"):
+            ppl.log_density(ppl.condition(summed, {name: ppl.ignore(np.nan)}))({"mu": 0.1})
+    with pytest.raises(TypeError, match=r"ppl\.condition\(model, \{'y': ppl\.ignore\(data\)\}\)"):
+        ppl.log_density(summed)({"mu": 0.1, "y": ppl.ignore(np.nan)})
