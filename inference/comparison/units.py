@@ -98,6 +98,9 @@ class Units:
             numbers, names = _elements(flags, groups)
         rest = {n: np.full(s, -1) for n, s in known.items() if n not in chosen}
         if len(names) < 2:
+            num_missing = sum(int(flag.sum()) for flag in flags.values())
+            if num_missing:
+                remedy = f"{num_missing} entries are missing; give data for two at least."
             raise ValueError(
                 f"{', '.join(groups[n].label if n in groups else n for n in chosen)}: "
                 "cross-validation needs two observations at least, got "

@@ -266,3 +266,8 @@ def test_draws_that_were_not_kept_are_named():
     result = MCMCResult({"other": np.zeros((1, 30))}, {}, None)
     with pytest.raises(ValueError, match=r"no draws of 'mu'.*without keep"):
         inference.loo(result, posterior)
+
+
+def test_data_that_are_all_ignored_are_told_as_missing():
+    with pytest.raises(ValueError, match=r"at least, got 0\. 3 entries are missing"):
+        Units.of([("y", (3,))], {"y": np.ones(3, bool)})
