@@ -50,6 +50,7 @@ def _asymmetric_laplace_quantile(q, loc, scale, k):
 @family(
     support=real,
     has_finite_slopes=True,
+    has_steep_ends=True,
     log_prob=lambda x, loc, scale, k: (
         -_distance(x, loc, scale, k) - jnp.log(scale) - log_two_sided(k)
     ),

@@ -39,6 +39,11 @@ def _chi_log_prob(x, df):
     return kernel + LOG_TWO - log_x
 
 
+def _half_square(x):
+    """`x^2 / 2`, with `x` clipped where the square would overflow."""
+    return 0.5 * jnp.square(jnp.minimum(x, float(jnp.finfo(x.dtype).max) ** 0.5))
+
+
 @family(
     support=positive,
     log_prob=_chi_log_prob,
@@ -50,8 +55,8 @@ def _chi_log_prob(x, df):
     variance=_chi_variance,
     mode=lambda df: jnp.sqrt(jnp.maximum(df - 1, 0)),
     entropy=lambda df: gamma_entropy(0.5 * df, 0.5) - 0.5 * LOG_TWO,
-    log_cdf=lambda x, df: log_gammainc(0.5 * df, 0.5 * jnp.square(x))[0],
-    log_survival=lambda x, df: log_gammainc(0.5 * df, 0.5 * jnp.square(x))[1],
+    log_cdf=lambda x, df: log_gammainc(0.5 * df, _half_square(x))[0],
+    log_survival=lambda x, df: log_gammainc(0.5 * df, _half_square(x))[1],
 )
 class Chi(Family):
     r"""Chi distribution: the length of a vector of `df` standard normal variables.

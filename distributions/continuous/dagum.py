@@ -12,7 +12,7 @@ from distributions.core.row import parameter
 from distributions.core.standard_form import SCALE
 from distributions.numerics.gamma_functions import log_beta
 from distributions.numerics.power_law_functions import where_finite
-from distributions.numerics.special import EULER_GAMMA
+from distributions.numerics.special import EULER_GAMMA, log1mexp
 
 
 def _dagum_moment(p, a, order):
@@ -29,6 +29,11 @@ def _dagum_log_cdf(x, p, a, scale):
     return p * log_sigmoid(a * (log_of(x) - jnp.log(scale)))
 
 
+def _dagum_quantile(q, p, a, scale):
+    t = -jnp.log(q) / p
+    return scale * jnp.exp(-(t + log1mexp(-t)) / a)  # exp(t) - 1 may overflow
+
+
 def _dagum_mode(p, a, scale):
     inner = a * p > 1
     ratio = jnp.where(inner, a * p - 1, 1) / (a + 1)
@@ -37,6 +42,7 @@ def _dagum_mode(p, a, scale):
 
 @family(
     support=positive,
+    has_steep_ends=True,
     reads_points=True,
     log_prob=lambda x, p, a, scale: (
         _dagum_log_cdf(x, p, a, scale)
@@ -53,7 +59,7 @@ def _dagum_mode(p, a, scale):
     mode=_dagum_mode,
     entropy=_dagum_entropy,
     log_cdf=_dagum_log_cdf,
-    quantile=lambda q, p, a, scale: scale * jnp.power(jnp.expm1(-jnp.log(q) / p), -1 / a),
+    quantile=_dagum_quantile,
     standard=SCALE,
 )
 class Dagum(Family):

@@ -28,9 +28,11 @@ def _maxwell_log_survival(x, loc, scale):
     center = jnp.where(near, z, 0)
     density = jnp.exp(-0.5 * jnp.square(center) - LOG_SQRT_TWO_PI)
     middle = jnp.log(ndtr(-center) + center * density)
-    size = jnp.where(near, 1, jnp.abs(z))
+    overflows = jnp.abs(z) > 0.5 * float(jnp.finfo(z.dtype).max) ** 0.5
+    size = jnp.where(near | overflows, 1, jnp.abs(z))
     log_density = -0.5 * jnp.square(size) - LOG_SQRT_TWO_PI
     upper = jnp.logaddexp(log_ndtr(-size), jnp.log(size) + log_density)
+    upper = jnp.where(overflows, -jnp.inf, upper)
     return jnp.where(near, middle, jnp.where(z > 0, upper, jnp.log1p(-jnp.exp(upper))))
 
 

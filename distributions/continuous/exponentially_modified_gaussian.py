@@ -24,8 +24,11 @@ def _emg_log_share(z, h, hz=None):
 
 def _emg_log_cdf(x, loc, scale, rate):
     z, h = ratio(x - loc, scale), rate * scale
+    overflows = z < -0.5 * float(jnp.finfo(z.dtype).max) ** 0.5
+    z = jnp.where(overflows, 0, z)
     log_normal = log_ndtr(z)
-    return log_normal + log1mexp(jnp.minimum(_emg_log_share(z, h) - log_normal, 0))
+    inner = log_normal + log1mexp(jnp.minimum(_emg_log_share(z, h) - log_normal, 0))
+    return jnp.where(overflows, -jnp.inf, inner)
 
 
 def _emg_log_survival(x, loc, scale, rate):

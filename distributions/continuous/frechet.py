@@ -14,6 +14,7 @@ from distributions.numerics.special import (
     clip_positive,
     complement_of_exp,
     log1mexp_exp,
+    safe_exp,
 )
 
 
@@ -31,6 +32,7 @@ def _frechet_variance(k, scale):
 @family(
     support=positive,
     has_finite_slopes=True,
+    has_steep_ends=True,
     log_prob=lambda x, k, scale: (
         jnp.log(k) - k * log_ratio(x, scale) - jnp.log(x) - jnp.exp(-k * log_ratio(x, scale))
     ),
@@ -41,8 +43,8 @@ def _frechet_variance(k, scale):
     variance=_frechet_variance,
     mode=lambda k, scale: scale * jnp.power(k / (k + 1), 1 / k),
     entropy=lambda k, scale: EULER_GAMMA * (1 + 1 / k) + jnp.log(scale / k) + 1,
-    log_cdf=lambda x, k, scale: -jnp.exp(-k * log_ratio(x, scale)),
-    survival=lambda x, k, scale: complement_of_exp(-jnp.exp(-k * log_ratio(x, scale))),
+    log_cdf=lambda x, k, scale: -safe_exp(-k * log_ratio(x, scale)),
+    survival=lambda x, k, scale: complement_of_exp(-safe_exp(-k * log_ratio(x, scale))),
     log_survival=lambda x, k, scale: log1mexp_exp(k * log_ratio(x, scale)),
     quantile=lambda q, k, scale: scale * jnp.power(-jnp.log(q), -1 / k),
     standard=SCALE,

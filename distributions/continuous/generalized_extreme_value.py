@@ -20,6 +20,7 @@ from distributions.numerics.special import (
     complement_of_exp,
     expm1_ratio,
     log1mexp_exp,
+    safe_exp,
 )
 
 
@@ -71,6 +72,7 @@ def _gev_log_prob(x, loc, scale, c):
 @family(
     support=_gev_support,
     has_finite_slopes=True,
+    has_steep_ends=True,
     log_prob=_gev_log_prob,
     sample=lambda key, shape, dtype, *parameters: from_reduced_variate(
         random.gumbel(key, shape, dtype), *parameters
@@ -79,8 +81,8 @@ def _gev_log_prob(x, loc, scale, c):
     variance=_gev_variance,
     mode=_gev_mode,
     entropy=lambda loc, scale, c: jnp.log(scale) + EULER_GAMMA * (1 + c) + 1,
-    log_cdf=lambda x, *parameters: -jnp.exp(-reduced_variate(x, *parameters)),
-    survival=lambda x, *parameters: complement_of_exp(-jnp.exp(-reduced_variate(x, *parameters))),
+    log_cdf=lambda x, *parameters: -safe_exp(-reduced_variate(x, *parameters)),
+    survival=lambda x, *parameters: complement_of_exp(-safe_exp(-reduced_variate(x, *parameters))),
     log_survival=lambda x, *parameters: log1mexp_exp(reduced_variate(x, *parameters)),
     quantile=lambda q, *parameters: from_reduced_variate(-jnp.log(-jnp.log(q)), *parameters),
     standard=LOCATION_SCALE,

@@ -28,6 +28,12 @@ def _generalized_pareto_variance(loc, scale, c):
     return jnp.where(c < 0.5, finite, jnp.inf)
 
 
+def _generalized_pareto_quantile(q, loc, scale, c):
+    inner = from_reduced_variate(-jnp.log1p(-jnp.where(q < 1, q, 0)), loc, scale, c)
+    end = jnp.where(c < 0, support_end(loc, scale, c), jnp.inf)
+    return jnp.where(q < 1, inner, end)
+
+
 @family(
     support=_generalized_pareto_support,
     has_finite_slopes=True,
@@ -43,7 +49,7 @@ def _generalized_pareto_variance(loc, scale, c):
     entropy=lambda loc, scale, c: jnp.log(scale) + c + 1,
     cdf=lambda x, *parameters: complement_of_exp(-reduced_variate(x, *parameters)),
     log_survival=lambda x, *parameters: -reduced_variate(x, *parameters),
-    quantile=lambda q, *parameters: from_reduced_variate(-jnp.log1p(-q), *parameters),
+    quantile=_generalized_pareto_quantile,
     standard=LOCATION_SCALE,
 )
 class GeneralizedPareto(Family):

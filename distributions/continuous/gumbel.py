@@ -16,12 +16,14 @@ from distributions.numerics.special import (
     complement_of_exp,
     log1mexp_exp,
     ratio,
+    safe_exp,
 )
 
 
 @family(
     support=real,
     has_finite_slopes=True,
+    has_steep_ends=True,
     log_prob=lambda x, loc, scale: (
         -bounded_ratio(x - loc, scale) - jnp.exp(-bounded_ratio(x - loc, scale)) - jnp.log(scale)
     ),
@@ -30,8 +32,8 @@ from distributions.numerics.special import (
     variance=lambda loc, scale: math.pi**2 / 6 * jnp.square(scale),
     mode=lambda loc, scale: loc,
     entropy=lambda loc, scale: 1 + EULER_GAMMA + jnp.log(scale),
-    log_cdf=lambda x, loc, scale: -jnp.exp(ratio(loc - x, scale)),
-    survival=lambda x, loc, scale: complement_of_exp(-jnp.exp(ratio(loc - x, scale))),
+    log_cdf=lambda x, loc, scale: -safe_exp(ratio(loc - x, scale)),
+    survival=lambda x, loc, scale: complement_of_exp(-safe_exp(ratio(loc - x, scale))),
     log_survival=lambda x, loc, scale: log1mexp_exp(ratio(x - loc, scale)),
     quantile=lambda q, loc, scale: loc - scale * jnp.log(-jnp.log(q)),
     standard=LOCATION_SCALE,

@@ -49,8 +49,8 @@ INVERSE_GAMMA = ScalarFamily(
     ),
     mode=lambda a, scale: scale / (a + 1),
     entropy=lambda a, scale: gamma_entropy(a, -1.0) + jnp.log(scale),
-    log_cdf=lambda x, a, scale: log_gammainc(a, scale / x)[1],
-    log_survival=lambda x, a, scale: log_gammainc(a, scale / x)[0],
+    log_cdf=lambda x, a, scale: log_gammainc(a, ratio(scale, x))[1],
+    log_survival=lambda x, a, scale: log_gammainc(a, ratio(scale, x))[0],
     standard=SCALE,
     conjugate=INVERSE_GAMMA,
 )

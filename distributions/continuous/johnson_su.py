@@ -37,6 +37,7 @@ def _johnson_mode(skewness, tailweight, loc, scale):
 
 @family(
     support=real,
+    has_steep_ends=True,
     **transform_formulas(
         Normal,
         forward=lambda z, skewness, tailweight, loc, scale: (

@@ -18,6 +18,7 @@ from distributions.numerics.special import (
     LOG_SQRT_TWO_PI,
     LOG_TWO,
     bounded_ratio,
+    ratio,
 )
 
 
@@ -30,6 +31,7 @@ def _levy_quantile(q, loc, scale):
 @family(
     support=lambda loc, scale: greater_than(loc),
     has_finite_slopes=True,
+    has_steep_ends=True,
     log_prob=lambda x, loc, scale: (
         0.5 * jnp.log(scale)
         - 1.5 * jnp.log(x - loc)
@@ -40,8 +42,8 @@ def _levy_quantile(q, loc, scale):
     variance=lambda loc, scale: jnp.inf,
     mode=lambda loc, scale: loc + scale / 3,
     entropy=lambda loc, scale: 0.5 * (1 + 3 * EULER_GAMMA + LOG_PI) + 2 * LOG_TWO + jnp.log(scale),
-    survival=lambda x, loc, scale: lax.erf(jnp.sqrt(0.5 * scale / (x - loc))),
-    log_cdf=lambda x, loc, scale: LOG_TWO + log_ndtr(-jnp.sqrt(scale / (x - loc))),
+    survival=lambda x, loc, scale: lax.erf(jnp.sqrt(ratio(0.5 * scale, x - loc))),
+    log_cdf=lambda x, loc, scale: LOG_TWO + log_ndtr(-jnp.sqrt(ratio(scale, x - loc))),
     quantile=_levy_quantile,
     standard=LOCATION_SCALE,
 )

@@ -15,6 +15,7 @@ from distributions.core.row import parameter
 from distributions.core.standard_form import ImageOf
 from distributions.numerics.special import (
     clip_positive,
+    safe_exp,
 )
 
 
@@ -36,6 +37,7 @@ def _log_logistic_mode(loc, scale):
 
 @family(
     support=positive,
+    has_steep_ends=True,
     reads_points=True,
     **transform_formulas(
         Logistic,
@@ -46,7 +48,7 @@ def _log_logistic_mode(loc, scale):
         variance=_log_logistic_variance,
         mode=_log_logistic_mode,
         entropy=lambda loc, scale: loc + jnp.log(scale) + 2,
-        quantile=lambda q, loc, scale: jnp.exp(loc + scale * (jnp.log(q) - jnp.log1p(-q))),
+        quantile=lambda q, loc, scale: safe_exp(loc + scale * (jnp.log(q) - jnp.log1p(-q))),
     ),
     standard=ImageOf(Logistic, jnp.exp, jnp.log),
 )

@@ -18,6 +18,7 @@ from distributions.numerics.special import (
     clip_positive,
     log,
     ratio,
+    safe_exp,
     scale_by_reciprocal,
 )
 
@@ -44,6 +45,7 @@ LOG_NORMAL = ScalarFamily(
 
 @family(
     support=positive,
+    has_steep_ends=True,
     log_prob=_log_normal_log_prob,
     reads_points=True,
     sample=lambda key, shape, dtype, loc, scale: clip_positive(
@@ -57,7 +59,7 @@ LOG_NORMAL = ScalarFamily(
     survival=lambda x, loc, scale: ndtr(ratio(loc - jnp.log(x), scale)),
     log_cdf=lambda x, loc, scale: log_ndtr(ratio(jnp.log(x) - loc, scale)),
     log_survival=lambda x, loc, scale: log_ndtr(ratio(loc - jnp.log(x), scale)),
-    quantile=lambda q, loc, scale: jnp.exp(loc + scale * ndtri(q)),
+    quantile=lambda q, loc, scale: safe_exp(loc + scale * ndtri(q)),
     standard=ImageOf(Normal, jnp.exp, jnp.log),
     conjugate=LOG_NORMAL,
 )

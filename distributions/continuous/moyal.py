@@ -30,8 +30,16 @@ def _moyal_quantile(q, loc, scale):
 def _moyal_log_survival(x, loc, scale):
     root = 0.5 * ratio(loc - x, scale)
     far = root < -10
-    inner = jnp.log(lax.erf(math.sqrt(0.5) * jnp.exp(jnp.where(far, 0, root))))
+    # From exp(5) on the error function is 1, with a slope of 0.
+    inner = jnp.log(lax.erf(math.sqrt(0.5) * jnp.exp(jnp.where(far | (root > 5), 5, root))))
     return jnp.where(far, LOG_TWO - LOG_SQRT_TWO_PI + root, inner)
+
+
+def _moyal_log_cdf(x, loc, scale):
+    root = 0.5 * ratio(loc - x, scale)
+    overflows = root > 0.5 * math.log(float(jnp.finfo(root.dtype).max))
+    inner = LOG_TWO + log_ndtr(-jnp.exp(jnp.where(overflows, 0, root)))
+    return jnp.where(overflows, -jnp.inf, inner)
 
 
 @family(
@@ -46,7 +54,7 @@ def _moyal_log_survival(x, loc, scale):
     variance=lambda loc, scale: 0.5 * jnp.square(math.pi * scale),
     mode=lambda loc, scale: loc,
     entropy=lambda loc, scale: 0.5 * (1 + EULER_GAMMA + LOG_TWO) + LOG_SQRT_TWO_PI + jnp.log(scale),
-    log_cdf=lambda x, loc, scale: LOG_TWO + log_ndtr(-jnp.exp(0.5 * ratio(loc - x, scale))),
+    log_cdf=_moyal_log_cdf,
     log_survival=_moyal_log_survival,
     quantile=_moyal_quantile,
     standard=LOCATION_SCALE,

@@ -23,6 +23,7 @@ from distributions.numerics.special import (
 @family(
     support=positive,
     has_finite_slopes=True,
+    has_steep_ends=True,
     log_prob=lambda x, scale: (
         jnp.log(bounded_ratio(x, scale))
         - jnp.log(scale)

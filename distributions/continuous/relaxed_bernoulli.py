@@ -37,6 +37,7 @@ def _relaxed_bernoulli_sample(key, shape, dtype, temperature, *parameters):
 
 @family(
     support=open_interval(0.0, 1.0),
+    has_steep_ends=True,
     one_of=("logits", "probs"),
     log_prob=_relaxed_bernoulli_log_prob,
     reads_points=True,

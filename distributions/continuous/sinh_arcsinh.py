@@ -121,6 +121,7 @@ def _sinh_arcsinh_mode(loc, scale, skewness, tailweight):
 
 @family(
     support=real,
+    has_steep_ends=True,
     **transform_formulas(
         Normal,
         forward=lambda z, loc, scale, *shape: loc + scale * _sinh_arcsinh(z, *shape),

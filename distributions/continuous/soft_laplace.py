@@ -19,9 +19,10 @@ from distributions.numerics.special import (
 
 def _log_arctan_exp(z):
     """`log(2 / pi arctan(exp(z)))`."""
-    far = z < -18
-    inner = jnp.log(jnp.arctan(jnp.exp(jnp.where(far, 0, z))))
-    return LOG_TWO - LOG_PI + jnp.where(far, z, inner)
+    far, above = z < -18, z > 0
+    inner = jnp.log(jnp.arctan(jnp.exp(jnp.where(far | above, 0, z))))
+    rest = jnp.arctan(jnp.exp(-jnp.where(above, z, 0))) * (2 / math.pi)
+    return jnp.where(above, jnp.log1p(-rest), LOG_TWO - LOG_PI + jnp.where(far, z, inner))
 
 
 def _log_tan_half(q):

@@ -46,6 +46,7 @@ def _normal_quantile(q, loc, scale, k):
 @family(
     support=real,
     has_finite_slopes=True,
+    has_steep_ends=True,
     log_prob=_normal_log_prob,
     mean=lambda loc, scale, k: loc + scale * math.sqrt(2 / math.pi) * (k - 1 / k),
     variance=lambda loc, scale, k: (

@@ -17,6 +17,7 @@ from distributions.numerics.special import (
     clip_positive,
     complement_of_exp,
     log1mexp_exp,
+    safe_exp,
 )
 
 
@@ -44,9 +45,9 @@ def _weibull_mode(k, scale):
     variance=_weibull_variance,
     mode=_weibull_mode,
     entropy=lambda k, scale: EULER_GAMMA * (1 - 1 / k) + jnp.log(scale / k) + 1,
-    cdf=lambda x, k, scale: complement_of_exp(-jnp.exp(k * log_ratio(x, scale))),
+    cdf=lambda x, k, scale: complement_of_exp(-safe_exp(k * log_ratio(x, scale))),
     log_cdf=lambda x, k, scale: log1mexp_exp(-k * log_ratio(x, scale)),
-    log_survival=lambda x, k, scale: -jnp.exp(k * log_ratio(x, scale)),
+    log_survival=lambda x, k, scale: -safe_exp(k * log_ratio(x, scale)),
     quantile=lambda q, k, scale: scale * jnp.power(-jnp.log1p(-q), 1 / k),
     standard=SCALE,
 )

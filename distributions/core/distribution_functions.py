@@ -64,3 +64,14 @@ def evaluate_within_support(
     below, above = ENDS[name]
     beyond = select(is_below, below, select(x >= high, convert(above, x.dtype), jnp.nan))
     return select(is_inside, formula(safe, *parameters), beyond)
+
+
+def between_ends(formula: Formula, support: Constraint) -> Formula:
+    """A formula of a quantile, replaced by the ends of the support at 0 and 1."""
+
+    def quantile(q: Array, *parameters: Any) -> Array:
+        low, high = (convert(end, q.dtype) for end in bounds(support))
+        x = formula(select((q > 0) & (q < 1), q, 0.5), *parameters)
+        return select(q <= 0, low, select(q >= 1, high, x))
+
+    return quantile

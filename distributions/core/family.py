@@ -44,6 +44,8 @@ Other entries of a row:
 | `is_flat`           | the density formula does not look at the value                           |
 | `has_finite_slopes` | derivatives are 0 where the density is 0, infinite or NaN, whatever the  |
 |                     | formula's are; tracing takes longer                                      |
+| `has_steep_ends`    | slopes of the quantile are infinite at 0 and 1: there it is an end of    |
+|                     | the support, with a slope of 0, and the formula is not used              |
 | `reads_points`      | the density formula takes a `Point` as well as an array, and reads its   |
 |                     | logarithms: for densities that are not bounded next to an end            |
 """
@@ -73,7 +75,11 @@ from distributions.common.point import Point, value_of
 from distributions.common.pytree import pytree_dataclass, static
 from distributions.constraints.base import Constraint
 from distributions.core.distribution import Distribution, Shape, full
-from distributions.core.distribution_functions import cumulative_formula, evaluate_within_support
+from distributions.core.distribution_functions import (
+    between_ends,
+    cumulative_formula,
+    evaluate_within_support,
+)
 from distributions.core.exponential_family import ExponentialFamily
 from distributions.core.parameter_checks import (
     as_static,
@@ -296,7 +302,10 @@ class Family(Distribution):
         dtype = float_dtype(q, *(p for _, p in self._given()))
         batch_ndims = max(q.ndim, len(self.batch_shape))
         parameters = self._arrays(dtype, batch_ndims)
-        x = self._row.quantile(align(q.astype(dtype), 0, batch_ndims), *parameters)
+        formula = self._row.quantile
+        if self._row.has_steep_ends:
+            formula = between_ends(formula, self._support(*parameters))
+        x = formula(align(q.astype(dtype), 0, batch_ndims), *parameters)
         shape = np.broadcast_shapes(q.shape, self.batch_shape)
         return jnp.broadcast_to(jnp.where((q >= 0) & (q <= 1), x, jnp.nan), shape)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 import jax
@@ -93,7 +94,13 @@ def _real_quantile_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     (d, q), (d_dot, q_dot) = primals, tangents
     value = _real_quantile(d, q)
     _, cdf_dot = jax.jvp(lambda d: d.cdf(value), (d,), (d_dot,))
-    return value, ((q_dot - cdf_dot) * jnp.exp(-d.log_prob(value))).astype(value.dtype)
+    return value, ((q_dot - cdf_dot) * _inverse_density(d, value)).astype(value.dtype)
+
+
+def _inverse_density(d: HasCdf, value: Array) -> Array:
+    """`1 / p(value)`, a large number where that overflows: slopes of 0 times it stay 0."""
+    most = math.log(float(jnp.finfo(value.dtype).max)) - 8
+    return jnp.exp(jnp.minimum(-d.log_prob(value), most))
 
 
 def _unsigned_dtype(dtype: Any) -> Any:
@@ -127,4 +134,4 @@ def reparameterize(d: HasCdf, draw: Array) -> Array:
 def _reparameterize_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     (d, draw), (d_dot, _) = primals, tangents
     _, cdf_dot = jax.jvp(lambda d: d.cdf(draw), (d,), (d_dot,))
-    return draw, (-cdf_dot * jnp.exp(-d.log_prob(draw))).astype(draw.dtype)
+    return draw, (-cdf_dot * _inverse_density(d, draw)).astype(draw.dtype)

@@ -31,6 +31,7 @@ class Row:
     quantile: Formula | None = None
     is_flat: bool = False
     has_finite_slopes: bool = False
+    has_steep_ends: bool = False
     reads_points: bool = False
     is_reparameterized: bool = True
     event_shape: Callable[..., Shape] | None = None

@@ -1,5 +1,7 @@
 """Reduced variates and ends of the support of extreme value and generalized Pareto families."""
 
+import math
+
 import jax.numpy as jnp
 from jax import Array
 
@@ -37,4 +39,7 @@ def reduced_variate(x: Array, loc: Array, scale: Array, c: Array) -> Array:
 
 def from_reduced_variate(w: Array, loc: Array, scale: Array, c: Array) -> Array:
     """`loc + scale (exp(c w) - 1) / c`, the inverse of `reduced_variate`."""
-    return loc + scale * w * expm1_ratio(c * w)
+    u = c * w
+    overflows = u >= math.log(float(jnp.finfo(u.dtype).max))
+    some = scale * w * expm1_ratio(jnp.where(overflows, 0, u))
+    return loc + jnp.where(overflows, jnp.sign(w) * jnp.inf, some)

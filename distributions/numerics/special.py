@@ -94,6 +94,12 @@ def _log_weighted_sum_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     return total, select(total == -jnp.inf, 0, dot)
 
 
+def safe_exp(x: Array) -> Array:
+    """`exp(x)`, and infinity with a gradient of zero where it overflows."""
+    is_large = x >= math.log(float(jnp.finfo(x.dtype).max))
+    return select(is_large, jnp.inf, jnp.exp(select(is_large, 0, x)))
+
+
 def times_log(x: Array, log_y: Array) -> Array:
     """`x log_y`, and 0 where `x` is 0, whatever the logarithm."""
     return select(x == 0, 0, select(x == 0, 1, x) * log_y)
@@ -134,8 +140,11 @@ def _quotient(x: Array, scale: Array, by_reciprocal: bool) -> Array:
 def _quotient_jvp(by_reciprocal: bool, primals: Any, tangents: Any) -> tuple[Array, Array]:
     (x, scale), (x_dot, scale_dot) = primals, tangents
     z = _quotient(x, scale, by_reciprocal)
+    # A quotient that overflows has a slope of 0: a product with an infinite one would be NaN.
+    is_finite = jnp.abs(z) < jnp.inf
+    change = select(is_finite, x_dot - select(is_finite, z, 0) * scale_dot, 0)
     # A reciprocal: XLA rewrites a quotient of a quotient by the square of the scale.
-    return z, _quotient(x_dot - z * scale_dot, scale, _has_reciprocal(scale))
+    return z, _quotient(change, scale, _has_reciprocal(scale))
 
 
 def finite_slopes(formula: Callable[..., Array]) -> Callable[..., Array]:
@@ -364,7 +373,8 @@ def complement_of_exp(x: Array) -> Array:
 
 def log1mexp_exp(z: Array) -> Array:
     """`log(1 - exp(-exp(-z)))`, about `-z` for large `z`."""
-    y = jnp.exp(-z)
-    near, far = -z - y / 2 + y * y / 24, jnp.log1p(-jnp.exp(-jnp.where(z < 0, y, 1)))
+    y = safe_exp(-z)
+    small = jnp.where(z > 8, y, 0)
+    near, far = -z - small / 2 + small * small / 24, jnp.log1p(-jnp.exp(-jnp.where(z < 0, y, 1)))
     middle = jnp.log(-jnp.expm1(-jnp.where((z < 0) | (z > 8), 1, y)))
     return jnp.where(z > 8, near, jnp.where(z < 0, far, middle))
