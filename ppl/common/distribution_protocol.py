@@ -320,9 +320,11 @@ def is_possible(d: Any, value: Any) -> Any:
 
 
 def is_finite(d: Any, value: jax.Array) -> jax.Array:
-    """Whether all entries of each event are finite."""
-    axes = tuple(range(value.ndim - num_event_axes(d), value.ndim))
-    return jnp.isfinite(value).all(axes)
+    """Whether all entries of each event are finite; each entry, where events have no shape."""
+    while (base := _base(d)) is not None:
+        d = base
+    num_axes = len(getattr(d, "event_shape", ()))
+    return jnp.isfinite(value).all(tuple(range(value.ndim - num_axes, value.ndim)))
 
 
 def replace_outside_support(d: Any, value: Any, log_prob: jax.Array) -> Any:

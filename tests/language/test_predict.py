@@ -2,6 +2,7 @@
 
 # ruff: noqa: E501
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -367,6 +368,40 @@ def test_draws_of_real_sites_are_finite(wrong: float, words: str) -> None:
         (bad["j"]["a"] if name == "j" else bad[name])[2, int(name == "x")] = wrong  # type: ignore[call-overload]
         with pytest.raises(ValueError, match=rf"'{name}' .*{words}.*in draw \(2,\){entry}"):
             ppl.predict(model, bad)(KEY)
+
+
+def test_draws_are_finite_where_a_distribution_has_no_shapes() -> None:
+    """As one that has a density and draws alone, and a site of a sum in branches of a cond."""
+
+    @jax.tree_util.register_dataclass
+    @dataclasses.dataclass
+    class Bare:
+        scale: Any
+
+        def sample(self, key: Any) -> Any:
+            return self.scale * jax.random.normal(key, (2,))
+
+        def log_prob(self, value: Any) -> Any:
+            return -0.5 * jnp.sum((value / self.scale) ** 2)
+
+    def bare(key: Any, is_wide: Any) -> Any:
+        x = ppl.sample(key, Bare(jnp.float32(1.0)), name="x")
+        return ppl.sample(key, dist.Normal(x.sum(), 1.0), name="y")
+
+    def in_branches(key: Any, is_wide: Any) -> Any:
+        z = ppl.sample(key, dist.Bernoulli(probs=0.5), name="z")
+        draw = lambda scale: ppl.sample(key, dist.Normal(z + jnp.zeros(2), scale), name="x")  # noqa: E731
+        return lax.cond(is_wide, lambda: draw(1.0), lambda: draw(2.0))
+
+    for run in (
+        lambda draws: ppl.predict(bare, draws),
+        lambda draws: ppl.recover(ppl.marginalize(in_branches, ["z"]), draws),
+    ):
+        draws = np.zeros((3, 2), np.float32)
+        run({"x": draws})(KEY, True)
+        draws[2, 1] = np.nan
+        with pytest.raises(ValueError, match=r"1 of 6 .* 'x' are NaN, .*draw \(2,\), entry \(1,\)"):
+            run({"x": draws})(KEY, True)
 
 
 def test_integers_that_are_cut_off_are_told_by_site() -> None:
