@@ -4,9 +4,9 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from tests.joints.cells import COLUMNS, QUICK
+from tests.joints.cells import COLUMNS, OF_PAIRS, QUICK
 from tests.joints.refusals import refusal
-from tests.joints.rows import PAIRS, SINGLES, Row
+from tests.joints.rows import AT_CONSUMERS, PAIRS, SINGLES, Row
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "what-goes-with-what.md"
 RIGHT = "✓"
@@ -48,7 +48,7 @@ ppl.sample(key, dist.Normal(mu + 2.0 * z, 1.0), name="y")
 Of several transformations in a row, the first one is applied first. `recover` draws what is taken
 out given all that was data when it was taken out. `predict` and `calibrate` are asked of the model
 without its data; `predict` with `impute` also with them, where it draws the gap. Pairs are held
-against the functions of `ppl` alone, not against those of `inference`.
+against the functions of `ppl`; a few of them against those of `inference`, in a table of their own.
 """
 
 
@@ -60,6 +60,8 @@ def write() -> str:
         _table(SINGLES, COLUMNS, reasons),
         "## Two transformations",
         _table(PAIRS, QUICK, reasons),
+        "## Two transformations before inference",
+        _table(AT_CONSUMERS, OF_PAIRS, reasons),
     ]
     listed = "\n".join(f'{number}. "… {words} …"' for words, number in reasons.items())
     return "\n\n".join([HEAD.rstrip(), *tables, "## Refused", listed]) + "\n"

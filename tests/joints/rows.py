@@ -230,6 +230,22 @@ SINGLES = [
     Row((FROM_DENSITY,)),
 ]
 PAIRS = _pairs()
+AT_CONSUMERS = [
+    Row((CONDITION, SCALE, REPARAM)),
+    Row((CONDITION, SCALE, BOTH)),
+    Row((CONDITION, BOTH, SCALE)),
+    Row((GAUSSIAN, IMPUTE)),
+    Row((GAUSSIAN, IGNORE)),
+    Row((IMPUTE, ENUMERATE)),
+    Row((IGNORE, ENUMERATE)),
+    Row((CONDITION, NEST, _names(GAUSSIAN))),
+    Row((CONDITION, BOTH, NEST)),
+    Row((CONDITION, REPARAM, GAUSSIAN)),
+    Row((CONDITION, GAUSSIAN, REPARAM)),
+    Row((CONDITION, WITH_PARAMS, GAUSSIAN)),
+    Row((CONDITION, GAUSSIAN, WITH_PARAMS)),
+    Row((CONDITION, INTERVENE, GAUSSIAN)),
+]
 VALUES = [
     {"mu": 0.3, "b": 1.2, "w": np.array([0.1, 0.9, -0.4]), "v": V, "z": np.array([0, 1, 0, 1])},
     {

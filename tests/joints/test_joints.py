@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from tests.joints.cells import COLUMNS, QUICK, conditional
+from tests.joints.cells import COLUMNS, OF_PAIRS, QUICK, conditional
 from tests.joints.page import PAGE, write
 from tests.joints.refusals import refusal
-from tests.joints.rows import AUTO, AUTO_IN_PART, PAIRS, SINGLES
+from tests.joints.rows import AT_CONSUMERS, AUTO, AUTO_IN_PART, PAIRS, SINGLES
 
 pytestmark = pytest.mark.promotion(rank="allow", dtype="standard")
 
@@ -24,7 +24,7 @@ def marks(row, column):
 
 CELLS = [
     pytest.param(row, column, id=f"{row.name} - {column.__name__}", marks=marks(row, column))
-    for rows, columns in ((SINGLES, COLUMNS), (PAIRS, QUICK))
+    for rows, columns in ((SINGLES, COLUMNS), (PAIRS, QUICK), (AT_CONSUMERS, OF_PAIRS))
     for row in rows
     for column in columns
 ]
