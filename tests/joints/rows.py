@@ -49,8 +49,8 @@ def model(
 
 def density(position: Any, x: Any) -> Any:
     """The log density of mu, log b and w, by hand."""
-    mu, log_b, w = position["mu"], position["b"], position["w"]
-    pairs = (mu / 2.0, (log_b - 0.3 * mu) / 0.5, w - mu, (V - w - jnp.exp(log_b) * x) / 0.5)
+    mu, log_b, w, v = position["mu"], position["b"], position["w"], jnp.asarray(V, float)
+    pairs = (mu / 2.0, (log_b - 0.3 * mu) / 0.5, w - mu, (v - w - jnp.exp(log_b) * x) / 0.5)
     constant = -4.0 * np.log(2 * np.pi) - np.log(2.0) - 4.0 * np.log(0.5)
     return constant - 0.5 * sum(jnp.sum(z**2) for z in pairs)
 
