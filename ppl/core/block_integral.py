@@ -26,10 +26,10 @@ from ppl.core.coupled_elements import find_layout
 from ppl.core.filtered_evidence import log_evidence_of_steps
 from ppl.core.group_factors import Axes
 from ppl.core.group_scores import GroupScores, Lookup, Spread
-from ppl.core.quadratic_scores import MergeKnown, Score, TracedScores, join_names
+from ppl.core.quadratic_scores import MergeKnown, Score, TracedScores
 from ppl.harvest import _jax
 from ppl.harvest._program import Harvester, Program
-from ppl.harvest._site_names import describe
+from ppl.harvest._site_names import describe, describe_all
 from ppl.harvest._survey import Path, Sites
 from ppl.harvest._values import vary_alike
 from ppl.primitives.site_kinds import RANDOM
@@ -367,7 +367,7 @@ class BlockIntegral:
     def _explain_size(self, group: Sequence[Path], size: int, causes: Mapping[Path, str]) -> str:
         words = "".join(f" {describe(p)}: {causes[p]}." for p in group if p in causes)
         return (
-            f"marginalize: {size} elements of {join_names(group)} are coupled as a whole, more "
+            f"marginalize: {size} elements of {describe_all(group)} are coupled as a whole, more "
             f"than most={self.most}; the cost is their number cubed.{words} Let each element "
             "depend on few of them, let a loop carry the last values alone, or raise "
             f"{self.strategy}(most=...)."

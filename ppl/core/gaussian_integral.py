@@ -13,8 +13,8 @@ from ppl.analysis.degree import Degree
 from ppl.core.block_integral import BlockIntegral, LogDensity, is_single, sheared, value_and_slope
 from ppl.core.block_matrices import BlockVector, vary_like
 from ppl.core.completed_square import CompletedSquare, border_of, precision_of
-from ppl.core.quadratic_scores import join_names
 from ppl.harvest import _jax
+from ppl.harvest._site_names import describe_all
 from ppl.harvest._survey import Path
 
 
@@ -70,7 +70,7 @@ class GaussianIntegral(BlockIntegral):
         is_wrong = jnp.any(square.is_improper) & jnp.all(jnp.stack(is_finite))
         if not _jax.is_traced(is_wrong) and is_wrong:
             raise ValueError(
-                f"marginalize: {join_names(group)} are improper given the rest: their precision "
+                f"marginalize: {describe_all(group)} are improper given the rest: their precision "
                 "matrix is not positive definite. Give each a proper prior, or data that tell all "
                 "of them apart."
             )

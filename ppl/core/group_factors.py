@@ -17,7 +17,7 @@ from ppl.core.model_run import SiteAction
 from ppl.harvest import _jax
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._program import Harvester, Program
-from ppl.harvest._site_names import describe
+from ppl.harvest._site_names import describe, describe_all
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path
 from ppl.primitives.site_kinds import FACTOR, RANDOM
@@ -117,9 +117,9 @@ class GroupFactors:
             if sources:
                 raise ValueError(
                     f"marginalize: a factor of ppl.scale at site {describe(path)} depends on "
-                    f"{_join(sources)}, which is taken out; a factor multiplies the log of the "
+                    f"{describe_all(sources)}, which is taken out; a factor multiplies the log of the "
                     "whole sum or integral. Use a factor that does not, or leave "
-                    f"{_join(sources)} among the sites to sample."
+                    f"{describe_all(sources)} among the sites to sample."
                 )
 
     def _check_numbers(self, each: Mapping[Path, Sequence[Sequence[Multiplier]]]) -> None:
@@ -135,11 +135,11 @@ class GroupFactors:
         )
         are_known = "different factors" if are_numbers else "factors that are not known to be equal"
         raise ValueError(
-            f"marginalize: the scores of {_join(each)} are summed or integrated together, but "
+            f"marginalize: the scores of {describe_all(each)} are summed or integrated together, but "
             f"ppl.scale multiplies them by {are_known}: {told}. A factor multiplies the log of "
             "the whole sum or integral, so all of them need one: put them into one function, "
             "ppl.scale(f, factor), or leave "
-            f"{_join([p for p in each if p in self._taken_out])} among the sites to sample."
+            f"{describe_all([p for p in each if p in self._taken_out])} among the sites to sample."
         )
 
     def _number(self, factors: Sequence[Multiplier]) -> float | str:
@@ -159,7 +159,7 @@ class GroupFactors:
                     f"marginalize: the weights that ppl.scale gives the elements of site "
                     f"{describe(path)} may differ between elements that are summed or integrated "
                     "together, as they depend on the same elements of "
-                    f"{_join([p for p in each if p in self._taken_out])}; a weight multiplies the "
+                    f"{describe_all([p for p in each if p in self._taken_out])}; a weight multiplies the "
                     "log of the whole sum or integral. Give elements that share such sites one "
                     "weight, or leave these among the sites to sample."
                 )
@@ -186,7 +186,3 @@ class GroupFactors:
 
 def _tell(number: float | str) -> str:
     return number if isinstance(number, str) else f"{number:g}"
-
-
-def _join(paths: Collection[Path]) -> str:
-    return ", ".join(map(describe, paths))

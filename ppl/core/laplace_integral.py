@@ -11,9 +11,8 @@ from ppl.core.block_integral import BlockIntegral, LogDensity, sheared, value_an
 from ppl.core.block_matrices import vary_like
 from ppl.core.completed_square import CompletedSquare, precision_of
 from ppl.core.newton import find_mode
-from ppl.core.quadratic_scores import join_names
 from ppl.harvest import _jax
-from ppl.harvest._site_names import describe
+from ppl.harvest._site_names import describe, describe_all
 from ppl.harvest._survey import Path
 
 _LARGEST_GAIN = 1e-3  # nats by which a mode in single precision may be higher
@@ -46,7 +45,7 @@ class LaplaceIntegral(BlockIntegral):
         for path in sorted(self.bounded, key=repr):
             raise ValueError(
                 f"marginalize: the support of site {describe(path)} depends on "
-                f"{join_names(self.sites)}, so that the density is 0 on one side of an edge, which "
+                f"{describe_all(self.sites)}, so that the density is 0 on one side of an edge, which "
                 "Laplace's approximation does not see. Leave what it depends on among the sites to "
                 "sample."
             )
@@ -79,7 +78,7 @@ class LaplaceIntegral(BlockIntegral):
         is_wrong = jnp.any(is_lost) & jnp.all(jnp.isfinite(height))
         if not _jax.is_traced(is_wrong) and is_wrong:
             raise ValueError(
-                f"marginalize: no mode of {join_names(group)} given the rest was found in "
+                f"marginalize: no mode of {describe_all(group)} given the rest was found in "
                 f"{self.max_steps} steps of Newton's method from 0. Give each a proper prior and a "
                 "density with one mode; raise ppl.Laplace(max_steps=...); or leave them among the "
                 "sites to sample."

@@ -11,13 +11,12 @@ from ppl.common import distribution_protocol
 from ppl.core.block_integral import BlockIntegral
 from ppl.core.joint_scores import JointlyScored, score_by_step
 from ppl.core.model_run import SiteAction, apply_at_site, log_prob
-from ppl.core.quadratic_scores import join_names
 from ppl.core.summation import Summation
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._plants import ByPath
 from ppl.harvest._program import Harvester, Program
-from ppl.harvest._site_names import describe
+from ppl.harvest._site_names import describe, describe_all
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Found, Path
 from ppl.harvest.pytrees import register_dataclass
@@ -47,7 +46,7 @@ class Marginal(JointlyScored):
     def __repr__(self) -> str:
         """The family, and what is summed or integrated out: no program."""
         how = "summed" if isinstance(self.summation, Summation) else "integrated"
-        return f"{type(self.base).__name__} {how} over {join_names(self.summation.sites)}"
+        return f"{type(self.base).__name__} {how} over {describe_all(self.summation.sites)}"
 
     def log_prob(self, value: Any) -> jax.Array:
         """The log of the sum over all states: in the shape of the site's own log probability.

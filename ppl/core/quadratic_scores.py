@@ -17,7 +17,7 @@ from ppl.core.score_tables import score_parts
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._plants import ByPath
 from ppl.harvest._program import Harvester, Program
-from ppl.harvest._site_names import describe
+from ppl.harvest._site_names import describe, describe_all
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path
 from ppl.primitives.site_kinds import FACTOR, RANDOM
@@ -195,11 +195,6 @@ def _check_real(site: Site, values: Sequence[Any], strategy: str, d: Any) -> tup
     return ()
 
 
-def join_names(paths: Collection[Path]) -> str:
-    """The names of sites in an error."""
-    return ", ".join(map(describe, paths))
-
-
 # Products of sparse matrices that are linear, but have no rule for `vmap`.
 _NOT_BATCHED = frozenset(["coo_matmat", "coo_matvec", "csr_matmat", "csr_matvec"])
 
@@ -209,7 +204,7 @@ def _explain_degree(path: Path, cause: Any, guilty: Sequence[Path]) -> str:
     if operation in _NOT_BATCHED:
         return (
             f"marginalize: the log probability of site {describe(path)} depends on "
-            f"{join_names(guilty or sorted(variables))} by the operation {operation!r}, which JAX "
+            f"{describe_all(guilty or sorted(variables))} by the operation {operation!r}, which JAX "
             "cannot map over a batch. ppl.Gaussian() needs that: make the sparse matrix a "
             "jax.experimental.sparse.BCOO or BCSR."
         )
@@ -217,7 +212,7 @@ def _explain_degree(path: Path, cause: Any, guilty: Sequence[Path]) -> str:
     sites = guilty or sorted(variables)
     return (
         f"marginalize: the log probability of site {describe(path)} is not {together}quadratic in "
-        f"{join_names(sites)}, by the operation {operation!r}. ppl.Gaussian() integrates over "
+        f"{describe_all(sites)}, by the operation {operation!r}. ppl.Gaussian() integrates over "
         "sites that are jointly normal given all others. Leave "
-        f"{'one of them' if together else join_names(sites)} among the sites to sample."
+        f"{'one of them' if together else describe_all(sites)} among the sites to sample."
     )

@@ -15,10 +15,9 @@ from ppl.common.missing_data import is_imputed
 from ppl.core.group_scores import GroupScores
 from ppl.core.joint_scores import joint_score_of
 from ppl.core.model_run import apply_at_site
-from ppl.core.quadratic_scores import join_names
 from ppl.harvest import _jax
 from ppl.harvest._interpreter import Operands
-from ppl.harvest._site_names import describe
+from ppl.harvest._site_names import describe, describe_all
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Found, Path
 from ppl.primitives.site_kinds import LATENT, OBSERVED, Hidden, kind_of
@@ -155,9 +154,9 @@ def check_apart(sites: Mapping[Path, Found], given: Collection[Path]) -> None:
             gaps = [p for p in new if any(map(is_imputed, sites[p].sites))]
             known += [f"the known entries of {describe(p)}" for p in gaps]
         if new and known:
-            out = join_names([(*scope, *p) for p in scores.taken_out])
+            out = describe_all([(*scope, *p) for p in scores.taken_out])
             raise ValueError(
-                f"predict: {join_names(new)} cannot be drawn given {', '.join(known)}, as both "
+                f"predict: {describe_all(new)} cannot be drawn given {', '.join(known)}, as both "
                 f"depend on {out}, taken out by ppl.marginalize and drawn from the prior here. "
                 "Draw that first, from the marginalized model with its data, and give it with "
                 "the other draws to the model as it was before ppl.marginalize: "
