@@ -117,8 +117,8 @@ class GroupFactors:
             if sources:
                 raise ValueError(
                     f"marginalize: a factor of ppl.scale at site {describe(path)} depends on "
-                    f"{describe_all(sources)}, which is taken out; a factor multiplies the log of the "
-                    "whole sum or integral. Use a factor that does not, or leave "
+                    f"{describe_all(sources)}, which is taken out; a factor multiplies the log of "
+                    "the whole sum or integral. Use a factor that does not, or leave "
                     f"{describe_all(sources)} among the sites to sample."
                 )
 
@@ -135,8 +135,8 @@ class GroupFactors:
         )
         are_known = "different factors" if are_numbers else "factors that are not known to be equal"
         raise ValueError(
-            f"marginalize: the scores of {describe_all(each)} are summed or integrated together, but "
-            f"ppl.scale multiplies them by {are_known}: {told}. A factor multiplies the log of "
+            f"marginalize: the scores of {describe_all(each)} are summed or integrated together, "
+            f"but ppl.scale multiplies them by {are_known}: {told}. A factor multiplies the log of "
             "the whole sum or integral, so all of them need one: put them into one function, "
             "ppl.scale(f, factor), or leave "
             f"{describe_all([p for p in each if p in self._taken_out])} among the sites to sample."
@@ -159,8 +159,8 @@ class GroupFactors:
                     f"marginalize: the weights that ppl.scale gives the elements of site "
                     f"{describe(path)} may differ between elements that are summed or integrated "
                     "together, as they depend on the same elements of "
-                    f"{describe_all([p for p in each if p in self._taken_out])}; a weight multiplies the "
-                    "log of the whole sum or integral. Give elements that share such sites one "
+                    f"{describe_all([p for p in each if p in self._taken_out])}; a weight "
+                    "multiplies the log of the whole sum or integral. Give elements that share such sites one "
                     "weight, or leave these among the sites to sample."
                 )
 

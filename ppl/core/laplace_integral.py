@@ -45,8 +45,8 @@ class LaplaceIntegral(BlockIntegral):
         for path in sorted(self.bounded, key=repr):
             raise ValueError(
                 f"marginalize: the support of site {describe(path)} depends on "
-                f"{describe_all(self.sites)}, so that the density is 0 on one side of an edge, which "
-                "Laplace's approximation does not see. Leave what it depends on among the sites to "
+                f"{describe_all(self.sites)}, so that the density is 0 on one side of an edge, "
+                "which Laplace's approximation does not see. Leave what it depends on among the sites to "
                 "sample."
             )
 

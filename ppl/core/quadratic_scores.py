@@ -204,8 +204,8 @@ def _explain_degree(path: Path, cause: Any, guilty: Sequence[Path]) -> str:
     if operation in _NOT_BATCHED:
         return (
             f"marginalize: the log probability of site {describe(path)} depends on "
-            f"{describe_all(guilty or sorted(variables))} by the operation {operation!r}, which JAX "
-            "cannot map over a batch. ppl.Gaussian() needs that: make the sparse matrix a "
+            f"{describe_all(guilty or sorted(variables))} by the operation {operation!r}, which "
+            "JAX cannot map over a batch. ppl.Gaussian() needs that: make the sparse matrix a "
             "jax.experimental.sparse.BCOO or BCSR."
         )
     together = "" if guilty or len(variables) < 2 else "jointly "
