@@ -46,8 +46,8 @@ class Generator:
     """Random statements, each of which reads variables of those before it.
 
     A linear program has a log density that is quadratic in its normal sites. Families that are
-    favored come four times as often, and first. `without` are names of families, blocks and
-    operations that no program shall have.
+    favored come four times as often, and first, favored blocks four times as often. `without` are
+    names of families, blocks and operations that no program shall have.
     """
 
     def __init__(
@@ -67,7 +67,9 @@ class Generator:
         }
         self._favored = [k for k in self._families if k in favored]
         self._ops = {k: x for k, x in OPS.items() if k not in without}
-        self._blocks = {k: x for k, x in BLOCKS.items() if k not in without}
+        self._blocks = {
+            k: x * (4 if k in favored else 1) for k, x in BLOCKS.items() if k not in without
+        }
         self._count = 0
 
     def program(self) -> Program:

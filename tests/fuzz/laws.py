@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import checks, integrals, sums, transformed
+from . import checks, groups, integrals, sums, transformed
 from .case import Case
 from .generate import Generator
 from .grammar import DISCRETE, NORMAL, Program
@@ -37,7 +37,7 @@ class Law:
 
 
 # A factor of `scale` multiplies the log of a sum or an integral, not its terms. What is scaled in
-# part is no sum of joint densities: compare_marginal scales a whole model.
+# part is no sum of joint densities: "groups" are for that, and compare_marginal scales a model.
 LAWS = {
     "density": Law(checks.check_density, share=3),
     "simulate": Law(checks.check_simulate),
@@ -57,6 +57,10 @@ LAWS = {
         share=2,
         favored=NORMAL,
         without=("scale",),
+    ),
+    "groups of states": Law(groups.check_groups_of_states, share=4, favored=(*DISCRETE, "scale")),
+    "groups of numbers": Law(
+        groups.check_groups_of_numbers, linear=True, share=3, favored=(*NORMAL, "scale")
     ),
 }
 

@@ -23,13 +23,17 @@ def halved(x: Any) -> Any:
 
 @dataclasses.dataclass
 class Run:
-    """What a run has found: arrays by path, with the axes of loops and maps in front."""
+    """What a run has found: arrays by path, with the axes of loops and maps in front.
+
+    `weights` are what log probabilities and factors were multiplied by.
+    """
 
     values: dict[Path, Any]
     log_probs: dict[Path, Any]
     factors: dict[Path, Any]
     derived: dict[Path, Any]
     supports: dict[Path, str]
+    weights: dict[Path, Any]
     out: Any
 
     def log_density(self) -> float:
@@ -96,11 +100,13 @@ class _Machine:
             log_prob = np.where(self._ignored[path][self._index], 0.0, log_prob)
         self.record("values", path, value)
         self.record("log_probs", path, log_prob)
+        self.record("weights", path, self._factor)
         self.supports[path] = d.support
         return np.asarray(value)
 
     def factor(self, x: Any, *, name: str) -> None:
         self.record("factors", (*self._scope, name), self._factor * np.asarray(x))
+        self.record("weights", (*self._scope, name), self._factor)
 
     def deterministic(self, x: Any, *, name: str) -> Any:
         self.record("derived", (*self._scope, name), x)
@@ -187,6 +193,6 @@ class Oracle:
         out = names["model"](None)
         found = {
             what: {path: stack(x) for path, x in machine.records[what].items()}
-            for what in ("values", "log_probs", "factors", "derived")
+            for what in ("values", "log_probs", "factors", "derived", "weights")
         }
         return Run(**found, supports=machine.supports, out=out)

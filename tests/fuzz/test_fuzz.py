@@ -24,6 +24,8 @@ SEEDS = {
     "recovered states": (5009,),
     "integrals": (5002, 5003, 5007, 5009),
     "recovered numbers": (5001, 21485),
+    "groups of states": (5001, 5002),
+    "groups of numbers": (5002,),
 }
 MIN_PASSED = 3  # of 20 programs; of the others most have nothing to check
 
