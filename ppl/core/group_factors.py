@@ -160,8 +160,8 @@ class GroupFactors:
                     f"{describe(path)} may differ between elements that are summed or integrated "
                     "together, as they depend on the same elements of "
                     f"{describe_all([p for p in each if p in self._taken_out])}; a weight "
-                    "multiplies the log of the whole sum or integral. Give elements that share such sites one "
-                    "weight, or leave these among the sites to sample."
+                    "multiplies the log of the whole sum or integral. Give elements that share "
+                    "such sites one weight, or leave these among the sites to sample."
                 )
 
     def _value(self, path: Path, factor: Multiplier, axes: Axes) -> Any:

@@ -46,8 +46,8 @@ class LaplaceIntegral(BlockIntegral):
             raise ValueError(
                 f"marginalize: the support of site {describe(path)} depends on "
                 f"{describe_all(self.sites)}, so that the density is 0 on one side of an edge, "
-                "which Laplace's approximation does not see. Leave what it depends on among the sites to "
-                "sample."
+                "which Laplace's approximation does not see. Leave what it depends on among the "
+                "sites to sample."
             )
 
     def _complete_square(self, group: tuple[Path, ...], log_density: LogDensity) -> CompletedSquare:
