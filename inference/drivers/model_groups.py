@@ -110,7 +110,11 @@ def model_groups(
             groups["prior_predictive"] = _pick(drawn, [p for p in sites if p in is_data])
         if is_data and "posterior_predictive" in wanted:
             given = nest_by_path({path: x for path, x in latent.items() if path not in is_data})
-            drawn = ppl.predict(unobserve(model), given)(data_key, *args, **kwargs)
+            try:
+                drawn = ppl.predict(unobserve(model), given)(data_key, *args, **kwargs)
+            except ValueError as error:
+                error.add_note("groups= without 'posterior_predictive' has all other groups.")
+                raise
             groups["posterior_predictive"] = _pick(drawn, [p for p in sites if p in is_data])
     known = {p: _is_known(sites[p]) for p in is_data if sites[p].missing is not None}
     groups = {name: group for name, group in groups.items() if group and name in wanted}

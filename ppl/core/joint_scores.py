@@ -38,6 +38,10 @@ class JointlyScored(distribution_protocol.DistributionWrapper):
     scores: GroupScores | None = dataclasses.field(metadata={"static": True})
     by_step: bool = dataclasses.field(default=False, metadata={"static": True})
 
+    def draw_with_others(self, key: jax.Array) -> list[Any]:
+        """The leaves of a draw of the site, with all that is scored together by the same key."""
+        raise NotImplementedError
+
 
 def score_by_step(site: Site) -> Site:
     """A site that is scored step by step, if it is scored together with others."""

@@ -11,6 +11,7 @@ from ppl.common import distribution_protocol
 from ppl.core.block_integral import BlockIntegral
 from ppl.core.joint_scores import JointlyScored, score_by_step
 from ppl.core.model_run import SiteAction, apply_at_site, log_prob
+from ppl.core.redraw import redraw_one
 from ppl.core.summation import Summation
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
@@ -63,6 +64,15 @@ class Marginal(JointlyScored):
         if self.scores is None or found.shape != self.scores.sizes:
             return found
         return self.scores.arrange(found)
+
+    def draw_with_others(self, key: jax.Array) -> list[Any]:
+        """The leaves of a draw of the program before the sum, given the sites before this one.
+
+        With the same key, sites that depend on the same summed ones share a draw of these.
+        """
+        inputs = [key if x is None else x for x in self.inputs]
+        program = Program(self.summation.jaxpr, inputs, [], list)
+        return redraw_one(program, self.path, self.plants)
 
     def is_possible(self, value: Any) -> Any:
         """Whether each event lies in the support; True where it is one of many."""

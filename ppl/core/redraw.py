@@ -1,0 +1,99 @@
+"""Redraw: data of a program give way to draws from the distributions of their sites."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import jax
+
+from ppl.common import distribution_protocol
+from ppl.common.missing_data import is_imputed
+from ppl.core.joint_scores import JointlyScored, joint_scores_of
+from ppl.core.model_run import SiteAction
+from ppl.harvest._harvest import sow_again
+from ppl.harvest._interpreter import Operands
+from ppl.harvest._program import Harvester, Program
+from ppl.harvest._sow import Site
+from ppl.harvest._survey import Path
+from ppl.primitives.draw_primitive import hash_of_path
+from ppl.primitives.site_kinds import LATENT, OBSERVED, RANDOM, kind_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Redraw(SiteAction):
+    """Action of `unobserve`: data give way to a draw from the distribution of their site."""
+
+    tags: ClassVar = (RANDOM,)
+    records = False
+
+    def strips(self, site: Site) -> bool:
+        """No site is taken out."""
+        return False
+
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        """The value, the predicate and the distribution."""
+        return True, True, True
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """Sow a draw in place of data; any other value as it is."""
+        site, operands = _redraw(site, operands)
+        return sow_again(site, operands), None
+
+
+@dataclasses.dataclass(frozen=True)
+class _RedrawOne(Redraw):
+    """Action that plants values, redraws all other data, and records the value of one site."""
+
+    wanted: Path
+    records = True
+    resows = True
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """The planted value, or the drawn one, and what is recorded."""
+        if plant is None:
+            plant = _redraw(site, operands)[1].values
+        return plant, list(plant) if site.path == self.wanted else None
+
+
+def redraw_one(program: Program, wanted: Path, plants: Any) -> list[Any]:
+    """The leaves of one site of a program whose data are drawn anew, but for planted values."""
+    return Harvester(program, _RedrawOne(wanted)).run(plants, live_outs=False)[1][wanted]
+
+
+def _redraw(site: Site, operands: Operands) -> tuple[Site, Operands]:
+    """A site with a draw in place of data.
+
+    What depends on sites that are taken out is drawn with these, all of it by the same draw of
+    them.
+    """
+    is_joint = bool(joint_scores_of(site))
+    if not (is_joint or kind_of(site) == OBSERVED or is_imputed(site)):
+        return site, operands
+    drawn = _draw(site, operands)
+    return dataclasses.replace(site, note=LATENT), dataclasses.replace(operands, values=drawn)
+
+
+def _draw(site: Site, operands: Operands) -> tuple[Any, ...]:
+    """The leaves of a draw at a site, the one that `sample` makes there."""
+
+    def one(key: Any, *leaves: Any) -> tuple[Any, ...]:
+        d = jax.tree.unflatten(site.extra_tree, leaves)
+        if (joint := _joint(d)) is not None:
+            return tuple(joint.draw_with_others(key))
+        key = jax.random.fold_in(key, hash_of_path(site.path))
+        return tuple(jax.tree.leaves(distribution_protocol.draw(d, key)))
+
+    for axis in site.axes:
+        mapped = (0 if is_mapped else None for is_mapped in (axis.maps_key, *axis.mapped))
+        one = jax.vmap(one, in_axes=tuple(mapped), axis_size=axis.size)
+    drawn = one(operands.key, *operands.extras)
+    return tuple(x.astype(old.dtype) for x, old in zip(drawn, operands.values, strict=True))
+
+
+def _joint(d: Any) -> JointlyScored | None:
+    """The wrapper within a distribution that scores the site with others, if there is one."""
+    while isinstance(d, distribution_protocol.DistributionWrapper):
+        if isinstance(d, JointlyScored):
+            return d
+        d = d.base
+    return None
