@@ -88,8 +88,9 @@ def observe(
         check_draws(likelihood, draws)
     missing, data = compile_once(_look, likelihood)(likelihood)
     chosen = choose_scores(likelihood, [site] if isinstance(site, str) else site)
-    if unit in ("element", "row"):
-        for entries in chosen:
+    for entries in chosen:
+        _check_alone(entries)
+        if unit in ("element", "row"):
             _check_unit(entries, unit)
     is_missing = {}
     groups = {}
@@ -176,6 +177,19 @@ def choose_scores(likelihood: Likelihood, sites: Sequence[str] | None) -> list[S
             )
         chosen[entries.name] = entries
     return list(chosen.values())
+
+
+def _check_alone(entries: ScoredEntries) -> None:
+    """Checks that observations are not scored together with the known entries of other sites."""
+    if not entries.imputed:
+        return
+    sites, imputed = ", ".join(entries.sites), ", ".join(entries.imputed)
+    raise ValueError(
+        f"site: the model is marginalized, and {sites} and the known entries of {imputed}, which "
+        f"ppl.impute observes in part, have one log probability together, {entries.name!r} of "
+        f"ppl.log_probs, as these are joint events or a chain; {sites} has none of its own. Leave "
+        f"{imputed} among the sites to sample, or {UNMARGINALIZED}"
+    )
 
 
 def _check_unit(entries: ScoredEntries, unit: str) -> None:

@@ -102,6 +102,10 @@ class GroupFactors:
             self._check_apart(each, axes)
         return [self._value(first, m, axes) for m in each[first][0]], varies
 
+    def has_axes(self, path: Path) -> bool:
+        """Whether a factor of a score is one for each of its elements."""
+        return any(m.all_axes for branch in self._found.get(path, []) for m in branch)
+
     def _signature(self, path: Path, factors: Sequence[Multiplier], axes: Axes) -> Any:
         """A key that is equal for factors that are known to be equal."""
         names = lambda found: tuple(axes.of_scores[path][i] for i in found)  # noqa: E731

@@ -101,7 +101,7 @@ class GroupScores:
         spreads: The sites and factors that are scored, in the order of the program.
         time: The axis of the numbers along which each is given those before; None if there is none.
         is_reversed: Whether the last step comes first.
-        is_joint: Whether a factor, or data of a summed site, are among what is scored.
+        data: The sites that are taken out, but for their known entries, which are scored, too.
     """
 
     taken_out: tuple[Path, ...]
@@ -109,7 +109,7 @@ class GroupScores:
     spreads: tuple[tuple[Path, Spread], ...]
     time: int | None = None
     is_reversed: bool = False
-    is_joint: bool = False
+    data: tuple[Path, ...] = ()
 
     def __hash__(self) -> int:
         """The hash, which is kept: indices may be long."""
@@ -117,7 +117,7 @@ class GroupScores:
 
     @functools.cached_property
     def _hash(self) -> int:
-        return hash((self.taken_out, self.sizes, self.spreads, self.time, self.is_joint))
+        return hash((self.taken_out, self.sizes, self.spreads, self.time, self.data))
 
     @property
     def path(self) -> Path:
@@ -131,7 +131,7 @@ class GroupScores:
     @functools.cached_property
     def _entry_of_group(self) -> np.ndarray | None:
         """The entry that each group belongs to, -1 for none; None if a group holds several."""
-        if len(self.spreads) != 1 or self.is_joint:
+        if len(self.spreads) != 1 or self.data:
             return None
         ((_, spread),) = self.spreads
         groups = spread.numbers_of_groups(self.sizes)

@@ -1,7 +1,7 @@
 """Strategies of marginalize: how sites are taken out of a program."""
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,10 +9,15 @@ import numpy as np
 from ppl.core.block_integral import BlockIntegral, find_equal_inputs
 from ppl.core.gaussian_integral import GaussianIntegral
 from ppl.core.laplace_integral import LaplaceIntegral
+from ppl.core.model_run import ModelRun
 from ppl.core.states import find_states
 from ppl.core.summation import Summation
+from ppl.harvest._names import suggest_names
 from ppl.harvest._program import Program
+from ppl.harvest._site_names import describe, join_scopes
 from ppl.harvest._survey import Path
+from ppl.harvest._values import short_repr
+from ppl.primitives.site_kinds import LATENT, Hidden, kind_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +82,11 @@ class Laplace:
 
 Strategy = Enumerate | Gaussian | Laplace
 
+_EXPECTED = (
+    'expected a list of names of sites, as ["z"], a dict from names to ppl.Enumerate(), '
+    "ppl.Gaussian() or ppl.Laplace(), or the rule ppl.auto_marginal"
+)
+
 
 def _check_limit(where: str, limit: Any, name: str = "most") -> None:
     is_count = isinstance(limit, int | np.integer) and not isinstance(limit, bool)
@@ -105,3 +115,52 @@ def take_out(
         integral = GaussianIntegral(*common)
     integral.check()
     return integral
+
+
+def find_latent(run: ModelRun, names: Collection[str]) -> list[Path]:
+    """The paths of the sites that are to be taken out of a model.
+
+    Raises:
+        ValueError: If a name is unknown, or not that of a latent site.
+    """
+    by_name = {join_scopes(path): path for path in run.sites}
+    latent = [path for path in run.sites if kind_of(run.sites[path].site) == LATENT]
+    for name in names:
+        path = by_name.get(name)
+        if path is None:
+            raise ValueError(
+                f"marginalize: {run.name} has no site {name!r}. "
+                f"{suggest_names(latent, what='latent sites')}"
+            )
+        if path not in latent:
+            site = run.sites[path].site
+            kind = "taken out already" if site.tag == Hidden.RECOVERED else kind_of(site)
+            raise ValueError(
+                f"marginalize: site {describe(path)} of {run.name} is {kind}. "
+                f"{suggest_names(latent, what='latent sites')}"
+            )
+    return [by_name[name] for name in names]
+
+
+def name_strategies(sites: Any) -> dict[str, Strategy]:
+    """The strategy for each site that is to be taken out, by name.
+
+    Raises:
+        TypeError: If a name is no string, or a strategy is none.
+    """
+    if isinstance(sites, str) or not isinstance(sites, Collection):
+        written = f"; write [{sites!r}]" if isinstance(sites, str) else ""
+        raise TypeError(f"marginalize: {_EXPECTED}, got {short_repr(sites)}{written}.")
+    strategies: dict[str, Strategy] = dict(
+        sites if isinstance(sites, Mapping) else dict.fromkeys(sites, Enumerate())
+    )
+    for name, strategy in strategies.items():
+        if not isinstance(name, str):
+            raise TypeError(f"marginalize: {_EXPECTED}, got the name {name!r}.")
+        if not isinstance(strategy, Strategy):
+            called = isinstance(strategy, type) and issubclass(strategy, Strategy)
+            written = f"; write ppl.{strategy.__name__}()" if called else ""
+            raise TypeError(
+                f"marginalize: {_EXPECTED}, got {name!r}: {short_repr(strategy)}{written}."
+            )
+    return strategies

@@ -26,17 +26,23 @@ from ppl.core.marginal_sites import (
     log_prob_at,
     zeros_of,
 )
-from ppl.core.marginal_strategies import Enumerate, Gaussian, Laplace, Strategy, take_out
+from ppl.core.marginal_strategies import (
+    Enumerate,
+    Gaussian,
+    Laplace,
+    Strategy,
+    find_latent,
+    name_strategies,
+    take_out,
+)
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.core.other_sows import Separated, separate
-from ppl.harvest._names import suggest_names
 from ppl.harvest._plants import ByPath
 from ppl.harvest._program import Harvester
-from ppl.harvest._site_names import describe, join_scopes
+from ppl.harvest._site_names import join_scopes
 from ppl.harvest._sow import Site, sow_p
 from ppl.harvest._survey import Path
-from ppl.harvest._values import short_repr
 from ppl.primitives.draw_primitive import Draw, draw_p
 from ppl.primitives.site_kinds import (
     DETERMINISTIC,
@@ -46,14 +52,10 @@ from ppl.primitives.site_kinds import (
     Hidden,
     kind_of,
 )
+from ppl.transforms.known_entries import count_entries, score_known
 from ppl.transforms.unscaled import unscaled
 
 Rule = Callable[[Model], Callable[..., Mapping[str, Strategy]]]
-
-_EXPECTED = (
-    'expected a list of names of sites, as ["z"], a dict from names to ppl.Enumerate(), '
-    "ppl.Gaussian() or ppl.Laplace(), or the rule ppl.auto_marginal"
-)
 
 
 def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | Rule) -> Model:
@@ -121,19 +123,7 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
     """
     if callable(sites) and not isinstance(sites, type):
         return Partial(_MarginalizedByRule(sites), as_pytree(model))
-    if isinstance(sites, str) or not isinstance(sites, Collection):
-        written = f"; write [{sites!r}]" if isinstance(sites, str) else ""
-        raise TypeError(f"marginalize: {_EXPECTED}, got {short_repr(sites)}{written}.")
-    strategies = dict(sites) if isinstance(sites, Mapping) else dict.fromkeys(sites, Enumerate())
-    for name, strategy in strategies.items():
-        if not isinstance(name, str):
-            raise TypeError(f"marginalize: {_EXPECTED}, got the name {name!r}.")
-        if not isinstance(strategy, Strategy):
-            called = isinstance(strategy, type) and issubclass(strategy, Strategy)
-            written = f"; write ppl.{strategy.__name__}()" if called else ""
-            raise TypeError(
-                f"marginalize: {_EXPECTED}, got {name!r}: {short_repr(strategy)}{written}."
-            )
+    strategies = name_strategies(sites)
     model = as_pytree(model)
     for kind in (Gaussian, Laplace, Enumerate):  # Given discrete sites, others are jointly normal.
         mine = tuple((n, s) for n, s in strategies.items() if isinstance(s, kind))
@@ -177,7 +167,7 @@ class _Rewriting:
         program = unscaled(self._scaled, run.sites)
         self._program = program
         self._found = run.sites
-        self._summed = self._find_summed(run, strategies)
+        self._summed = find_latent(run, strategies)
         graph = Dependence()(self._scaled.jaxpr).sites
         self._parents = {path: sown.parents | sown.earlier for path, sown in graph.items()}
         after = [p for p in graph if p not in self._summed and self._reaches(p, cuts=False)]
@@ -189,32 +179,9 @@ class _Rewriting:
         before = [p for p in self._found if self._tag(p) == Hidden.RECOVERED]
         self._recovered = (*recovered, *before)
         self._kept = frozenset(graph).difference(self._summed, after)
-        scored = (*self._summed, *self._moved, *self._factors)
-        self._summation = take_out(program, self._summed, strategies.values(), scored)
+        self._strategies = strategies.values()
         self._plants: dict[Path, tuple[Any, ...]] = {}
         self._scores: dict[Any, GroupScores] = {}
-        at = len(program.consts)
-        self._inputs = list(program.inputs)
-        self._inputs[at] = None  # The key: nothing is drawn where all sites are planted.
-
-    def _find_summed(self, run: ModelRun, strategies: Mapping[str, Strategy]) -> list[Path]:
-        by_name = {join_scopes(path): path for path in run.sites}
-        latent = [path for path in run.sites if kind_of(run.sites[path].site) == LATENT]
-        for name in strategies:
-            path = by_name.get(name)
-            if path is None:
-                raise ValueError(
-                    f"marginalize: {run.name} has no site {name!r}. "
-                    f"{suggest_names(latent, what='latent sites')}"
-                )
-            if path not in latent:
-                site = run.sites[path].site
-                kind = "taken out already" if site.tag == Hidden.RECOVERED else kind_of(site)
-                raise ValueError(
-                    f"marginalize: site {describe(path)} of {run.name} is {kind}. "
-                    f"{suggest_names(latent, what='latent sites')}"
-                )
-        return [by_name[name] for name in strategies]
 
     def _tag(self, path: Path) -> Any:
         return self._found[path].site.tag
@@ -235,23 +202,54 @@ class _Rewriting:
         kept = Harvester(self._scaled, Resow(kept=self._kept)).run({}, live_outs=False)[1]
         self._plants |= {path: tuple(x) for path, x in kept.items()}
         self._group_factors = GroupFactors(self._scaled, self._summed, self._plants)
+        self._known = self._score_known()
+        self._take_out()
         hosts = self._find_hosts()
+        for path in self._known.keys() - hosts.values():
+            self._sow_factor(path, self._known[path])
         for path in self._moved:
             self._sow_moved(path, key, path in hosts.values())
         for host in hosts.values():
             if host not in self._moved:
-                factors, by_group = self._factors_of(host)
+                by_group = self._factors_of(host)[1]
                 inputs, plants = self._inputs, self._plants
                 log_prob = log_prob_at(self._summation, host, inputs, plants, by_step=by_group)
-                product = functools.reduce(multiply_score, factors, log_prob)
-                term = ScaledTerm(log_prob, factors) if factors else None
-                self._sow(host, [product], tag=FACTOR, d=term)
+                if host in self._known:
+                    log_prob = jnp.sum(log_prob) + jnp.sum(self._known[host])
+                self._sow_factor(host, log_prob)
         self._sow_recovered(key)
         program, action = self._with_own_sows, Look(self._derived, planted=frozenset(self._plants))
         outs, derived = Harvester(program, action).run(self._plants)
         for path, value in derived.items():
             self._sow(path, jax.tree.leaves(value), tag=DETERMINISTIC)
         return program.unflatten(outs)
+
+    def _score_known(self) -> dict[Path, jax.Array]:
+        """The log probabilities of the known entries of summed sites, where these come apart.
+
+        They depend on no summed site then, and what depends on the site is scored given them.
+        """
+        apart = [
+            path
+            for path in self._summed
+            if not self._reaches(path, cuts=False) and not self._group_factors.has_axes(path)
+        ]
+        return score_known(self._program, self._found, apart, self._plants)
+
+    def _take_out(self) -> None:
+        """The sum or the integral, without known entries that are scored by themselves."""
+        scored = (*self._summed, *self._moved, *self._factors)
+        program = self._program = count_entries(self._program, self._known, of_missing=True)
+        self._summation = take_out(program, self._summed, self._strategies, scored)
+        self._inputs = list(program.inputs)
+        self._inputs[len(program.consts)] = None  # The key: all sites are planted, none is drawn.
+
+    def _sow_factor(self, path: Path, log_prob: jax.Array) -> None:
+        """Sow a log probability under the name of a site, times the factors of `scale`."""
+        factors, _ = self._factors_of(path)
+        product = functools.reduce(multiply_score, factors, log_prob)
+        term = ScaledTerm(log_prob, factors) if factors else None
+        self._sow(path, [product], tag=FACTOR, d=term)
 
     def _find_hosts(self) -> dict[Any, Path]:
         """By group of scores, the site at which they are scored: the last random one, if it can.
@@ -338,8 +336,9 @@ class _Rewriting:
         group = self._summation.groups[path]
         if group not in self._scores:
             found = self._summation.group_scores(path, self._inputs)
-            is_joint = any(is_imputed(x) for p in found.taken_out for x in self._found[p].sites)
-            self._scores[group] = dataclasses.replace(found, is_joint=is_joint)
+            joint = [p for p in found.taken_out if p not in self._known]
+            data = tuple(p for p in joint if any(map(is_imputed, self._found[p].sites)))
+            self._scores[group] = dataclasses.replace(found, data=data)
         return self._scores[group]
 
     def _first_states(self, path: Path) -> tuple[Any, ...]:

@@ -57,6 +57,11 @@ class ScoredEntries:
         return () if self.groups is None else tuple(map(join_scopes, self.groups.taken_out))
 
     @property
+    def imputed(self) -> tuple[str, ...]:
+        """The names of the sites taken out whose known entries are scored, too."""
+        return () if self.groups is None else tuple(map(join_scopes, self.groups.data))
+
+    @property
     def site_shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of the log probability that each site has by itself."""
         if self.groups is None:

@@ -230,3 +230,40 @@ def test_priors_that_are_scored_together_are_scaled_together():
     assert found.sites == ("z.a.b",)
     with pytest.raises(ValueError, match=r"'a' is scored together with other sites; .* z\.a\.b"):
         inference.power_scale(drawn("a", "b", size=100), summed, prior="a")
+
+
+def covariates_in_part(key):
+    slope = ppl.sample(key, dist.Normal(0.0, 1.0), name="slope")
+    x = ppl.sample(key, dist.Normal(jnp.zeros(5), 1.0), name="x")
+    ppl.sample(key, dist.Normal(slope * x, 0.5), name="y")
+
+
+def joint_covariates_in_part(key):
+    slope = ppl.sample(key, dist.Normal(0.0, 1.0), name="slope")
+    prior = dist.MultivariateNormal(jnp.zeros(5), covariance=0.5 * jnp.eye(5) + 0.5)
+    x = ppl.sample(key, prior, name="x")
+    ppl.sample(key, dist.Normal(slope * x, 0.5), name="y")
+
+
+def test_an_outcome_is_left_out_given_its_seen_covariate():
+    """Not the covariate with it; where these are joint, that is told."""
+    x, y = np.array([0.5, np.nan, -1.0, 0.3, -0.2]), np.array([0.4, 1.0, -0.7, 0.2, -0.3])
+    grid = np.linspace(-4, 5, 4001)[:, None]
+    spread = np.where(np.isnan(x), np.hypot(grid, 0.5), 0.5)
+    terms = LOG_PDF(y, grid * np.nan_to_num(x), spread)
+    weights = np.exp(terms.sum(1) + LOG_PDF(grid[:, 0]))
+    exact = -np.log((weights[:, None] / np.exp(terms)).sum(0) / weights.sum())
+    levels = (np.arange(2000) + 0.5) / 2000
+    slopes = np.interp(levels, np.cumsum(weights) / weights.sum(), grid[:, 0])
+    result = MCMCResult({"slope": slopes.reshape(1000, 2).T}, {}, None)
+
+    def posterior(model):
+        data = ppl.condition(model, {"x": ppl.impute(x), "y": y})
+        return ppl.marginalize(data, {"x": ppl.Gaussian()})
+
+    for unit in ("element", "row"):
+        found = inference.loo(result, posterior(covariates_in_part), unit=unit, site="y")
+        np.testing.assert_allclose(found.pointwise, exact, atol=0.03)
+        assert found.names == tuple(f"y[{i}]" for i in range(5))
+    with pytest.raises(ValueError, match=r"y and the known entries of x, which ppl\.impute"):
+        inference.loo(result, posterior(joint_covariates_in_part), unit="group")

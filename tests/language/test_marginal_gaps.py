@@ -227,3 +227,61 @@ def test_gaps_of_summed_sites_and_gaps_as_values_are_told():
             ppl.log_density(ppl.condition(summed, {name: ppl.ignore(np.nan)}))({"mu": 0.1})
     with pytest.raises(TypeError, match=r"ppl\.condition\(model, \{'y': ppl\.ignore\(data\)\}\)"):
         ppl.log_density(summed)({"mu": 0.1, "y": ppl.ignore(np.nan)})
+
+
+def plain(key, x_prior, y_of):
+    x = ppl.sample(key, x_prior(4), name="x")
+    ppl.sample(key, y_of(x), name="y")
+
+
+def mapped(key, x_prior, y_of):
+    jax.vmap(lambda key: plain_row(key, x_prior, y_of))(jax.random.split(key, 4))
+
+
+def looped(key, x_prior, y_of):
+    step = lambda _, key: (None, plain_row(key, x_prior, y_of))  # noqa: E731
+    jax.lax.scan(step, None, jax.random.split(key, 4))
+
+
+def plain_row(key, x_prior, y_of):
+    ppl.sample(key, y_of(ppl.sample(key, x_prior(None), name="x")), name="y")
+
+
+@pytest.mark.parametrize(("rows", "factor"), [(plain, 0.5), (mapped, None), (looped, None)])
+def test_data_are_scored_given_seen_covariates(rows, factor):
+    """A covariate and a label, each seen in part: `y[i]` given them where they are seen."""
+    x, z = np.array([0.5, np.nan, -1.0, 2.5]), np.array([0.0, 1.0, np.nan, 1.0])
+    y, slope = np.array([0.4, 1.0, -0.7, 2.1]), 0.7
+    count = lambda n, p: p if n is None else jnp.full(n, p)  # noqa: E731
+
+    def real(key):
+        slope = ppl.sample(key, dist.Normal(0.0, 1.0), name="slope")
+        prior = lambda n: dist.Normal(count(n, slope), 1.5)  # noqa: E731
+        rows(key, prior, lambda x: dist.Normal(slope * x, 0.5))
+
+    def discrete(key):
+        slope = ppl.sample(key, dist.Normal(0.0, 1.0), name="slope")
+        prior = lambda n: dist.Bernoulli(probs=count(n, 0.3))  # noqa: E731
+        rows(key, prior, lambda z: dist.Normal(slope * z, 0.5))
+
+    def scores(model, gaps, strategy):
+        data = {"x": ppl.impute(gaps), "y": y}
+        posterior = ppl.marginalize(ppl.condition(model, data), {"x": strategy})
+        posterior = posterior if factor is None else ppl.scale(posterior, factor)
+        found = ppl.log_probs(posterior)({"slope": slope})
+        total = ppl.log_density(posterior)({"slope": slope})
+        np.testing.assert_allclose(total, sum(map(np.sum, found.values())))
+        return {name: found[name] / (factor or 1) for name in ("x", "y")}
+
+    spread = np.where(np.isnan(x), np.hypot(slope * 1.5, 0.5), 0.5)
+    of_y = stats.norm.logpdf(y, slope * np.where(np.isnan(x), slope, x), spread)
+    of_x = np.nan_to_num(stats.norm.logpdf(x, slope, 1.5))
+    for strategy in [ppl.Gaussian(), ppl.Laplace()][: 1 + (rows is plain)]:
+        found = scores(real, x, strategy)
+        np.testing.assert_allclose(found["y"], of_y, rtol=1e-6)
+        np.testing.assert_allclose(found["x"], of_x)
+    found = scores(discrete, z, ppl.Enumerate())
+    one, zero = stats.norm.pdf(y, slope, 0.5), stats.norm.pdf(y, 0.0, 0.5)
+    mixed = np.where(np.isnan(z), 0.3 * one + 0.7 * zero, np.where(z == 1, one, zero))
+    np.testing.assert_allclose(found["y"], np.log(mixed))
+    np.testing.assert_allclose(found["x"], np.nan_to_num(stats.bernoulli.logpmf(z, 0.3)))
