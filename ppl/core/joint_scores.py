@@ -60,8 +60,13 @@ def score_by_step(site: Site) -> Site:
 
 
 def joint_score_of(site: Site) -> JointlyScored | None:
-    """The wrapper that scores a site with others, without arrays; None if it is by itself."""
-    return next((d for d in joint_scores_of(site) if d.scores is not None), None)
+    """The wrapper that scores a site with others, without arrays; None if it is by itself.
+
+    Of a sum over an integral, it is the one whose entries are not apart, as it names all of them.
+    """
+    found = [d for d in joint_scores_of(site) if d.scores is not None]
+    together = [d for d in found if d.scores is not None and not d.scores.are_apart]
+    return next(iter([*together, *found]), None)
 
 
 def name_scores(sites: Sites, records: Mapping[Path, jax.Array]) -> dict[Path, jax.Array]:

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats
 from jax import lax
 from jax.random import split
 
@@ -231,3 +232,22 @@ def test_series_have_a_score_a_step_in_the_shape_of_the_data(reverse):
             alpha = alpha @ stay * normal(y[i, t], np.array([0.0, 2.0]))
             exact[i, t], alpha = np.log(alpha.sum()), alpha / alpha.sum()
     np.testing.assert_allclose(jax.jit(ppl.log_probs(summed))({})["y"], exact, rtol=1e-12)
+
+
+def test_a_sum_over_an_integral_names_all_that_is_scored():
+    """`b` shares `mu` with `y`, and `y` alone depends on `z`."""
+
+    def model(key):
+        z = ppl.sample(key, dist.Bernoulli(probs=jnp.full(3, 0.25)), name="z")
+        mu = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="mu")
+        ppl.sample(key, dist.Normal(mu, 1.0), name="b")
+        ppl.sample(key, dist.Normal(mu + 4.0 * z, 1.0), name="y")
+
+    b, y = np.array([0.0, 0.3, 0.7]), np.arange(3.0)
+    strategies = {"z": ppl.Enumerate(), "mu": ppl.Gaussian()}
+    found = ppl.log_probs(ppl.marginalize(ppl.condition(model, {"y": y}), strategies))({"b": b})
+    covariance = np.array([[2.0, 1.0], [1.0, 2.0]])
+    of = scipy.stats.multivariate_normal(cov=covariance).pdf
+    expected = np.log(0.75 * of(np.stack([b, y], 1)) + 0.25 * of(np.stack([b, y - 4.0], 1)))
+    assert list(found) == ["mu.b.y"]
+    np.testing.assert_allclose(found["mu.b.y"], expected, rtol=1e-12)
