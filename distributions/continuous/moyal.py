@@ -57,6 +57,7 @@ def _moyal_log_cdf(x, loc, scale):
     log_cdf=_moyal_log_cdf,
     log_survival=_moyal_log_survival,
     quantile=_moyal_quantile,
+    has_steep_ends=True,
     standard=LOCATION_SCALE,
 )
 class Moyal(Family):
