@@ -125,7 +125,7 @@ def cross_validate(
         raise ValueError('start and horizon are for folds="future"')
     with settings(None):
         unit = "row" if is_future else unit
-        observed = observe(model, args, kwargs, site, unit)
+        observed = observe(model, args, kwargs, site, unit, is_future=is_future)
         units = observed.units
         if is_future:
             check_times(observed.likelihood, site)

@@ -30,12 +30,7 @@ _LARGE_RHAT = 1.05  # of the log predictive density in a fit without some observ
 _NUM_STEPS = 400  # iterations of warm-up where the first fit has no mass matrix
 _RATE = 0.8
 _FEW = 10  # draws that carry a predictive density
-_CHAIN = (
-    "the model is marginalized, and the terms of {} are of each step of a chain given those before "
-    "it, not given all others: this leaves out no observation, but the term of one. Take "
-    'cross_validate(folds="future"), or the model as it was before ppl.marginalize, with draws of '
-    "ppl.recover."
-)
+_UNMARGINALIZED = f"take inference.loo of {UNMARGINALIZED.removeprefix('take ')}"
 
 
 class Observed(NamedTuple):
@@ -45,18 +40,30 @@ class Observed(NamedTuple):
         likelihood: The likelihood.
         units: The observations.
         digests: A checksum of each.
-        steps: Sites whose observations are steps of a chain, each scored given those before.
+        chains: What is scored whose observations are steps of a chain, each given those before.
     """
 
     likelihood: Likelihood
     units: Units
     digests: np.ndarray
-    steps: tuple[str, ...]
+    chains: tuple[ScoredEntries, ...]
 
 
 def words_on_chains(observed: Observed) -> tuple[str, ...]:
     """Problems of observations that are steps of a chain, one at most."""
-    return (_CHAIN.format(", ".join(observed.steps)),) if observed.steps else ()
+    if not observed.chains:
+        return ()
+    sites = ", ".join(name for x in observed.chains for name in x.sites)
+    remedies = [_UNMARGINALIZED]
+    if all(x.rows is not None and not _misorder(x) for x in observed.chains):
+        remedies.insert(0, 'take cross_validate(folds="future")')
+    if not any(splits_chain(x, "row") for x in observed.chains):
+        remedies.insert(0, 'take whole series, unit="row"')
+    return (
+        f"the model is marginalized, and the terms of {sites} are of each step of a chain given "
+        "those before it, not given all others: this leaves out no observation, but the term of "
+        f"one. T{', or '.join(remedies)[1:]}",
+    )
 
 
 def check_exchangeable(where: str, observed: Observed) -> None:
@@ -76,8 +83,10 @@ def observe(
     site: Any,
     unit: str,
     draws: Any = None,
+    *,
+    is_future: bool = False,
 ) -> Observed:
-    """Likelihood of a model and its units.
+    """Likelihood of a model and its units, for folds by time if `is_future`.
 
     Raises:
         ValueError: if nothing is observed, a name or kind of unit is unknown, the model has no log
@@ -91,7 +100,7 @@ def observe(
     for entries in chosen:
         _check_alone(entries)
         if unit in ("element", "row"):
-            _check_unit(entries, unit)
+            _check_unit(entries, unit, is_future)
     is_missing = {}
     groups = {}
     for entries in likelihood.observed_scores:
@@ -100,8 +109,8 @@ def observe(
             groups[entries.name] = _groups_of(entries)
     names = None if site is None else [entries.name for entries in chosen]
     units = Units.of(likelihood.shapes, is_missing, names, unit, groups=groups)
-    steps = [name for x in chosen if splits_chain(x, unit) for name in x.sites]
-    return Observed(likelihood, units, units.digest(data), tuple(steps))
+    chains = tuple(x for x in chosen if splits_chain(x, unit))
+    return Observed(likelihood, units, units.digest(data), chains)
 
 
 def splits_chain(entries: ScoredEntries, unit: str) -> bool:
@@ -120,16 +129,22 @@ def check_times(likelihood: Likelihood, site: Any) -> None:
         ValueError: if not, as a row is scored given later ones.
     """
     for entries in choose_scores(likelihood, [site] if isinstance(site, str) else site):
-        if entries.time is None or entries.rows is None:
-            continue
-        steps = np.moveaxis(entries.rows, entries.time, -1)
-        if entries.is_reversed or np.any(steps != np.arange(steps.shape[-1])):
-            order = "from the last to the first" if entries.is_reversed else "on another axis"
+        if order := _misorder(entries):
             raise ValueError(
                 f'folds="future": the model is marginalized, and the steps of its chain are not '
                 f"the rows of {', '.join(entries.sites)} in order, but run {order}, so that rows "
-                f"are scored given later ones. Put time on axis 0, or {UNMARGINALIZED}"
+                f"are scored given later ones. Put time on axis 0, or {_UNMARGINALIZED}"
             )
+
+
+def _misorder(entries: ScoredEntries) -> str:
+    """The order of the steps of a chain that are not the rows in order; else empty."""
+    if entries.time is None or entries.rows is None:
+        return ""
+    steps = np.moveaxis(entries.rows, entries.time, -1)
+    if not entries.is_reversed and np.all(steps == np.arange(steps.shape[-1])):
+        return ""
+    return "from the last to the first" if entries.is_reversed else "on another axis"
 
 
 def check_draws(likelihood: Likelihood, draws: Any) -> None:
@@ -188,25 +203,30 @@ def _check_alone(entries: ScoredEntries) -> None:
         f"site: the model is marginalized, and {sites} and the known entries of {imputed}, which "
         f"ppl.impute observes in part, have one log probability together, {entries.name!r} of "
         f"ppl.log_probs, as these are joint events or a chain; {sites} has none of its own. Leave "
-        f"{imputed} among the sites to sample, or {UNMARGINALIZED}"
+        f"{imputed} among the sites to sample, or {_UNMARGINALIZED}"
     )
 
 
-def _check_unit(entries: ScoredEntries, unit: str) -> None:
+def _check_unit(entries: ScoredEntries, unit: str, is_future: bool) -> None:
     """Checks that each log probability belongs to one element, or to one row."""
     if entries.groups is None or (unit == "row" and entries.rows is not None):
         return
     num = int(np.prod(entries.shape, dtype=int))
     sites, gone = ", ".join(entries.sites), ", ".join(entries.taken_out)
-    remedies = ['whole groups, unit="group"'] if num > 1 else []
-    remedies += ['rows, unit="row"'] if entries.rows is not None and num > 1 else []
-    leave = f"Leave out {', or '.join(remedies)}. " if remedies else ""
+    with_folds = " with a number of folds" * is_future
+    kinds = {"group": "whole groups"} | ({} if entries.rows is None else {"row": "rows"})
+    whole = {kind: words for kind, words in kinds.items() if not splits_chain(entries, kind)}
+    remedies = [f'{words}, unit="{kind}"{with_folds}' for kind, words in whole.items()]
+    if entries.time is not None and entries.rows is not None and not _misorder(entries):
+        remedies.append('what comes later, by cross_validate(folds="future")')
+    leave = f"Leave out {', or '.join(remedies)}. " if remedies and num > 1 else ""
     which = "rows" if unit == "row" else "observations"
+    asked = 'folds="future"' if is_future else f"unit={unit!r}"
     raise ValueError(
-        f"unit={unit!r}: the model is marginalized, and all entries of {sites} that depend on the "
+        f"{asked}: the model is marginalized, and all entries of {sites} that depend on the "
         f"same elements of {gone} have one log probability together, {entries.name!r} of "
         f"ppl.log_probs, {num} in all; single {which} have none. {leave}For each observation, "
-        f"{UNMARGINALIZED}"
+        f"{_UNMARGINALIZED}"
     )
 
 

@@ -1,6 +1,7 @@
 """Comparison of marginalized models: what each log probability belongs to, and what is refused."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -158,6 +159,7 @@ def test_series_are_left_out_by_rows_and_not_by_steps():
     steps = inference.loo(result, summed)
     assert len(steps.names) == 6
     assert "each step of a chain given those before" in steps.problems[-1]
+    assert 'Take whole series, unit="row", or take inference.loo of the' in steps.problems[-1]
     for folds in (2, np.arange(6).reshape(3, 2) % 2):
         with pytest.raises(ValueError, match="given those before it, not given all others"):
             inference.cross_validate(jax.random.key(0), summed, folds=folds)
@@ -267,3 +269,36 @@ def test_an_outcome_is_left_out_given_its_seen_covariate():
         assert found.names == tuple(f"y[{i}]" for i in range(5))
     with pytest.raises(ValueError, match=r"y and the known entries of x, which ppl\.impute"):
         inference.loo(result, posterior(joint_covariates_in_part), unit="group")
+
+
+def joined_chains(key):
+    def chain(key):
+        mu = ppl.sample(key, dist.Normal(0.0, 2.0), name="mu")
+
+        def step(z, k):
+            z = ppl.sample(k, dist.Bernoulli(probs=jnp.where(z == 1, 0.8, 0.3)), name="z")
+            return z, ppl.sample(k, dist.Normal(mu + 2.0 * z, 1.0), name="y")
+
+        return lax.scan(step, 0, split(key, 3))[0]
+
+    a, b = (ppl.nest(chain, scope=scope)(key) for scope in "ab")
+    ppl.sample(key, dist.Normal(1.0 * a - b, 1.0), name="last")
+
+
+def test_advice_on_chains_that_are_joined_names_what_works():
+    """Neither groups nor the future: the model with draws of what was taken out."""
+    y = jnp.array([0.1, 1.0, 2.0])
+    model = ppl.condition(joined_chains, {"a": {"y": y}, "b": {"y": -y}, "last": 0.7})
+    summed = ppl.marginalize(model, ["a.z", "b.z"])
+    asked: list[dict[str, Any]] = [{}, {"unit": "group"}, {"folds": "future", "start": 1}]
+    for given in asked:
+        with pytest.raises(ValueError, match=r"ake inference\.loo of the model as it was") as told:
+            inference.cross_validate(jax.random.key(0), summed, **given)
+        words = str(told.value).partition("of ppl.log_probs")[2] or str(told.value)
+        assert "unit=" not in words
+        assert "folds=" not in words
+    mu = drawn("a", "b").draws
+    draws = {scope: {"mu": x} for scope, x in mu.items()}
+    recovered = ppl.recover(summed, draws)(jax.random.key(0))
+    whole = MCMCResult({s: {**draws[s], **recovered[s]} for s in "ab"}, {}, None)
+    assert len(inference.loo(whole, model).names) == 7
