@@ -1,15 +1,18 @@
 """Sites that `marginalize` has taken out of a program, with their dependences before that."""
 
 import dataclasses
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import jax
 
 from ppl.analysis.dependence import Dependence, Earlier, SownSite
+from ppl.harvest import _jaxprs
+from ppl.harvest._site_names import describe
 from ppl.harvest._survey import Found, Path, Survey
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.rules import CONSTRUCTS
+from ppl.primitives.draw_primitive import draw_p
 from ppl.primitives.site_kinds import FACTOR, SUMMED, TAGS, Hidden, kind_of
 
 
@@ -72,6 +75,31 @@ def find_approximate(jaxpr: Any) -> tuple[Path, ...]:
     return tuple(found)
 
 
+def find_drawn(jaxpr: Any, equations: Sequence[Any]) -> tuple[Path, ...]:
+    """Paths of the sites taken out of a program that some of its equations draw from the prior."""
+    gone = [(*scope, *p) for scope, x in _summed_programs(jaxpr) for p in x.summation.sites]
+    drawn: set[Path] = set()
+    stack = list(equations) if gone else []
+    while stack:
+        eqn = stack.pop()
+        if eqn.primitive is draw_p:
+            drawn.add((*eqn.params["draw"].scope, eqn.params["draw"].name))
+        for value in eqn.params.values():
+            stack += [e for inner in _jaxprs.jaxprs_in(value) for e in _jaxprs.raw(inner)[0].eqns]
+    return tuple(path for path in gone if path in drawn)
+
+
+def explain_drawn(model: str, gone: Sequence[Path]) -> str:
+    """Error message where values of sites that were taken out are drawn in a density."""
+    names = ", ".join(map(describe, gone))
+    return (
+        f"{model}: its density depends on a value of {names}, which ppl.marginalize has taken out "
+        "of an inner function, used outside of it (as the inner function returns it). What uses "
+        "the value has to be summed or integrated with it: marginalize the outer function, "
+        f"ppl.marginalize(model, [{names}]), in place of the inner one."
+    )
+
+
 def _summed_programs(jaxpr: Any) -> list[tuple[tuple[Hashable, ...], Any]]:
     """The programs that sites were summed out of, each with the scope of its sites."""
     is_hidden = lambda site: site.tag == Hidden.RECOVERED  # noqa: E731
@@ -87,12 +115,12 @@ def _restore(
     for path, site in find_with_summed(summed.summation.jaxpr).items():
         now = sites.get((*scope, *path))
         before = dataclasses.replace(site, sown=_move_into_scope(site.sown, scope))
-        if now is not None:
+        if path in summed.summation.sites:  # Its known entries may be a factor by its name now.
+            restored[*scope, *path] = dataclasses.replace(before, kind=SUMMED)
+        elif now is not None:
             is_alike = now.found.site.tag == site.found.site.tag
             sown = before.sown if is_alike else now.sown
             restored[*scope, *path] = dataclasses.replace(now, sown=sown)
-        elif path in summed.summation.sites:
-            restored[*scope, *path] = dataclasses.replace(before, kind=SUMMED)
         elif path in summed.recorded or site.kind in (FACTOR, SUMMED):
             restored[*scope, *path] = before
     return restored | {path: site for path, site in sites.items() if path not in restored}

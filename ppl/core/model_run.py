@@ -10,6 +10,7 @@ import jax
 from ppl.analysis.ignored_dependence import check_ignored
 from ppl.analysis.key_reuse import check_keys
 from ppl.analysis.misplaced_sites import explain
+from ppl.analysis.summed_sites import explain_drawn, find_drawn
 from ppl.common import distribution_protocol
 from ppl.common.missing_data import Missing
 from ppl.core.foreign_models import explaining_foreign_models
@@ -371,6 +372,8 @@ class ModelRun(Harvester):
         """
         self.check_kinds()
         if self.reads(0, plants):
+            if gone := find_drawn(self._program.jaxpr, self.live_equations(plants)):
+                raise ValueError(explain_drawn(self.name, gone))
             raise ValueError(
                 f"{self.name}: its density depends on its random key elsewhere than in "
                 "ppl.sample (or a latent site is blocked), so it is no function of the values of "

@@ -159,5 +159,13 @@ class Harvester:
         read = self._interpreter(plants).liveness.inputs(jaxpr, nothing)
         return read[len(self._program.consts) + operand]
 
+    def live_equations(self, plants: Mapping[Path, Any]) -> list[Any]:
+        """The equations that the records depend on, with the plants in place."""
+        nothing = [False] * len(self._program.out_avals)
+        jaxpr = self._program.jaxpr
+        needs = self._interpreter(plants).liveness.equations(jaxpr, nothing)
+        eqns = _jaxprs.raw(jaxpr)[0].eqns
+        return [eqn for eqn, need in zip(eqns, needs, strict=True) if need is not None]
+
     def _interpreter(self, plants: Mapping[Path, Any]) -> Interpreter:
         return Interpreter(self._action, CONSTRUCTS, plants, self._survey)

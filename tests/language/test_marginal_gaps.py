@@ -1,5 +1,7 @@
 """marginalize with missing data: entries that are imputed are taken out, ignored ones left out."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -270,6 +272,7 @@ def test_data_are_scored_given_seen_covariates(rows, factor):
         posterior = posterior if factor is None else ppl.scale(posterior, factor)
         found = ppl.log_probs(posterior)({"slope": slope})
         total = ppl.log_density(posterior)({"slope": slope})
+        assert re.search(r"^x +summed", str(ppl.graph(posterior)()), re.MULTILINE)
         np.testing.assert_allclose(total, sum(map(np.sum, found.values())))
         return {name: found[name] / (factor or 1) for name in ("x", "y")}
 
@@ -285,3 +288,27 @@ def test_data_are_scored_given_seen_covariates(rows, factor):
     mixed = np.where(np.isnan(z), 0.3 * one + 0.7 * zero, np.where(z == 1, one, zero))
     np.testing.assert_allclose(found["y"], np.log(mixed))
     np.testing.assert_allclose(found["x"], np.nan_to_num(stats.bernoulli.logpmf(z, 0.3)))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, lambda f: ppl.nest(f, scope="a"), jax.jit])
+def test_a_value_used_outside_of_its_sum_is_told(wrap):
+    """A model that draws from its key beside it is told as that."""
+
+    def inner(key):
+        z = ppl.sample(key, dist.Bernoulli(probs=0.3), name="z")
+        ppl.sample(key, dist.Normal(2.0 * z, 1.0), name="y")
+        return z
+
+    def outer(key):
+        loc = wrap(ppl.marginalize(inner, ["z"]))(key)
+        ppl.sample(key, dist.Normal(1.0 * loc, 1.0), name="last")
+
+    def noisy(key):
+        ppl.marginalize(inner, ["z"])(key)
+        ppl.sample(key, dist.Normal(jax.random.normal(key), 1.0), name="last")
+
+    y = {"a": {"y": 0.0}} if "a" in ppl.trace(outer)(jax.random.key(0)).sites else {"y": 0.0}
+    with pytest.raises(ValueError, match=r"value of '(a\.)?z', which ppl\.marginalize has taken"):
+        ppl.log_density(outer)({**y, "last": 0.7})
+    with pytest.raises(ValueError, match="depends on its random key elsewhere"):
+        ppl.log_density(noisy)({"y": 0.0, "last": 0.7})
