@@ -123,15 +123,19 @@ class Units:
                     found[site] = np.where(groups >= 0, np.ravel(numbers)[groups], -1), False
         return found
 
-    def digest(self, data: Mapping[str, Any]) -> np.ndarray:
+    def digest(self, data: Mapping[str, Any], missing: Mapping[str, Any]) -> np.ndarray:
         """Checksum of the data of each unit, ``(unit,)``; equal for equal data in any dtype.
 
         Args:
             data: Values of observed sites, the axes of the log probabilities in front.
+            missing: Flags of the entries of these sites that are left out: a group of entries, as
+                sums make them, may hold some of them.
         """
         digests = np.zeros(len(self), np.uint32)
         for site, (numbers, is_whole) in self._of_entries().items():
             kept = numbers >= 0
+            if not is_whole:
+                kept &= ~np.reshape(missing[site], kept.shape)
             for leaf in jax.tree.leaves(data[site]):
                 x: Any = np.asarray(leaf)
                 parts = np.stack([x.real, x.imag], -1) if np.iscomplexobj(x) else x

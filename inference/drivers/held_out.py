@@ -110,7 +110,7 @@ def observe(
     names = None if site is None else [entries.name for entries in chosen]
     units = Units.of(likelihood.shapes, is_missing, names, unit, groups=groups)
     chains = tuple(x for x in chosen if splits_chain(x, unit))
-    return Observed(likelihood, units, units.digest(data), chains)
+    return Observed(likelihood, units, units.digest(data, missing), chains)
 
 
 def splits_chain(entries: ScoredEntries, unit: str) -> bool:

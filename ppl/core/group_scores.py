@@ -38,6 +38,10 @@ class Lookup:
             return None
         return cls(tuple(axes), array.shape, array.tobytes())
 
+    def within(self, num_outer: int) -> "Lookup":
+        """The index with axes of something around in front of those of the score."""
+        return dataclasses.replace(self, axes=tuple(axis + num_outer for axis in self.axes))
+
     def along(self, num_axes: int) -> np.ndarray:
         """The index with axes for all those of the score."""
         array = np.frombuffer(self.numbers, np.int64).reshape(self.shape)
@@ -67,6 +71,16 @@ class Spread:
         order, num_body = scope.layout, len(scope.shape) - len(scope.loops)
         parts = sorted(order.index(axis) for axis in range(num_body - num_parts, num_body))
         return cls(tuple(scope.shape[i] for i in order), tuple(parts), tuple(axes))
+
+    def within(self, outer: tuple[int, ...]) -> "Spread":
+        """The entries with axes of something around, which separate groups as well, in front."""
+        num = len(outer)
+        moved = [
+            axis.within(num) if isinstance(axis, Lookup) else None if axis is None else axis + num
+            for axis in self.axes
+        ]
+        parts = tuple(axis + num for axis in self.parts)
+        return Spread((*outer, *self.shape), parts, (*range(num), *moved))
 
     @property
     def shape_of_site(self) -> tuple[int, ...]:
@@ -118,6 +132,17 @@ class GroupScores:
     @functools.cached_property
     def _hash(self) -> int:
         return hash((self.taken_out, self.sizes, self.spreads, self.time, self.data))
+
+    def within(self, outer: tuple[int, ...]) -> "GroupScores":
+        """The numbers of copies of the program, whose axes stand in front: of `vmap` or a loop."""
+        if not outer:
+            return self
+        return dataclasses.replace(
+            self,
+            sizes=(*outer, *self.sizes),
+            spreads=tuple((path, spread.within(outer)) for path, spread in self.spreads),
+            time=None if self.time is None else self.time + len(outer),
+        )
 
     @property
     def path(self) -> Path:

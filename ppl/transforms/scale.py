@@ -168,7 +168,7 @@ def _spread(program: Program, weights: jax.Array) -> dict[Path, jax.Array]:
             )
         for each in (m.scores for m in marginals if m.scores is not None):
             time = each.time_of_site if each.are_apart else each.time
-            if time is not None and time < num:
+            if time is not None and time < num_within:
                 raise ValueError(
                     f"scale: the log probabilities of site {describe(path)} are those of the steps "
                     "of a chain, each given all data before it, so that a weight for each step "

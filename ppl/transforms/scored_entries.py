@@ -111,6 +111,8 @@ def find_scored(sites: Sites, shapes: Mapping[Path, tuple[int, ...]]) -> tuple[S
     for path, site in sites.items():
         marginal, own = joint_score_of(site.site), ((join_scopes(path), kind_of(site.site)),)
         scores = None if marginal is None else marginal.scores
+        if scores is not None:  # The program with the sum may be in a vmap or a loop.
+            scores = scores.within(shapes[path][: len(site.site.axes) + site.depth])
         if marginal is None or scores is None:
             found[own[0][0]] = ScoredEntries(own[0][0], shapes[path], own)
         elif scores.are_apart:
