@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 import jax
 
 from ppl.common import distribution_protocol
-from ppl.common.missing_data import is_imputed
+from ppl.common.missing_data import Imputed, is_imputed
 from ppl.core.joint_scores import JointlyScored, joint_scores_of
 from ppl.core.model_run import SiteAction
+from ppl.core.replaced_distribution import replace_distribution
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._program import Harvester, Program
@@ -69,8 +70,19 @@ def _redraw(site: Site, operands: Operands) -> tuple[Site, Operands]:
     is_joint = bool(joint_scores_of(site))
     if not (is_joint or kind_of(site) == OBSERVED or is_imputed(site)):
         return site, operands
-    drawn = _draw(site, operands)
-    return dataclasses.replace(site, note=LATENT), dataclasses.replace(operands, values=drawn)
+    operands = dataclasses.replace(operands, values=_draw(site, operands))
+    if is_imputed(site):
+        site, operands = replace_distribution(site, operands, _without_gaps)
+    return dataclasses.replace(site, note=LATENT), operands
+
+
+def _without_gaps(d: Any) -> Any:
+    """A distribution of which no entries are known."""
+    if isinstance(d, Imputed):
+        return _without_gaps(d.base)
+    if isinstance(d, distribution_protocol.DistributionWrapper):
+        return dataclasses.replace(d, base=_without_gaps(d.base))  # pyright: ignore
+    return d
 
 
 def _draw(site: Site, operands: Operands) -> tuple[Any, ...]:
