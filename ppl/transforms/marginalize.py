@@ -386,6 +386,8 @@ class _Rewriting:
         avals, tree = jax.tree.flatten([values[:num], values[num:], [weight, weight]])
         leaves, of_distribution = jax.tree.flatten(d)
         name = " ".join(map(join_scopes, paths))
+        if any(is_imputed(self._found[p].site) for p in self._summed):
+            name += " with gaps"  # A factor has the name of the site.
         static = Draw(f"recover {name}", of_distribution, tree, tuple(avals))
         drawn = draw_p.bind(key, *map(jnp.asarray, leaves), draw=static)
         drawn_by_path = dict(zip(paths, values, strict=True))
