@@ -13,7 +13,7 @@ from ppl.harvest._survey import Found, Path, Survey
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.rules import CONSTRUCTS
 from ppl.primitives.draw_primitive import draw_p
-from ppl.primitives.site_kinds import FACTOR, SUMMED, TAGS, Hidden, kind_of
+from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, SUMMED, TAGS, Hidden, kind_of
 
 
 class Elimination(Protocol):
@@ -28,6 +28,11 @@ class Elimination(Protocol):
     @property
     def sites(self) -> Collection[Path]:
         """The paths of the sites that are summed or integrated out."""
+        ...
+
+    @property
+    def scored(self) -> Collection[Path]:
+        """The paths of these sites, and of those that depend on them."""
         ...
 
 
@@ -98,6 +103,21 @@ def explain_drawn(model: str, gone: Sequence[Path]) -> str:
         "the value has to be summed or integrated with it: marginalize the outer function, "
         f"ppl.marginalize(model, [{names}]), in place of the inner one."
     )
+
+
+def find_rewritten(jaxpr: Any) -> frozenset[Path]:
+    """Paths of the sites that `marginalize` has scored together, or whose value it reads anew.
+
+    These are the sites that depend on what it has taken out, and all deterministic ones.
+    """
+    found: set[Path] = set()
+    is_derived = lambda site: site.tag == DETERMINISTIC  # noqa: E731
+    for scope, summed in _summed_programs(jaxpr):
+        inner = summed.summation.jaxpr
+        derived = Survey(is_derived, lambda _: False, CONSTRUCTS)(inner)
+        paths = {*summed.summation.scored, *derived, *find_rewritten(inner)}
+        found |= {(*scope, *path) for path in paths.difference(summed.summation.sites)}
+    return frozenset(found)
 
 
 def _summed_programs(jaxpr: Any) -> list[tuple[tuple[Hashable, ...], Any]]:

@@ -1,22 +1,24 @@
 """block: hide sites of a model."""
 
 import dataclasses
-import functools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from jax.tree_util import Partial
 
+from ppl.analysis.summed_sites import GraphSite, find_rewritten, find_with_summed
+from ppl.core.inside_sums import commutes, move_inside_if_joint
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import suggest_names
+from ppl.harvest._program import Program
 from ppl.harvest._site_names import join_scopes
 from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path
+from ppl.harvest._survey import Path, Sites
 from ppl.harvest._values import short_repr
-from ppl.primitives.site_kinds import Hidden
+from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, LATENT, Hidden, kind_of
 from ppl.transforms.intervene import as_deterministic
 
 
@@ -49,7 +51,8 @@ def block(model: Model, names: Collection[str]) -> Model:
 
     A hidden site is still drawn, but is no longer part of results and densities. A density can be
     derived if all hidden sites are observed, deterministic or factors. A hidden latent site would
-    leave randomness in the density, which is an error.
+    leave randomness in the density, which is an error. Data and factors that `marginalize` has scored
+    together with others are hidden before its sums.
 
     Args:
         model: A function of a random key.
@@ -61,7 +64,8 @@ def block(model: Model, names: Collection[str]) -> Model:
 
     Raises:
         TypeError: If `names` is no collection of strings.
-        ValueError: When the result is called or transformed, if a name is unknown.
+        ValueError: When the result is called or transformed, if a name is unknown, or a site is
+            scored together with others within `nest` or a function.
 
     Example:
         >>> import jax, ppl, distributions as dist
@@ -74,15 +78,63 @@ def block(model: Model, names: Collection[str]) -> Model:
     is_collection = isinstance(names, Collection) and not isinstance(names, str)
     if not is_collection or not all(isinstance(name, str) for name in names):
         raise TypeError(f"block: expected a collection of names of sites, got {short_repr(names)}.")
-    return Partial(functools.partial(_run_blocked, frozenset(names)), as_pytree(model))
+    return Partial(_Blocked(frozenset(names)), as_pytree(model))
 
 
-def _run_blocked(names: frozenset[str], model: Model, key: Any, *args: Any, **kwargs: Any) -> Any:
-    run = ModelRun(model, trace_model(model, key, args, kwargs), Hide(names))
-    for name in sorted(names):
-        if not any(Hide(frozenset([name])).hides(path) for path in run.sites):
-            raise ValueError(
-                f"block: {run.name} has no site {name!r}. "
-                f"{suggest_names(list(run.sites), what='sites')}"
-            )
-    return run.output({})
+@commutes
+@dataclasses.dataclass(frozen=True)
+class _Blocked:
+    """A model with hidden sites, as a function of the model and its arguments."""
+
+    names: frozenset[str]
+
+    def __call__(self, model: Model, key: Any, *args: Any, **kwargs: Any) -> Any:
+        program = trace_model(model, key, args, kwargs)
+        run = ModelRun(model, program, Hide(self.names))
+        known = [*run.sites, *find_rewritten(program.jaxpr).difference(run.sites)]
+        for name in sorted(self.names):
+            if not any(Hide(frozenset([name])).hides(path) for path in known):
+                raise ValueError(
+                    f"block: {run.name} has no site {name!r}. "
+                    f"{suggest_names(list(run.sites), what='sites')}"
+                )
+        hidden = [path for path in known if Hide(self.names).hides(path)]
+        before = _block_inside(model, program, run.sites, hidden)
+        if before is not None:
+            model, program = before, trace_model(before, key, args, kwargs)
+        return ModelRun(model, program, Hide(self.names)).output({})
+
+
+def _block_inside(
+    model: Model, program: Program, sites: Sites, hidden: Sequence[Path]
+) -> Model | None:
+    """The model with sites hidden before its sums, if hidden after them they would hide these.
+
+    A latent site that others depend on stays: it is drawn, so that there is no density.
+    """
+    kinds = {path: kind_of(sites[path].site) if path in sites else FACTOR for path in hidden}
+    joint = [p for p in hidden if kinds[p] != DETERMINISTIC and p in find_rewritten(program.jaxpr)]
+    if any(kinds[p] == LATENT for p in joint):
+        graph = find_with_summed(program.jaxpr)
+        scored = [p for p in graph if p not in hidden and graph[p].kind != DETERMINISTIC]
+        needed = _ancestors(graph, scored)
+        joint = [p for p in joint if kinds[p] != LATENT or p not in needed]
+    names = frozenset(map(join_scopes, joint))
+    return move_inside_if_joint(
+        "block",
+        model,
+        program,
+        joint,
+        lambda f, _: block(f, names),
+        "Block first: ppl.marginalize(ppl.block(model, names), sites).",
+    )
+
+
+def _ancestors(graph: Mapping[Path, GraphSite], paths: Iterable[Path]) -> set[Path]:
+    """The sites that some of the given ones depend on."""
+    found: set[Path] = set()
+    new = set(paths)
+    while new:
+        new = {q for p in new for q in graph[p].sown.parents | graph[p].sown.earlier} - found
+        found |= new
+    return found

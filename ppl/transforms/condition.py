@@ -1,6 +1,7 @@
 """condition: fix sites of a model to data."""
 
 import dataclasses
+import functools
 import html
 import reprlib
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ from ppl.common.missing_data import (
 )
 from ppl.common.other_names import explaining_calls
 from ppl.common.text_table import html_table
+from ppl.core.inside_sums import commutes, move_inside
 from ppl.core.joint_scores import joint_scores_of
 from ppl.core.model_pytree import Model, as_pytree, name_of
 from ppl.core.model_run import (
@@ -192,14 +194,14 @@ def _condition_inside(
 
     Its sums and integrals are over scores that are known before they are taken, gaps included.
     """
-    if isinstance(model, Conditioned):
-        inner, earlier = model.args
-        found = _condition_inside(inner, data, taken_out)
-        return None if found is None else condition(found, earlier)
-    if isinstance(model, Partial) and getattr(model.func, "takes_out_sites", False):
-        names = (*taken_out, *dict(getattr(model.func, "strategies", ())))
-        return Partial(model.func, _condition(model.args[0], data, names))
-    return None
+
+    def apply(model: Model, sums: Any) -> Model:
+        return _condition(model, data, (*taken_out, *dict(getattr(sums, "strategies", ()))))
+
+    is_entry = lambda x: not isinstance(x, Mapping)  # noqa: E731
+    paths = jax.tree_util.tree_leaves_with_path(data, is_leaf=is_entry)
+    names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths]
+    return move_inside(model, names, apply, plans=True)
 
 
 class Conditioned(Partial):
@@ -245,12 +247,14 @@ def condition_and_complete(model: Model, values: Mapping[str, Any]) -> Model:
     return Partial(_run_completed, as_pytree(model), values)
 
 
+@functools.partial(commutes, by_name=True)
 def _run_conditioned(
     model: Model, data: Mapping[str, Any], key: Any, *args: Any, **kwargs: Any
 ) -> Any:
     return _run_observed(model, data, key, args, kwargs, completes=False)
 
 
+@functools.partial(commutes, by_name=True)
 @dataclasses.dataclass(frozen=True)
 class _RunInside:
     """A conditioned model as it runs, of which sites are taken out afterwards: they get no data."""

@@ -1,6 +1,7 @@
 """intervene: Pearl's do-operator, sites fixed without being scored."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ import jax
 from jax.tree_util import Partial
 
 from ppl.common.missing_data import Missing, check_no_nan, is_imputed
+from ppl.core.inside_sums import commutes, move_inside_if_joint
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.harvest import _values
@@ -57,7 +59,8 @@ def intervene(model: Model, values: Mapping[str, Any]) -> Model:
     """Fix sites of a model to values without scoring them: Pearl's do-operator.
 
     The sites become deterministic. Unlike the data of `condition`, the values have no density: they
-    change the sites downstream and carry no information upstream.
+    change the sites downstream and carry no information upstream. After `marginalize` they are
+    fixed before its sums.
 
     Args:
         model: A function of a random key.
@@ -69,7 +72,8 @@ def intervene(model: Model, values: Mapping[str, Any]) -> Model:
 
     Raises:
         ValueError: If values are known to be NaN. When the result is called or transformed, if a
-            name is unknown, a site is observed, or a value has another shape than its site.
+            name is unknown, a site is observed, a value has another shape than its site, or sites
+            were taken out within `nest` or a function.
         TypeError: If `values` is no dict. When the result is called or transformed, if a value has
             another kind of dtype than its site.
 
@@ -93,10 +97,12 @@ def intervene(model: Model, values: Mapping[str, Any]) -> Model:
     return Partial(_run_intervened, as_pytree(model), values)
 
 
+@functools.partial(commutes, by_name=True)
 def _run_intervened(
     model: Model, values: Mapping[str, Any], key: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    run = ModelRun(model, trace_model(model, key, args, kwargs), Fix())
+    program = trace_model(model, key, args, kwargs)
+    run = ModelRun(model, program, Fix())
     entries = run.entries(values, "intervene", kinds=(LATENT, DETERMINISTIC))
     for path, value in entries.items():
         if isinstance(value, Missing):
@@ -104,4 +110,13 @@ def _run_intervened(
                 f"intervene: site {describe(path)} is given data with missing entries, which "
                 "condition takes. An intervention sets all entries: give an array."
             )
-    return run.output(run.fit_entries(entries, "intervene"))
+    plants = run.fit_entries(entries, "intervene")
+    before = move_inside_if_joint(
+        "intervene",
+        model,
+        program,
+        plants,
+        lambda f, _: intervene(f, values),
+        "Intervene first: ppl.marginalize(ppl.intervene(model, values), sites).",
+    )
+    return run.output(plants) if before is None else before(key, *args, **kwargs)

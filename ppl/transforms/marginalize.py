@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ from ppl.common.missing_data import is_imputed
 from ppl.common.scaled_distribution import Scaled, ScaledTerm, multiply_score
 from ppl.core.group_factors import GroupFactors
 from ppl.core.group_scores import GroupScores
+from ppl.core.inside_sums import Transformation
 from ppl.core.marginal_sites import (
     Look,
     Marginal,
@@ -136,11 +137,32 @@ class _MarginalizedByRule:
     """A model marginalized by a rule, which looks at the model with its arguments."""
 
     rule: Rule
-    takes_out_sites: ClassVar = True
 
     def __call__(self, model: Model, key: Any, *args: Any, **kwargs: Any) -> Any:
-        strategies = self.rule(model)(*args, **kwargs)
+        return _MarginalizedAsPlanned(self.rule)(model, model, key, *args, **kwargs)
+
+    def take_out_after(self, apply: Transformation, plans: bool, model: Model) -> Model:
+        """The model with a transformation before its sums, planned with it or without."""
+        if plans:
+            return Partial(self, apply(model, self))
+        return Partial(_MarginalizedAsPlanned(self.rule), model, apply(model, self))
+
+
+@dataclasses.dataclass(frozen=True)
+class _MarginalizedAsPlanned:
+    """A model marginalized by a rule, which looks at the model before it was transformed."""
+
+    rule: Rule
+
+    def __call__(self, planned: Model, model: Model, key: Any, *args: Any, **kwargs: Any) -> Any:
+        strategies = self.rule(planned)(*args, **kwargs)
         return marginalize(model, strategies)(key, *args, **kwargs)
+
+    def take_out_after(
+        self, apply: Transformation, plans: bool, planned: Model, model: Model
+    ) -> Model:
+        """The model with a transformation before its sums, planned with it or without."""
+        return Partial(self, apply(planned, self) if plans else planned, apply(model, self))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,12 +170,15 @@ class _Marginalized:
     """A marginalized model, as a function of the model and its arguments."""
 
     strategies: tuple[tuple[str, Strategy], ...]
-    takes_out_sites: ClassVar = True
 
     def __call__(self, model: Model, key: Any, *args: Any, **kwargs: Any) -> Any:
         separated = separate(trace_model(model, key, args, kwargs), key)
         rewriting = _Rewriting(model, separated, dict(self.strategies))
         return rewriting.run(key)
+
+    def take_out_after(self, apply: Transformation, plans: bool, model: Model) -> Model:
+        """The model with a transformation before its sums."""
+        return Partial(self, apply(model, self))
 
 
 class _Rewriting:

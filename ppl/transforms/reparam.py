@@ -1,6 +1,7 @@
 """reparam: reparameterisation of latent sites, so that samplers move more easily."""
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from ppl.analysis.constant_sites import find_constant_sites
 from ppl.common import distribution_protocol
 from ppl.common.missing_data import Imputed
 from ppl.common.scaled_distribution import Scaled
+from ppl.core.inside_sums import commutes
 from ppl.core.joint_scores import JointlyScored
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, trace_model
@@ -235,6 +237,7 @@ def _parse_strategy(where: str, strategy: Any) -> Strategy:
     return as_pytree(strategy)
 
 
+@functools.partial(commutes, by_name=True)
 def _run_reparameterized(
     model: Model, strategies: Mapping[str, Any], key: Any, *args: Any, **kwargs: Any
 ) -> Any:
@@ -243,6 +246,7 @@ def _run_reparameterized(
     return ModelRun(model, program, Reparameterize(entries)).output({})
 
 
+@commutes
 def _run_by_rule(model: Model, rule: Any, key: Any, *args: Any, **kwargs: Any) -> Any:
     program = trace_model(model, key, args, kwargs)
     constants = find_constant_sites(program.jaxpr) if _asks_for_constants(rule) else None

@@ -10,6 +10,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from ppl.common.scaled_distribution import Scaled, ScaledTerm, multiply_score
+from ppl.core.inside_sums import commutes
 from ppl.core.joint_scores import joint_scores_of, score_by_step
 from ppl.core.model_pytree import as_pytree
 from ppl.core.model_run import SiteAction
@@ -129,6 +130,7 @@ def scale(f: Callable[..., Any], factor: Any) -> Callable[..., Any]:
     return Partial(_run_scaled, as_pytree(f), factor)
 
 
+@commutes
 def _run_scaled(f: Callable[..., Any], factor: Any, *args: Any, **kwargs: Any) -> Any:
     program = trace(f, args, kwargs)
     if not jnp.ndim(factor):

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
+from ppl.core.inside_sums import commutes
 from ppl.core.model_pytree import Model, as_pytree, name_of
 from ppl.harvest._harvest import plant, reap
 from ppl.harvest._values import short_repr
@@ -48,6 +49,7 @@ def with_params(model: Model, values: Mapping[str, Any]) -> Callable[..., Any]:
     return Partial(_run, as_pytree(model), dict(values))
 
 
+@commutes
 def _run(model: Model, values: dict[str, Any], key: Any, *args: Any, **kwargs: Any) -> Any:
     reaped = [reap(model, tag=tag) for tag in (PARAM_VALUE, PARAM)]
     found, positions = jax.eval_shape(lambda key: [f(key, *args, **kwargs) for f in reaped], key)

@@ -166,12 +166,6 @@ class Row:
         out = frozenset().union(*(step.sites for step in self.steps))
         return Oracle(has_sum=self.has_sum, out=out, **changes)
 
-    @property
-    def recovers(self) -> Oracle:
-        """What is right of `recover`: data that are hidden after a sum are data of the sum."""
-        is_later = self.has(BLOCK) and not self.steps[-1].sites
-        return dataclasses.replace(self.oracle, hidden=frozenset()) if is_later else self.oracle
-
     def make(self, *, given: bool = False) -> Any:
         """The model of the row; with `given`, without the transformation that gives it data."""
         fields: dict[str, Any] = {}

@@ -1,0 +1,141 @@
+"""Inside of sums: a transformation put before the marginalization of a model that it is given.
+
+`marginalize` scores sites together and sows them anew, so that what is to change one of them, as
+an intervention, has to act on the model before its sums.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+import jax
+from jax.tree_util import Partial
+
+from ppl.analysis.summed_sites import find_rewritten
+from ppl.core.model_pytree import Model, unwrap_model
+from ppl.harvest._program import Program
+from ppl.harvest._site_names import describe, join_scopes
+from ppl.harvest._survey import Path
+
+Transformation = Callable[[Model, Any], Model]
+
+_COMMUTING: dict[Any, bool] = {}
+
+
+def commutes(run: Any, *, by_name: bool = False) -> Any:
+    """Register what runs a transformed model as acting at each site by itself.
+
+    So it may come before or after one that acts at other sites.
+
+    Args:
+        run: The function of a `Partial` whose first argument is the model, or its class.
+        by_name: Whether the second argument is a dict by name, with entries for single sites.
+
+    Returns:
+        The same.
+    """
+    _COMMUTING[run] = by_name
+    return run
+
+
+def move_inside(
+    model: Model, names: Collection[str], apply: Transformation, *, plans: bool = False
+) -> Model | None:
+    """A marginalized model of a transformed one.
+
+    Args:
+        model: A marginalized model, perhaps within transformations that commute.
+        names: Names of the sites that are transformed.
+        apply: The transformation, a function of the model before its sums and of what takes them.
+        plans: Whether a rule that says what is taken out looks at the transformed model.
+
+    Returns:
+        The model, or None if it is no marginalized one, or a transformation stands between that
+        does not commute.
+    """
+    model = _without_jit(unwrap_model(model))
+    if not (isinstance(model, Partial) and model.args):
+        return None
+    inner, *rest = model.args
+    take_out_after = getattr(model.func, "take_out_after", None)
+    if take_out_after is not None:
+        return take_out_after(apply, plans, *model.args)
+    by_name = _COMMUTING.get(model.func, _COMMUTING.get(type(model.func)))
+    hidden = getattr(model.func, "names", ())
+    if by_name is None or any(f"{name}.".startswith(f"{h}.") for name in names for h in hidden):
+        return None
+    outside, before = rest, apply
+    if by_name:
+        mine, others = _split(rest[0], names)
+        outside = [others]
+        if mine:
+
+            def before(f: Model, func: Any) -> Model:
+                return apply(type(model)(model.func, f, mine), func)
+
+    found = move_inside(inner, names, before, plans=plans)
+    return None if found is None else type(model)(model.func, found, *outside)
+
+
+def _without_jit(model: Model) -> Model:
+    """The model that jax.jit was called with, which is the same one."""
+    while isinstance(model, Partial) and not model.args:
+        if not isinstance(model.func, jax.stages.Wrapped):
+            break
+        model = getattr(model.func, "__wrapped__", model.func)
+    return model
+
+
+def _split(entries: Any, names: Collection[str], scope: Path = ()) -> tuple[Any, Any]:
+    """Entries of nested dicts for the named sites, and those for others."""
+    if not isinstance(entries, Mapping):  # A rule, that looks at the sites itself.
+        return {}, entries
+    mine, others = {}, {}
+    for name, x in entries.items():
+        path = (*scope, name)
+        if join_scopes(path) in names:
+            mine[name] = x
+        elif isinstance(x, Mapping) and _is_scope(path, names):
+            mine_within, others_within = _split(x, names, path)
+            mine |= {name: mine_within} if mine_within else {}
+            others |= {name: others_within} if others_within else {}
+        else:
+            others[name] = x
+    return mine, others
+
+
+def _is_scope(path: Path, names: Iterable[str]) -> bool:
+    return any(name.startswith(f"{join_scopes(path)}.") for name in names)
+
+
+def move_inside_if_joint(
+    where: str,
+    model: Model,
+    program: Program,
+    named: Collection[Path],
+    apply: Transformation,
+    remedy: str,
+) -> Model | None:
+    """A model with a transformation before its sums; None if no named site is part of any.
+
+    Args:
+        where: The name of the transformation, for errors.
+        model: The model.
+        program: The program of it.
+        named: The paths of the sites that are transformed.
+        apply: The transformation of the model before its sums.
+        remedy: What to write, for errors.
+
+    Raises:
+        ValueError: If a site is part of a sum that the transformation does not reach.
+    """
+    joint = find_rewritten(program.jaxpr).intersection(named)
+    if not joint:
+        return None
+    found = move_inside(model, set(map(join_scopes, named)), apply)
+    if found is None:
+        raise ValueError(
+            f"{where}: site {describe(min(joint, key=join_scopes))} belongs to a model that "
+            "ppl.marginalize has made, and its sums are taken without what comes after. That model "
+            f"stands within ppl.nest or a function, which {where} cannot see into. {remedy}"
+        )
+    return found
