@@ -51,7 +51,7 @@ def block(model: Model, names: Collection[str]) -> Model:
 
     A hidden site is still drawn, but is no longer part of results and densities. A density can be
     derived if all hidden sites are observed, deterministic or factors. A hidden latent site would
-    leave randomness in the density, which is an error. Data and factors that `marginalize` has scored
+    leave randomness in the density, which is an error. Data and factors that `marginalize` scores
     together with others are hidden before its sums.
 
     Args:

@@ -178,8 +178,11 @@ def test_entries_ignored_behind_a_sum_are_left_out_of_it():
         odds = np.log(0.3 / 0.7) + score[1] - score[0]
         np.testing.assert_allclose(drawn.mean(0), 1 / (1 + np.exp(-odds)), atol=0.05)
     scaled = ppl.scale(ppl.marginalize(two_outcomes, ["z"]), 2.0)
+    found = ppl.log_density(ppl.condition(scaled, {"a": ppl.ignore(a), "b": b}))({"share": 0.3})
+    np.testing.assert_allclose(found, 2 * expected, rtol=1e-12)
+    within = lambda key: scaled(key)  # noqa: E731
     with pytest.raises(ValueError, match="a transformation of that model stands between"):
-        ppl.log_density(ppl.condition(scaled, {"a": ppl.ignore(a), "b": b}))({"share": 0.3})
+        ppl.log_density(ppl.condition(within, {"a": ppl.ignore(a), "b": b}))({"share": 0.3})
 
 
 def test_a_discrete_site_behind_an_integral_is_told():
