@@ -49,6 +49,10 @@ class _RedrawOne(Redraw):
     records = True
     resows = True
 
+    def strips(self, site: Site) -> bool:
+        """Deterministic sites and factors: the program is run once for each site that is drawn."""
+        return SiteAction.strips(self, site)
+
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         """The planted value, or the drawn one, and what is recorded."""
         if plant is None:

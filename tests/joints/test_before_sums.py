@@ -69,7 +69,7 @@ def oracle(grid, fixed, hidden=()):
     counted = [x for name, x in terms.items() if name not in (*fixed, *hidden)]
     each = log_prior + cell + np.sum(np.broadcast_arrays(*counted), axis=0)
     totals = special.logsumexp(each, axis=0)
-    return stats.norm.logpdf(B) + totals.sum(), (np.exp(each - totals) * u).sum(0)
+    return stats.norm.logpdf(B) + np.sum(totals), (np.exp(each - totals) * u).sum(0)
 
 
 FIXED = {"m": M + 0.5, "y": Y - 0.3, "d": X - 1.0, "e": Y + 0.2}
@@ -149,7 +149,7 @@ def test_hidden_latent_sites_are_drawn():
     drawn = ppl.simulate(ppl.block(summed, ["m"]))(key(0), jnp.asarray(X))
     assert drawn.keys() == {"b", "d", "e", "y"}
     np.testing.assert_array_equal(drawn["y"], ppl.simulate(summed)(key(0), jnp.asarray(X))["y"])
-    with pytest.raises(ValueError, match="its density depends on its random key"):
+    with pytest.raises(ValueError, match="its density depends on"):
         ppl.log_density(ppl.block(summed, ["m"]))({"b": B, "y": Y}, jnp.asarray(X))
     found = ppl.log_density(ppl.block(summed, ["y"]))({"b": B, "m": M}, jnp.asarray(X))
     np.testing.assert_allclose(found, oracle(NORMAL, {}, hidden="y")[0], rtol=1e-5)
