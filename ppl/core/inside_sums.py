@@ -63,14 +63,13 @@ def move_inside(
     hidden = getattr(model.func, "names", ())
     if by_name is None or any(f"{name}.".startswith(f"{h}.") for name in names for h in hidden):
         return None
-    outside, before = rest, apply
+    outside, mine = rest, None
     if by_name:
         mine, others = _split(rest[0], names)
         outside = [others]
-        if mine:
 
-            def before(f: Model, func: Any) -> Model:
-                return apply(type(model)(model.func, f, mine), func)
+    def before(f: Model, sums: Any) -> Model:
+        return apply(type(model)(model.func, f, mine) if mine else f, sums)
 
     found = move_inside(inner, names, before, plans=plans)
     return None if found is None else type(model)(model.func, found, *outside)
