@@ -182,7 +182,7 @@ MUTANTS = (
     ),
     Mutant(
         name="factor-left-out-of-sum",
-        file="ppl/core/elimination.py",
+        file="ppl/marginal/elimination.py",
         old="product = multiply(mine)\n        self._check_plates",
         new="product = multiply(mine[:1])\n        self._check_plates",
         breaks="a sum over the states of a site leaves one of its factors out",
@@ -191,7 +191,7 @@ MUTANTS = (
     ),
     Mutant(
         name="runs-counted-once",
-        file="ppl/core/repeated_elements.py",
+        file="ppl/marginal/repeated_elements.py",
         old="            if x.starts[axis] is not None:\n",
         new="            if x.starts[axis] not in (None, (0,)):\n",
         breaks="a sum over equal elements counts them once",
@@ -200,7 +200,7 @@ MUTANTS = (
     ),
     Mutant(
         name="states-of-filtered-weights",
-        file="ppl/core/elimination.py",
+        file="ppl/marginal/elimination.py",
         old="+ across\n",
         new="+ (across if self._key is None else jnp.zeros_like(across))\n",
         breaks="recover draws the states of a chain without a look at later ones",
@@ -209,7 +209,7 @@ MUTANTS = (
     ),
     Mutant(
         name="degree-of-products",
-        file="ppl/analysis/degree.py",
+        file="ppl/marginal/degree.py",
         old="return sum(x.degree for x in operands)",
         new="return _largest(operands)",
         breaks="a product has the degree of one of its factors",
@@ -217,7 +217,7 @@ MUTANTS = (
     ),
     Mutant(
         name="layout-without-reach",
-        file="ppl/core/coupled_elements.py",
+        file="ppl/marginal/coupled_elements.py",
         old="return max(lags) - min(lags) if lags else 0",
         new="return min(1, max(lags) - min(lags)) if lags else 0",
         breaks="what looks back two steps is not coupled with the first of them",
@@ -226,7 +226,7 @@ MUTANTS = (
     ),
     Mutant(
         name="mode-sign",
-        file="ppl/core/newton.py",
+        file="ppl/marginal/newton.py",
         old="return jax.tree.map(jnp.negative, factor.solve_transposed(factor.solve(x)))",
         new="return factor.solve_transposed(factor.solve(x))",
         breaks="the mode of a Laplace approximation moves the wrong way as parameters move",
@@ -235,7 +235,7 @@ MUTANTS = (
     ),
     Mutant(
         name="weights-filtered",
-        file="ppl/core/block_integral.py",
+        file="ppl/marginal/block_integral.py",
         old="- here - log_prob",
         new="- jnp.sum(square.height) - log_prob",
         breaks="importance weights of recovered draws lack the determinant",
@@ -244,7 +244,7 @@ MUTANTS = (
     ),
     Mutant(
         name="shear-sign",
-        file="ppl/core/block_matrices.py",
+        file="ppl/marginal/block_matrices.py",
         old="return -_solve_blocks_transposed(self.diagonal, self.below, self.sides)",
         new="return _solve_blocks_transposed(self.diagonal, self.below, self.sides)",
         breaks="effects with a tiny scale cost the precision of what all of them share",
@@ -253,7 +253,7 @@ MUTANTS = (
     ),
     Mutant(
         name="evidence-with-later-steps",
-        file="ppl/core/filtered_evidence.py",
+        file="ppl/marginal/filtered_evidence.py",
         old="precision = precision.at[size:, size:].add(carried)",
         new="precision = precision.at[size:, size:].add(carried * 1.01)",
         breaks="what a step of a chain learns from those before it is told too well",
@@ -262,7 +262,7 @@ MUTANTS = (
     ),
     Mutant(
         name="draw-ignores-border",
-        file="ppl/core/block_matrices.py",
+        file="ppl/marginal/block_matrices.py",
         old='rest = rest - _einsum("ntdi,i->ntd", self.sides, border)',
         new="rest = rest + 0.0",
         breaks="recover draws the elements of a plate without the draw of what they share",
@@ -271,7 +271,7 @@ MUTANTS = (
     ),
     Mutant(
         name="conditional-of-the-prior",
-        file="ppl/transforms/conditional.py",
+        file="ppl/marginal/conditional.py",
         old="if self._path in new:",
         new="if not new:",
         breaks="the full conditional of a site leaves out the sites that depend on it",
@@ -280,7 +280,7 @@ MUTANTS = (
     ),
     Mutant(
         name="conjugacy-of-all",
-        file="ppl/transforms/conjugacy.py",
+        file="ppl/marginal/conjugacy.py",
         old="jnp.all(error <= bound, (0, 1))",
         new="jnp.all(bound <= jnp.inf, (0, 1))",
         breaks="any site with a prior of an exponential family is taken to be conjugate",
@@ -289,7 +289,7 @@ MUTANTS = (
     ),
     Mutant(
         name="conjugacy-of-truncated",
-        file="ppl/transforms/conjugacy.py",
+        file="ppl/marginal/conjugacy.py",
         old=" & jnp.all(heights > -jnp.inf)",
         new="",
         breaks="a full conditional that is cut off is taken to be whole",
@@ -298,7 +298,7 @@ MUTANTS = (
     ),
     Mutant(
         name="states-of-known-elements",
-        file="ppl/core/score_tables.py",
+        file="ppl/marginal/score_tables.py",
         old="jnp.where(known == value, log_prob, -jnp.inf)",
         new="jnp.where(known == value, log_prob, log_prob)",
         breaks="a summed site that is known in part has all states at known elements",
@@ -306,7 +306,7 @@ MUTANTS = (
     ),
     Mutant(
         name="colors-of-lags-unsorted",
-        file="ppl/core/score_tables.py",
+        file="ppl/marginal/score_tables.py",
         old="out = jnp.where(steps == color, jnp.transpose(record, order), out)",
         new="out = jnp.where(steps == color, record, out)",
         breaks="scores of a chain stand at the colors of steps, not at their lags",
@@ -315,7 +315,7 @@ MUTANTS = (
     ),
     Mutant(
         name="product-of-first-factors",
-        file="ppl/core/factors.py",
+        file="ppl/marginal/factors.py",
         old="for factor in factors[1:]:",
         new="for factor in factors[1:2]:",
         breaks="a product of factors leaves out the third",
@@ -324,7 +324,7 @@ MUTANTS = (
     ),
     Mutant(
         name="known-numbers-counted",
-        file="ppl/core/quadratic_scores.py",
+        file="ppl/marginal/quadratic_scores.py",
         old="jnp.where(missing, 0, log_prob)",
         new="jnp.where(missing, log_prob, 0)",
         breaks="an integral over missing entries is one over the known ones",
@@ -332,7 +332,7 @@ MUTANTS = (
     ),
     Mutant(
         name="volume-squared",
-        file="ppl/core/completed_square.py",
+        file="ppl/marginal/completed_square.py",
         old="+ num * _LOG_TWO_PI / 2",
         new="+ num * _LOG_TWO_PI",
         breaks="the volume of a Gaussian integral is squared",
@@ -341,7 +341,7 @@ MUTANTS = (
     ),
     Mutant(
         name="spread-transposed",
-        file="ppl/core/completed_square.py",
+        file="ppl/marginal/completed_square.py",
         old="spread = self.factor.solve_transposed(",
         new="spread = self.factor.solve(",
         breaks="recovered numbers have the wrong covariance",

@@ -169,7 +169,7 @@ INSIDES = {
     "jax.core": {"ppl/harvest/_jax.py"},
     "jax.interpreters": {
         *("ppl/harvest/_jax.py", "ppl/harvest/_jax_tables.py"),
-        *("ppl/core/triangular_factors.py", "distributions/common/triangular_factors.py"),
+        *("ppl/marginal/triangular_factors.py", "distributions/common/triangular_factors.py"),
         "distributions/common/eigenvectors.py",
     },
 }

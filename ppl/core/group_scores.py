@@ -8,14 +8,13 @@ log probability of this observation, and stands where that of the site itself wo
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ppl.analysis.element_dependence import Indexed
-from ppl.analysis.scopes import Scope
 from ppl.harvest._site_names import join_scopes
 from ppl.harvest._survey import Path
 
@@ -29,11 +28,11 @@ class Lookup:
     numbers: bytes
 
     @classmethod
-    def of(cls, axes: Sequence[int], use: Indexed) -> "Lookup | None":
+    def of(cls, axes: Sequence[int], read: Callable[[], Any]) -> "Lookup | None":
         """The numbers of an index, if they are known before the program runs; else None."""
         try:
             with jax.ensure_compile_time_eval():
-                array = np.asarray(use.read(), np.int64)
+                array = np.asarray(read(), np.int64)
         except (TypeError, jax.errors.JAXTypeError):  # it reads arguments of the model
             return None
         return cls(tuple(axes), array.shape, array.tobytes())
@@ -64,13 +63,6 @@ class Spread:
     shape: tuple[int, ...]
     parts: tuple[int, ...]
     axes: tuple[int | Lookup | None, ...]
-
-    @classmethod
-    def of(cls, scope: Scope, num_parts: int, axes: Sequence[int | Lookup | None]) -> "Spread":
-        """The entries of a score as it is recorded."""
-        order, num_body = scope.layout, len(scope.shape) - len(scope.loops)
-        parts = sorted(order.index(axis) for axis in range(num_body - num_parts, num_body))
-        return cls(tuple(scope.shape[i] for i in order), tuple(parts), tuple(axes))
 
     def within(self, outer: tuple[int, ...]) -> "Spread":
         """The entries with axes of something around, which separate groups as well, in front."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from ppl.analysis.degree import CONSTANT, Degree, find_degrees
+from ppl.marginal.degree import CONSTANT, Degree, find_degrees
 
 pytestmark = pytest.mark.usefixtures("x64")
 

@@ -9,7 +9,7 @@ from scipy import stats
 
 import distributions as dist
 import ppl
-from ppl.core.gaussian_integral import GaussianIntegral
+from ppl.marginal.gaussian_integral import GaussianIntegral
 from tests.language.integrals import INTEGRALS
 
 pytestmark = pytest.mark.usefixtures("x64")

@@ -10,8 +10,8 @@ import pytest
 
 import distributions as dist
 import ppl
-from ppl.core import elimination
-from ppl.core.parallel_filter import log_normalizers
+from ppl.marginal import elimination
+from ppl.marginal.parallel_filter import log_normalizers
 from tests.language.sums import SUMS
 
 pytestmark = pytest.mark.usefixtures("x64")

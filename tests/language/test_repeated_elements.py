@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from ppl.core.repeated_elements import evaluate_once
+from ppl.marginal.repeated_elements import evaluate_once
 
 pytestmark = pytest.mark.usefixtures("x64")
 ROWS = np.arange(12.0).reshape(3, 4) / 7 + 0.1

@@ -1,0 +1,236 @@
+"""Layout of the elements of several sites, by which of them scores couple.
+
+The precision matrix of jointly normal sites has an entry for each pair of elements that one score
+depends on. `coupled_elements.find_layout` tells from the scopes of all scores which axes of the
+sites are plates, whose elements no score couples, and which axis is the time of a chain. The sites
+that have all of these axes are inner; all others make the border.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ppl.harvest._survey import Path
+from ppl.marginal.block_matrices import BlockMatrix, BlockVector
+from ppl.marginal.element_dependence import Indexed
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """The axes of an inner site as it is recorded: plates, time, and the others behind them."""
+
+    shape: tuple[int, ...]
+    order: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockLayout:
+    """A layout.
+
+    Attributes:
+        inner: The inner sites with their axes in order.
+        shapes: The shapes of the sites of the border.
+        plates: The sizes of the plates.
+        num_steps: The length of the chain.
+        reach: How many steps apart elements may be that one score depends on.
+        score_axes: For each score, its axes along the plates; None if elements of the plates are
+            not apart, as there is a border, or an index reads them.
+        group_axes: For each score, its axes along the plates, or the indices that read them, whose
+            axes are those of the score; None if elements of the plates are not apart.
+        step_axes: For each score, its axis along the steps, None for a score of no step; None for
+            all if a score depends on more than a step and the one before it.
+        is_reversed: Whether the last step comes first.
+    """
+
+    inner: Mapping[Path, Place]
+    shapes: Mapping[Path, tuple[int, ...]]
+    plates: tuple[int, ...] = (0,)
+    num_steps: int = 1
+    reach: int = 0
+    score_axes: Mapping[Path, tuple[int, ...]] | None = None
+    step_axes: Mapping[Path, int | None] | None = None
+    is_reversed: bool = False
+    group_axes: Mapping[Path, tuple[int | Indexed, ...]] | None = None
+
+    @property
+    def num_plates(self) -> int:
+        """The number of elements of all plates together."""
+        return math.prod(self.plates)
+
+    @property
+    def _steps_in_block(self) -> int:
+        return max(self.reach, 1)
+
+    @property
+    def num_blocks(self) -> int:
+        """The number of blocks along the chain; each holds as many steps as scores reach."""
+        return -(-self.num_steps // self._steps_in_block)
+
+    @property
+    def size_of_step(self) -> int:
+        """The number of inner elements for each element of the plates and step."""
+        count = self.num_plates * self.num_steps
+        return sum(math.prod(p.shape) for p in self.inner.values()) // max(count, 1)
+
+    @property
+    def size_of_block(self) -> int:
+        """The size of a diagonal block."""
+        return self.size_of_step * self._steps_in_block
+
+    @property
+    def size_of_border(self) -> int:
+        """The number of elements in the border."""
+        return sum(map(math.prod, self.shapes.values()))
+
+    @property
+    def num_elements(self) -> int:
+        """The number of elements of all sites."""
+        return self.size_of_border + self.num_plates * self.num_steps * self.size_of_step
+
+    def zeros(self, dtype: Any) -> BlockVector:
+        """A vector of zeros."""
+        shape = self.num_plates, self.num_blocks, self.size_of_block
+        return BlockVector(jnp.zeros(shape, dtype), jnp.zeros(self.size_of_border, dtype))
+
+    def total(self, scores: Mapping[Path, jax.Array]) -> jax.Array:
+        """The sum of scores, for each element of the plates if these are apart."""
+        if self.score_axes is None:
+            return functools.reduce(jnp.add, map(jnp.sum, scores.values()))
+        found = []
+        for path, score in scores.items():
+            axes = self.score_axes[path]
+            others = [i for i in range(score.ndim) if i not in axes]
+            found.append(
+                jnp.sum(jnp.transpose(score, (*axes, *others)), range(len(axes), score.ndim))
+            )
+        return functools.reduce(jnp.add, found)
+
+    def total_of_groups(
+        self, scores: Mapping[Path, jax.Array], uses: Mapping[Path, Sequence[int | Indexed]]
+    ) -> jax.Array:
+        """The sum of scores for each element of the plates, also where indices read them."""
+        found = jnp.zeros(self.plates, jnp.result_type(*scores.values()))
+        for path, score in scores.items():
+            along = jnp.indices(score.shape, sparse=True)
+            index = []
+            for use in uses[path]:
+                if isinstance(use, int):
+                    index.append(along[use])
+                    continue
+                array = jnp.transpose(jnp.asarray(use.read()), np.argsort(use.axes).tolist())
+                others = [i for i in range(score.ndim) if i not in use.axes]
+                index.append(jnp.expand_dims(array, others))
+            found = found.at[tuple(jnp.broadcast_to(i, score.shape) for i in index)].add(score)
+        return found
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether the scores of steps may be told apart."""
+        is_apart = self.num_plates == 1 or self.score_axes is not None
+        return self.step_axes is not None and is_apart
+
+    def total_of_steps(self, scores: Mapping[Path, jax.Array]) -> jax.Array:
+        """The sums of scores of each step in order, of shape (n, t); scores of none are first."""
+        assert self.step_axes is not None
+        found = jnp.zeros((self.num_plates, self.num_steps))
+        for path, score in scores.items():
+            axes, time = (self.score_axes or {}).get(path, ()), self.step_axes[path]
+            front = axes if time is None else (*axes, time)
+            others = [i for i in range(score.ndim) if i not in front]
+            score = jnp.sum(jnp.transpose(score, (*front, *others)), range(len(front), score.ndim))
+            score = score.reshape(self.num_plates, 1 if time is None else -1)
+            score = jnp.flip(score, 1) if self.is_reversed else score
+            found = found.astype(score.dtype).at[:, : score.shape[1]].add(score)
+        return found
+
+    @property
+    def shape_of_steps(self) -> tuple[int, ...]:
+        """The plates, if they are apart, and the steps."""
+        return (*(self.plates if self.score_axes else ()), self.num_steps)
+
+    def arrange_steps(self, found: jax.Array) -> jax.Array:
+        """Numbers of steps, of shape (n, t), in the order of the program, with axes of plates."""
+        found = jnp.flip(found, 1) if self.is_reversed else found
+        return found.reshape(self.shape_of_steps)
+
+    def values(self, x: BlockVector) -> dict[Path, jax.Array]:
+        """The values of all sites."""
+        found, start = {}, 0
+        for path, shape in self.shapes.items():
+            size = math.prod(shape)
+            found[path] = x.border[start : start + size].reshape(shape)
+            start += size
+        if not self.inner:
+            return found
+        steps = x.inner.reshape(self.num_plates, -1, self.size_of_step)[:, : self.num_steps]
+        start = 0
+        for path, place in self.inner.items():
+            size = math.prod(place.shape) // (self.num_plates * self.num_steps)
+            moved = tuple(place.shape[i] for i in place.order)
+            part = steps[:, :, start : start + size].reshape(moved)
+            found[path] = jnp.transpose(part, tuple(np.argsort(place.order).tolist()))
+            start += size
+        return found
+
+    def hessian(self, multiply: Callable[[BlockVector], BlockVector], dtype: Any) -> BlockMatrix:
+        """A symmetric matrix with this layout, from its products with a few vectors.
+
+        Args:
+            multiply: The product with a vector.
+            dtype: The dtype of the matrix.
+        """
+        n, t, d = self.num_plates, self.num_blocks, self.size_of_block
+        colors = min(t, 3)  # Blocks of one color are no neighbors.
+        zeros = self.zeros(dtype)
+        steps = np.arange(t)[:, None]
+
+        def inner_column(color: Any, i: Any) -> BlockVector:
+            one_hot = (steps % colors == color) & (jnp.arange(d) == i)[None]
+            return multiply(
+                dataclasses.replace(zeros, inner=jnp.broadcast_to(one_hot, (n, t, d)).astype(dtype))
+            )
+
+        diagonal = jnp.zeros((n, t, d, d), dtype)
+        below = jnp.zeros((n, t - 1, d, d), dtype)
+        if d:
+            columns = jax.vmap(jax.vmap(inner_column, (None, 0)), (0, None))
+            found = columns(jnp.arange(colors), jnp.arange(d)).inner  # (colors, d, n, t, d)
+            diagonal = _pick_rows(found, 0)
+            below = _pick_rows(found, 1) if t > 1 else below
+        return BlockMatrix(diagonal, below, *self.border_of_hessian(multiply, dtype))
+
+    def border_of_hessian(
+        self, multiply: Callable[[BlockVector], BlockVector], dtype: Any
+    ) -> tuple[jax.Array, jax.Array]:
+        """The columns of the border of a symmetric matrix: its inner entries, and the others."""
+        zeros, m = self.zeros(dtype), self.size_of_border
+        if not m:
+            return jnp.zeros((*zeros.inner.shape, 0), dtype), jnp.zeros((0, 0), dtype)
+
+        def column(i: Any) -> BlockVector:
+            return multiply(dataclasses.replace(zeros, border=(jnp.arange(m) == i).astype(dtype)))
+
+        found = jax.vmap(column, out_axes=-1)(jnp.arange(m))
+        return found.inner, found.border
+
+    @property
+    def padding(self) -> np.ndarray:
+        """For each entry of a block of the chain, whether it belongs to no step."""
+        count = np.arange(self.num_blocks * self.size_of_block)
+        is_padding = count >= self.num_steps * self.size_of_step
+        return is_padding.reshape(self.num_blocks, self.size_of_block)
+
+
+def _pick_rows(columns: jax.Array, shift: int) -> jax.Array:
+    """The blocks some rows below the diagonal, of columns by color (colors, d, n, t, d)."""
+    colors, _, _, t, _ = columns.shape
+    found = columns[:, :, :, shift:]
+    color = (np.arange(t - shift) % colors)[None, None, :, None]
+    found = functools.reduce(jnp.add, (jnp.where(color == i, x, 0) for i, x in enumerate(found)))
+    return jnp.transpose(found, (1, 2, 3, 0))

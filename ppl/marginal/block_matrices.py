@@ -1,0 +1,379 @@
+"""Cholesky factors of precision matrices that are block tridiagonal but for a dense border.
+
+    P = [[A, C], [C^T, D]]
+
+`A` holds `n` matrices that do not depend on one another. Each is block tridiagonal over `t` steps,
+with blocks of size `d`, so that its factor costs `n t d^3`. For `t = 1` it is dense, for `n = 0`
+only the border is left.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from ppl.harvest._values import vary_alike
+from ppl.harvest.pytrees import register_dataclass
+from ppl.marginal import triangular_factors
+
+_MAX_UNROLLED = 4  # size of blocks whose products and factors are written out
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class BlockVector:
+    """A vector, or several along a last axis.
+
+    Attributes:
+        inner: The entries outside of the border, of shape (n, t, d).
+        border: The entries of the border, of shape (m,).
+    """
+
+    inner: jax.Array
+    border: jax.Array
+
+    def sheared(self, shear: jax.Array) -> "BlockVector":
+        """The vector with the product of a matrix and its border added to its inner entries."""
+        inner = self.inner + _einsum("ntdm,m->ntd", shear, self.border)
+        return dataclasses.replace(self, inner=inner)
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class BlockMatrix:
+    """A symmetric matrix.
+
+    Attributes:
+        diagonal: The diagonal blocks, of shape (n, t, d, d).
+        below: The blocks below them, of shape (n, t - 1, d, d).
+        sides: The rows of the inner entries in the columns of the border, of shape (n, t, d, m).
+        border: The matrix of the border, of shape (m, m).
+    """
+
+    diagonal: jax.Array
+    below: jax.Array
+    sides: jax.Array
+    border: jax.Array
+
+    def multiply(self, x: BlockVector) -> BlockVector:
+        """The product with a vector."""
+        inner = _apply(self.diagonal, x.inner)
+        if self.below.shape[1]:
+            above = _apply(_transpose(self.below), x.inner[:, 1:])
+            below = _apply(self.below, x.inner[:, :-1])
+            pad = lambda x, *ends: jnp.pad(x, ((0, 0), ends, (0, 0)))  # noqa: E731
+            inner = inner + pad(below, 1, 0) + pad(above, 0, 1)
+        if not self.border.size:
+            return BlockVector(inner, x.border)
+        inner = inner + _einsum("ntim,m->nti", self.sides, x.border)
+        border = self.border @ x.border + _einsum("ntim,nti->m", self.sides, x.inner)
+        return BlockVector(inner, border)
+
+    def inner_product(self, other: "BlockMatrix") -> jax.Array:
+        """The trace of the product with a symmetric matrix, of which all blocks are given.
+
+        It has a number for each of the `n` matrices if there is no border.
+        """
+        inner = jnp.sum(self.diagonal * other.diagonal, (1, 2, 3))
+        inner = inner + 2 * jnp.sum(self.below * other.below, (1, 2, 3))
+        if not self.border.size:
+            return inner
+        sides = 2 * jnp.sum(self.sides * other.sides)
+        return jnp.sum(inner) + sides + jnp.sum(self.border * other.border)
+
+    def factor(self) -> "BlockFactor":
+        """The Cholesky factor: not a number where the matrix is not positive definite."""
+        zeros = [jnp.zeros(x.shape[:-1], x.dtype) for x in (self.diagonal, self.border)]
+        return self.factor_and_solve(BlockVector(*zeros))[0]
+
+    def factor_and_solve(self, x: BlockVector) -> tuple["BlockFactor", BlockVector]:
+        """The Cholesky factor `L`, and the solution of `L y = x`, by one pass over the steps."""
+        columns = jnp.concatenate([self.sides, x.inner[..., None]], -1)
+        diagonal, below, solved = _factor_blocks(self.diagonal, self.below, columns)
+        return _factor_border(self.border, diagonal, below, solved, x.border)
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class BlockFactor:
+    """A lower triangular factor, with the shapes of `BlockMatrix`; the sides stand transposed."""
+
+    diagonal: jax.Array
+    below: jax.Array
+    sides: jax.Array
+    border: jax.Array
+
+    def shear(self) -> jax.Array:
+        """Derivatives of the mean of inner entries given the border, for a normal vector."""
+        return -_solve_blocks_transposed(self.diagonal, self.below, self.sides)
+
+    def pivots(self) -> tuple[jax.Array, jax.Array]:
+        """The diagonal: inner entries and those of the border."""
+        inner, border = (jnp.diagonal(x, axis1=-2, axis2=-1) for x in (self.diagonal, self.border))
+        return inner, border
+
+    def inverse(self) -> BlockMatrix:
+        """The blocks of the inverse of the matrix, by Takahashi's equations."""
+        num_border = self.border.shape[-1]
+        border = solve_lower(self.border, jnp.eye(num_border, dtype=self.border.dtype))
+        border = _multiply(_transpose(border), border)
+        corner = jnp.broadcast_to(border, (len(self.diagonal), *border.shape))
+        inverse = _invert(self.diagonal)
+        own = _multiply(_transpose(inverse), inverse)
+        across = _multiply(_transpose(self.sides), inverse)
+        down = _multiply(self.below, inverse[:, :-1])
+
+        side = -_multiply(corner, across[:, -1])
+        last = own[:, -1] - _multiply(_transpose(across[:, -1]), side)
+
+        def step(after: Any, blocks: Any) -> tuple[Any, Any]:
+            (diagonal, side), (own, across, down) = after, blocks
+            below = -_multiply(diagonal, down) - _multiply(_transpose(side), across)
+            side = -_multiply(side, down) - _multiply(corner, across)
+            here = own - _multiply(_transpose(down), below) - _multiply(_transpose(across), side)
+            return (here, side), (here, below, side)
+
+        blocks = tuple(map(_front, (own[:, :-1], across[:, :-1], down)))
+        _, found = lax.scan(step, (last, side), blocks, reverse=True)
+        diagonal, below, sides = map(_front, found)
+        diagonal = jnp.concatenate([diagonal, last[:, None]], 1)
+        sides = jnp.concatenate([sides, side[:, None]], 1)
+        return BlockMatrix(diagonal, below, _transpose(sides), border)
+
+    def replace_border_and_solve(
+        self, matrix: BlockMatrix, x: BlockVector
+    ) -> tuple["BlockFactor", BlockVector]:
+        """The factor of a matrix that differs in its border alone, and a solution of `L y = x`."""
+        columns = jnp.concatenate([matrix.sides, x.inner[..., None]], -1)
+        solved = _solve_blocks(self.diagonal, self.below, columns)
+        return _factor_border(matrix.border, self.diagonal, self.below, solved, x.border)
+
+    def solve(self, x: BlockVector) -> BlockVector:
+        """The solution of `L y = x`."""
+        inner = _solve_blocks(self.diagonal, self.below, x.inner[..., None])[..., 0]
+        return BlockVector(inner, self.solve_border(inner, x.border))
+
+    def solve_border(self, inner: jax.Array, border: jax.Array) -> jax.Array:
+        """The border of the solution of `L y = x`, from its inner entries and the border of `x`."""
+        if not border.size:
+            return border
+        rest = border - _einsum("ntdi,ntd->i", self.sides, inner)
+        return solve_lower(self.border, rest[:, None])[:, 0]
+
+    def solve_transposed(self, x: BlockVector) -> BlockVector:
+        """The solution of `L^T y = x`."""
+        border, rest = x.border, x.inner
+        if self.border.size:
+            border = solve_lower(self.border, border[:, None], transposed=True)[:, 0]
+            rest = rest - _einsum("ntdi,i->ntd", self.sides, border)
+        inner = _solve_blocks_transposed(self.diagonal, self.below, rest[..., None])[..., 0]
+        return BlockVector(inner, border)
+
+
+def _einsum(how: str, *operands: Any) -> jax.Array:
+    return jnp.einsum(how, *operands, precision=lax.Precision.HIGHEST)
+
+
+def _multiply(a: jax.Array, b: jax.Array) -> jax.Array:
+    """The product of matrices."""
+    if not 0 < a.shape[-1] <= _MAX_UNROLLED:
+        return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
+    parts = [a[..., :, k, None] * b[..., k, None, :] for k in range(a.shape[-1])]
+    return functools.reduce(jnp.add, parts)
+
+
+def _transpose(x: jax.Array) -> jax.Array:
+    return jnp.swapaxes(x, -2, -1)
+
+
+def cholesky(x: jax.Array) -> jax.Array:
+    """Lower Cholesky factors; small ones element by element, as a call in each step is slow."""
+    size = x.shape[-1]
+    if not 0 < size <= _MAX_UNROLLED:
+        return triangular_factors.cholesky(x)
+    rows: list[list[jax.Array]] = []
+    for i in range(size):
+        row: list[jax.Array] = []
+        for j in range(i):
+            rest = sum((row[k] * rows[j][k] for k in range(j)), jnp.zeros_like(x[..., 0, 0]))
+            row.append((x[..., i, j] - rest) / rows[j][j])
+        pivot = x[..., i, i] - sum((r * r for r in row), jnp.zeros_like(x[..., 0, 0]))
+        rows.append([*row, jnp.sqrt(pivot)])
+    zero = jnp.zeros_like(x[..., 0, 0])
+    full = [jnp.stack([*row, *[zero] * (size - len(row))], -1) for row in rows]
+    return jnp.stack(full, -2)
+
+
+def solve_lower(factor: jax.Array, x: jax.Array, *, transposed: bool = False) -> jax.Array:
+    """The solution of `L y = x`, or of `L^T y = x`."""
+    size = factor.shape[-1]
+    if not 0 < size <= _MAX_UNROLLED:
+        return triangular_factors.solve_lower(factor, x, transposed=transposed)
+    found: dict[int, jax.Array] = {}
+    for i in reversed(range(size)) if transposed else range(size):
+        rest = x[..., i, :]
+        for j, y in found.items():
+            entry = factor[..., j, i] if transposed else factor[..., i, j]
+            rest = rest - entry[..., None] * y
+        found[i] = rest / factor[..., i, i, None]
+    return jnp.stack([found[i] for i in range(size)], -2)
+
+
+def _front(x: jax.Array) -> jax.Array:
+    return jnp.moveaxis(x, 1, 0)
+
+
+def _invert(factor: jax.Array) -> jax.Array:
+    """The inverse of lower triangular matrices."""
+    eye = jnp.eye(factor.shape[-1], dtype=factor.dtype)
+    return solve_lower(factor, jnp.broadcast_to(eye, factor.shape))
+
+
+def _apply(a: jax.Array, x: jax.Array) -> jax.Array:
+    """The product of matrices and vectors."""
+    return _multiply(a, x[..., None])[..., 0]
+
+
+def _factor_blocks(
+    diagonal: jax.Array, below: jax.Array, columns: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The factor `L` of block tridiagonal matrices, and the solutions of `L y = columns`.
+
+    Returns the diagonal blocks of the factor, those below them, and the solutions.
+    """
+    first = cholesky(diagonal[:, 0])
+    start = first, solve_lower(first, columns[:, 0])
+    if diagonal.shape[1] == 1:
+        return first[:, None], below, start[1][:, None]
+
+    def step(before: Any, blocks: Any) -> tuple[Any, Any]:
+        (factor, solved), (here, beside, column) = before, blocks
+        # beside = side factor^T, so that side^T = factor^-1 beside^T.
+        side = solve_lower(factor, _transpose(beside))
+        factor = cholesky(here - _multiply(_transpose(side), side))
+        solved = solve_lower(factor, column - _multiply(_transpose(side), solved))
+        return (factor, solved), (factor, _transpose(side), solved)
+
+    blocks = tuple(map(_front, (diagonal[:, 1:], below, columns[:, 1:])))
+    _, (factors, sides, solved) = lax.scan(step, start, blocks)
+    join = lambda x, rest: jnp.concatenate([x[:, None], _front(rest)], 1)  # noqa: E731
+    return join(start[0], factors), _front(sides), join(start[1], solved)
+
+
+def _factor_border(
+    border: jax.Array, diagonal: jax.Array, below: jax.Array, solved: jax.Array, x: jax.Array
+) -> tuple[BlockFactor, BlockVector]:
+    """The factor `L`, and the solution of `L y = x`, given the inner entries of both."""
+    sides, inner = solved[..., :-1], solved[..., -1]
+    corner = border - _einsum("ntdi,ntdj->ij", sides, sides)
+    factor = BlockFactor(diagonal, below, sides, cholesky(corner))
+    return factor, BlockVector(inner, factor.solve_border(inner, x))
+
+
+def _solve_blocks(diagonal: jax.Array, below: jax.Array, x: jax.Array) -> jax.Array:
+    """The solution of `L y = x` for x of shape (n, t, d, k).
+
+    All is multiplied by the inverse of each diagonal block, so that a step is one product.
+    """
+    if diagonal.shape[1] == 1 or x.shape[-1] == 0:
+        return solve_lower(diagonal, x)
+    inverse = _invert(diagonal)
+    return _recur(-_multiply(inverse[:, 1:], below), _multiply(inverse, x), reverse=False)
+
+
+def _solve_blocks_transposed(diagonal: jax.Array, below: jax.Array, x: jax.Array) -> jax.Array:
+    """The solution of `L^T y = x` for x of shape (n, t, d, k)."""
+    if diagonal.shape[1] == 1 or x.shape[-1] == 0:
+        return solve_lower(diagonal, x, transposed=True)
+    inverse = _invert(diagonal)
+    down = _transpose(_multiply(below, inverse[:, :-1]))
+    return _recur(-down, _multiply(_transpose(inverse), x), reverse=True)
+
+
+def _recur(matrices: jax.Array, x: jax.Array, *, reverse: bool) -> jax.Array:
+    """Each y = A y_before + x along the second axis, of shape (n, t, d, k); the first y is x."""
+
+    def step(before: jax.Array, inputs: Any) -> tuple[jax.Array, jax.Array]:
+        matrix, here = inputs
+        here = _multiply(matrix, before) + here
+        return here, here
+
+    first, rest = (x[:, -1], x[:, :-1]) if reverse else (x[:, 0], x[:, 1:])
+    unroll = 4 if x.shape[-2] == 1 else 1  # A loop costs more than a step of few numbers.
+    inputs = _front(matrices), _front(rest)
+    _, found = lax.scan(step, first, inputs, reverse=reverse, unroll=unroll)
+    parts = [_front(found), first[:, None]] if reverse else [first[:, None], _front(found)]
+    return jnp.concatenate(parts, 1)
+
+
+@jax.custom_jvp
+def solve(matrix: BlockMatrix, factor: BlockFactor, x: BlockVector) -> BlockVector:
+    """The solution `y` of `P y = x`, by the factor of `P`, which has no derivative of its own."""
+    return factor.solve_transposed(factor.solve(x))
+
+
+@solve.defjvp
+def _solve_jvp(primals: Any, tangents: Any) -> Any:
+    matrix, factor, _ = primals
+    found = solve(*primals)
+    rest = jax.tree.map(jnp.subtract, tangents[2], tangents[0].multiply(found))
+    return found, solve(matrix, factor, rest)
+
+
+@jax.custom_jvp
+def half_square(matrix: BlockMatrix, factor: BlockFactor, x: BlockVector) -> jax.Array:
+    """Half of `x^T P^-1 x`; one for each of `n` matrices without a border."""
+    half = factor.solve(x)
+    return inner_product(half, half) / 2
+
+
+@half_square.defjvp
+def _half_square_jvp(primals: Any, tangents: Any) -> Any:
+    found = solve(*primals)
+    rest = jax.tree.map(lambda t, y: t - y / 2, tangents[2], tangents[0].multiply(found))
+    return half_square(*primals), inner_product(found, rest)
+
+
+@jax.custom_jvp
+def half_log_det(matrix: BlockMatrix, factor: BlockFactor) -> jax.Array:
+    """Half the log determinant, by the factor; one for each of `n` matrices without a border.
+
+    The derivative is half the inner product with the inverse, of which its blocks are enough.
+    """
+    inner, border = factor.pivots()
+    found = jnp.sum(jnp.log(inner), (1, 2))
+    return jnp.sum(found) + jnp.sum(jnp.log(border)) if border.size else found
+
+
+@half_log_det.defjvp
+def _half_log_det_jvp(primals: Any, tangents: Any) -> Any:
+    return half_log_det(*primals), _inverse(*primals).inner_product(tangents[0]) / 2
+
+
+@jax.custom_jvp
+def _inverse(matrix: BlockMatrix, factor: BlockFactor) -> BlockMatrix:
+    """The blocks of the inverse. Derivatives, of second order to those who ask, factor again."""
+    return factor.inverse()
+
+
+@_inverse.defjvp
+def _inverse_jvp(primals: Any, tangents: Any) -> Any:
+    return jax.jvp(lambda matrix: matrix.factor().inverse(), primals[:1], tangents[:1])
+
+
+def vary_like(x: BlockVector, multiply: Callable[..., Any]) -> Callable[[BlockVector], Any]:
+    """A function of vectors, cast to vary over the same axes of a mesh as `x`."""
+    vary = lambda v: BlockVector(  # noqa: E731
+        vary_alike([v.inner, x.inner])[0], vary_alike([v.border, x.border])[0]
+    )
+    return lambda v: multiply(vary(v))
+
+
+def inner_product(x: BlockVector, y: BlockVector) -> jax.Array:
+    """The inner product of vectors; one for each of `n` parts without a border."""
+    found = jnp.sum(x.inner * y.inner, (1, 2))
+    return jnp.sum(found) + jnp.sum(x.border * y.border) if x.border.size else found

@@ -1,0 +1,101 @@
+"""Completed square: a quadratic log density about a point, its integral and its draws."""
+
+import dataclasses
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ppl.marginal.block_layout import BlockLayout
+from ppl.marginal.block_matrices import (
+    BlockFactor,
+    BlockMatrix,
+    BlockVector,
+    half_log_det,
+    half_square,
+    solve,
+)
+
+_LOG_TWO_PI = math.log(2 * math.pi)
+
+
+@dataclasses.dataclass(frozen=True)
+class CompletedSquare:
+    """A quadratic log density `height + slope (x - mode) - (x - mode)^T P (x - mode) / 2`.
+
+    Attributes:
+        mode: A point, near the maximum.
+        height: The log density there, with an axis for each plate if their elements are apart.
+        slope: The gradient there.
+        matrix: The precision `P`.
+        factor: Its Cholesky factor.
+        layout: The layout of the variables.
+        shear: What the inner entries are more than those of `mode` for each entry of the border,
+            of shape (n, t, d, m); None for nothing.
+    """
+
+    mode: BlockVector
+    height: jax.Array
+    slope: BlockVector
+    matrix: BlockMatrix
+    factor: BlockFactor
+    layout: BlockLayout
+    shear: jax.Array | None = None
+
+    @functools.cached_property
+    def log_det(self) -> jax.Array:
+        """Half the log determinant of the precision."""
+        return self._total(half_log_det(self.matrix, self.factor))
+
+    @functools.cached_property
+    def step(self) -> BlockVector:
+        """The step from the point to the maximum."""
+        return solve(self.matrix, self.factor, self.slope)
+
+    @functools.cached_property
+    def gain(self) -> jax.Array:
+        """By how much the maximum is higher than the point."""
+        return self._total(half_square(self.matrix, self.factor, self.slope))
+
+    @property
+    def is_improper(self) -> jax.Array:
+        """Whether the precision is not positive definite."""
+        return ~jnp.isfinite(self.log_det)
+
+    def _total(self, found: jax.Array) -> jax.Array:
+        """Numbers for independent blocks, apart if the height is."""
+        return found.reshape(self.height.shape) if self.height.ndim else jnp.sum(found)
+
+    def log_integral(self) -> jax.Array:
+        """The log of the integral: minus infinity where it does not exist, NaN where data are."""
+        num = self.layout.num_elements // max(self.height.size, 1)
+        found = self.height + self.gain - self.log_det + num * _LOG_TWO_PI / 2
+        return jnp.where(self.is_improper & ~jnp.isnan(self.height), -jnp.inf, found)
+
+    def draw(self, key: jax.Array) -> tuple[BlockVector, jax.Array]:
+        """A draw from the normal distribution with this density, and its log density."""
+        leaves, tree = jax.tree.flatten(self.mode)
+        keys = jax.random.split(key, len(leaves))
+        noise = [jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, leaves, strict=True)]
+        noise[0] = jnp.where(self.layout.padding, 0, noise[0])
+        spread = self.factor.solve_transposed(jax.tree.unflatten(tree, noise))
+        drawn = jax.tree.map(lambda *parts: sum(parts), self.mode, self.step, spread)
+        log_prob = jnp.sum(self.log_det) - self.layout.num_elements * _LOG_TWO_PI / 2
+        log_prob = log_prob - sum(jnp.sum(x**2) for x in noise) / 2
+        return drawn if self.shear is None else drawn.sheared(self.shear), log_prob
+
+
+def precision_of(layout: BlockLayout, multiply: Any, dtype: Any) -> BlockMatrix:
+    """The precision: minus the Hessian, and the identity where a block is padded."""
+    negative = jax.tree.map(jnp.negative, layout.hessian(multiply, dtype))
+    padding = jnp.asarray(layout.padding, dtype)
+    one = padding[None, :, :, None] * jnp.eye(layout.size_of_block, dtype=dtype)[None, None]
+    return dataclasses.replace(negative, diagonal=negative.diagonal + one)
+
+
+def border_of(layout: BlockLayout, multiply: Any, dtype: Any, matrix: BlockMatrix) -> BlockMatrix:
+    """A precision with the inner blocks of another, and a border of its own."""
+    sides, border = layout.border_of_hessian(multiply, dtype)
+    return dataclasses.replace(matrix, sides=-sides, border=-border)

@@ -1,0 +1,240 @@
+"""Conjugacy: whether the full conditional of a site lies in an exponential family.
+
+It is a question about the program, so that it is asked at draws of all other sites from the prior
+and of the data given these, and in double precision: the slope of each score must be that of a
+member of the family at further points, and the density positive on the whole support.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ppl.common import distribution_protocol
+from ppl.core.captured_constants import (
+    fingerprint_constants,
+    fingerprint_value,
+    fingerprint_wiring,
+)
+from ppl.core.model_pytree import Model
+from ppl.core.model_run import trace_model
+from ppl.harvest import _jax
+from ppl.harvest._program import Harvester, Program
+from ppl.harvest._survey import Path, Sites
+from ppl.marginal.full_conditional import RecordValues, score_values
+from ppl.marginal.natural_parameters import alternate, measure_in_bulk, points_at
+from ppl.marginal.states import look_at_distributions
+from ppl.primitives.site_kinds import OBSERVED, kind_of
+from ppl.transforms.unobserve import unobserve
+
+_NUM_DRAWS = 8  # of all other sites
+# Points, in spreads from the center: two that are fitted, others at which slopes are compared, and
+# those far out, at which the density must be positive.
+_NEAR = (-0.8, 0.8, -1.5, 0.3, 2.0)
+_FAR = {"float64": 20.0, "float32": 8.0}
+_QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+_TOLERANCES = {"float64": 1e-7, "float32": 1e-3}  # of slopes, relative to the largest
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """Whether the full conditional of a site lies in a family, for a model and its arguments.
+
+    Attributes:
+        program: The program of the model.
+        model: The model.
+        args: Its arguments.
+        kwargs: Its keyword arguments.
+        path: The site.
+        scored: The site, and those whose scores depend on it.
+        family: The family.
+        sites: All sites.
+        plants: Values of all other random sites, for those that cannot be drawn.
+    """
+
+    program: Program
+    model: Model
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    path: Path
+    scored: Sequence[Path]
+    family: Any
+    sites: Sites
+    plants: Mapping[Path, Sequence[Any]]
+
+    def is_conjugate(self) -> bool:
+        """The answer, which is kept. Values that are traced stand for any, as numbers."""
+        inputs = [x for x in self.program.inputs if x is not None]
+        numbers = tuple(fingerprint_constants(self.program.jaxpr, inputs))
+        wiring = fingerprint_wiring(self.program.jaxpr)
+        asked = numbers, wiring, self.path, tuple(self.scored), self.family
+        undrawn = _find_kept(asked)
+        if undrawn and (kept := _find_kept((asked, self._values(undrawn[0])))):
+            return kept[0]
+        answer, fixed = self._answer()
+        undrawn[:] = [fixed]
+        _find_kept((asked, self._values(fixed)))[:] = [answer]
+        return answer
+
+    def _values(self, paths: Sequence[Path]) -> Hashable:
+        """Fingerprint of the values of sites that cannot be drawn."""
+        return tuple(fingerprint_value(x) for path in paths for x in self.plants[path])
+
+    def _answer(self) -> tuple[bool, Sequence[Path]]:
+        """The answer, and the sites whose values it depends on, as they cannot be drawn."""
+        leaves = jax.tree.leaves((self.model, self.args, self.kwargs))
+        has_masks = any(_jax.is_traced(x) and x.dtype == bool for x in leaves)
+        numbers = [_Numbers(bit) for bit in ((None, False, True) if has_masks else (None,))]
+        try:
+            with jax.enable_x64(True):
+                return self._ask_all([dataclasses.replace(n, dtype=np.float64) for n in numbers])
+        except (TypeError, ValueError):  # The model wants single precision.
+            return self._ask_all(numbers)
+
+    def _ask_all(self, numbers: Sequence["_Numbers"]) -> tuple[bool, Sequence[Path]]:
+        fixed: Sequence[Path] = ()
+        for each in numbers:
+            is_conjugate, fixed = self._ask(each)
+            if not is_conjugate:
+                return False, fixed
+        return True, fixed
+
+    def _ask(self, numbers: "_Numbers") -> tuple[bool, Sequence[Path]]:
+        with jax.ensure_compile_time_eval():
+            model, args, kwargs = jax.tree.map(
+                numbers.replace, (self.model, self.args, dict(self.kwargs))
+            )
+        program = trace_model(model, None, args, kwargs)
+        with jax.ensure_compile_time_eval():
+            inputs = [*map(numbers.fill, program.inputs)]
+
+        def compare(simulated: Model, fixed: Sequence[Path]) -> bool:
+            simulation = trace_model(simulated, None, args, kwargs)
+            # Sows of numbers that are known would be lost where models are traced so.
+            with jax.ensure_compile_time_eval():
+                draw = self._drawing(simulation, fixed, numbers)
+                one = lambda key: self._compare(key, program.jaxpr, inputs, draw(key))  # noqa: E731
+                keys = jax.random.split(jax.random.key(0), _NUM_DRAWS)
+                found = jax.jit(jax.vmap(one), compiler_options=_QUICK)(keys)
+                is_like, is_finite = map(np.asarray, found)
+            return bool(np.all(is_like | ~is_finite) and np.all(np.any(is_finite, 0)))
+
+        try:
+            return compare(unobserve(model), []), ()
+        except NotImplementedError:
+            fixed = self._find_undrawn(program)
+            has_data = any(kind_of(self.sites[path].site) == OBSERVED for path in fixed)
+            return compare(model if has_data else unobserve(model), fixed), fixed
+
+    def _drawing(
+        self, simulation: Program, fixed: Sequence[Path], numbers: "_Numbers"
+    ) -> Callable[[jax.Array], dict[Path, Any]]:
+        """A function of a key that draws all random sites but some."""
+        inputs, at = [*map(numbers.fill, simulation.inputs)], len(simulation.consts)
+        kept = {path: tuple(map(numbers.replace, self.plants[path])) for path in fixed}
+        record = RecordValues(frozenset([self.path, *self.plants]))
+
+        def draw(key: jax.Array) -> dict[Path, Any]:
+            operands = [key, *inputs[at + 1 :]]
+            program = dataclasses.replace(simulation, consts=inputs[:at], operands=operands)
+            return Harvester(program, record).run(kept, live_outs=False)[1]
+
+        return draw
+
+    def _find_undrawn(self, program: Program) -> list[Path]:
+        """The sites whose distributions have no draws, as improper ones; they keep their values."""
+
+        def cannot_draw(_: Any, d: Any) -> bool:
+            try:
+                jax.eval_shape(lambda: distribution_protocol.draw(d, jax.random.key(0)))
+            except NotImplementedError:
+                return True
+            return False
+
+        found = look_at_distributions(program.jaxpr, list(self.plants), cannot_draw)
+        return [site.path for site, cannot in found if cannot]
+
+    def _compare(
+        self, key: Any, jaxpr: Any, inputs: Sequence[Any], plants: Mapping[Path, Any]
+    ) -> tuple[jax.Array, jax.Array]:
+        """For each element, whether slopes are those of the family, and whether all are finite."""
+        family, (like,) = self.family, plants[self.path]
+        shape, dtype = like.shape, like.dtype
+
+        def scores(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+            found = score_values(jaxpr, inputs, {**plants, self.path: (x,)}, self.scored)
+            heights = jnp.stack([found[path] for path in self.scored])
+            return heights, heights
+
+        far = _FAR[str(dtype)]
+        offsets = jnp.asarray([*_NEAR, -far, far], dtype).reshape(-1, *[1] * len(shape))
+        stretch = jax.random.uniform(key, (len(offsets), *shape), dtype, 0.7, 1.3)
+        offsets = offsets * stretch * alternate(shape, 1)
+
+        def measure(place: Any) -> Any:
+            x = points_at(family, place, offsets)
+            gradients, heights = jax.vmap(jax.jacrev(scores, has_aux=True), out_axes=1)(x)
+            return x, jax.vmap(jax.vmap(family.slope), (None, 0))(x, gradients), heights
+
+        def fit(measured: Any) -> Any:
+            x, slopes, _ = measured
+            return family.fit(x[:2], jnp.sum(slopes, 0)[:2])
+
+        x, slopes, heights = measure_in_bulk(family, measure, fit, family.start(shape, dtype))
+        x, slopes = x[: len(_NEAR)], slopes[:, : len(_NEAR)]
+        fitted = jax.vmap(lambda slope: family.fit(x[:2], slope[:2]))(slopes)
+        predict = jax.vmap(jax.vmap(family.predict, (0, None)), (None, 0))
+        error = jnp.abs(slopes - predict(x, fitted))
+        size = jnp.max(jnp.abs(slopes), 1, keepdims=True)
+        tolerance = _TOLERANCES[str(slopes.dtype)]
+        bound = tolerance * (size + tolerance * jnp.max(size, 0, keepdims=True))
+        is_like = jnp.all(error <= bound, (0, 1)) & jnp.all(heights > -jnp.inf)
+        is_finite = jnp.all(jnp.isfinite(slopes), (0, 1)) & ~jnp.any(jnp.isnan(heights))
+        return is_like, is_finite
+
+
+@functools.lru_cache(maxsize=1024)
+def _find_kept(_: Hashable) -> list[Any]:
+    """The answer to a question by its fingerprint, if there is one already."""
+    return []
+
+
+@dataclasses.dataclass(frozen=True)
+class _Numbers:
+    """Numbers in place of values that are traced.
+
+    Attributes:
+        bit: The value of booleans, or None for random ones.
+        dtype: The dtype of floating numbers.
+    """
+
+    bit: bool | None = None
+    dtype: Any = np.float32
+
+    def replace(self, x: Any) -> Any:
+        """A value in the dtype, if it is a floating array, and numbers if it is traced."""
+        x = self.fill(x)
+        is_floating = hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.floating)
+        if not is_floating:
+            return x
+        return (jnp if isinstance(x, jax.Array) else np).asarray(x, self.dtype)
+
+    def fill(self, x: Any) -> Any:
+        """Numbers of the same shape and dtype for a value that is traced, any other as it is."""
+        if not _jax.is_traced(x):
+            return x
+        rng = np.random.default_rng(0)
+        if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+            key = jax.random.key(0)
+            return jax.random.split(key, x.shape) if x.shape else key
+        if x.dtype == bool and self.bit is not None:
+            return jnp.full(x.shape, self.bit)
+        if x.dtype == bool:
+            return jnp.asarray(rng.uniform(size=x.shape) < 0.5)
+        is_floating = jnp.issubdtype(x.dtype, jnp.floating)
+        found = rng.uniform(0.2, 0.8, x.shape) if is_floating else rng.integers(1, 3, x.shape)
+        return jnp.asarray(found, x.dtype)

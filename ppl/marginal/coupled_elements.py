@@ -1,0 +1,223 @@
+"""Layout of sites in blocks, found from the scopes of all scores.
+
+Axes of sites whose elements no score couples are plates, and one whose elements are coupled with
+near ones alone is the time of a chain. The sites that have all of these axes are inner; all others
+make the border.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from ppl.harvest._survey import Path
+from ppl.marginal.block_layout import BlockLayout, Place
+from ppl.marginal.element_dependence import ALL, Aligned, Indexed, Use
+from ppl.marginal.scopes import Scope
+
+Axis = tuple[Path, int]  # an axis of a site: in the body, then the loops, innermost first
+Key = tuple[Any, ...]  # the index of an element along an axis, as an element of a score reads it
+
+
+def find_layout(
+    scopes: Mapping[Path, Scope], sites: Collection[Path], shapes: Mapping[Path, tuple[int, ...]]
+) -> BlockLayout:
+    """The layout of some sites.
+
+    Args:
+        scopes: The scopes of all scores that depend on the sites, and of the sites themselves.
+        sites: The sites.
+        shapes: The shapes of their values.
+    """
+    reads = [_read(scope, path, path in sites, shapes) for path, scope in scopes.items()]
+    axes = [(path, i) for path in sites for i in range(len(shapes[path]))]
+    classes = _Axes(axes, reads, lambda axis: _length(axis, scopes, shapes))
+    best, size = None, 1
+    for path in sites:
+        mine = classes.of_site(path, len(shapes[path]))
+        recorded = _recorded_axes(scopes[path], len(shapes[path]))
+        mine = dict(sorted(mine.items(), key=lambda item: recorded.index(item[1])))
+        count = math.prod(classes.length(c) for c in mine)
+        if count > size:
+            best, size = mine, count
+    if best is None:
+        return BlockLayout({}, {path: shapes[path] for path in sites})
+    time = next((c for c in best if classes.reach(c)), None)
+    plates = [c for c in best if c != time]
+    group_axes = {
+        path: _axes_of_score(scopes[path], read, plates)
+        for path, read in zip(scopes, reads, strict=True)
+    }
+    inner = {}
+    for path in sites:
+        ndim = len(shapes[path])
+        mine = classes.of_site(path, ndim)
+        if set(mine) == set(best):
+            recorded = _recorded_axes(scopes[path], ndim)
+            wanted = [mine[c] for c in plates] + ([mine[time]] if time is not None else [])
+            wanted += [i for i in range(ndim) if i not in wanted]
+            inner[path] = Place(shapes[path], tuple(recorded.index(i) for i in wanted))
+    border = {path: shapes[path] for path in sites if path not in inner}
+    step_axes, is_reversed = None, False
+    if time is not None and classes.reach(time) == 1:
+        step_axes, is_reversed = _axes_of_steps(scopes, reads, time, classes.length(time))
+    are_apart = plates and not border and all(x is not None for x in group_axes.values())
+    are_aligned = are_apart and all(
+        isinstance(i, int) for x in group_axes.values() for i in x or ()
+    )
+    return BlockLayout(
+        inner,
+        border,
+        tuple(classes.length(c) for c in plates),
+        1 if time is None else classes.length(time),
+        0 if time is None else classes.reach(time),
+        group_axes if are_aligned else None,  # pyright: ignore[reportArgumentType]
+        step_axes,
+        is_reversed,
+        group_axes if are_apart else None,  # pyright: ignore[reportArgumentType]
+    )
+
+
+def _axes_of_steps(
+    scopes: Mapping[Path, Scope],
+    reads: "Sequence[Sequence[Read]]",
+    time: frozenset[Axis],
+    num_steps: int,
+) -> tuple[dict[Path, int | None] | None, bool]:
+    """The axis of each score along the steps, or None for all; and whether time runs backward."""
+    found: dict[Path, int | None] = {}
+    lags: set[int] = set()
+    for (path, scope), read in zip(scopes.items(), reads, strict=True):
+        keys = {key for axis, key, _ in read if axis in time}
+        lags.update(*(each for axis, _, each in read if axis in time))
+        key = keys.pop() if keys else None
+        if key is not None and (key[0] != "aligned" or scope.shape[key[1]] != num_steps):
+            return None, False
+        found[path] = None if key is None else scope.layout.index(key[1])
+    is_reversed = min(lags) < 0
+    return (found if max(lags) - min(lags) == 1 and 0 in lags else None), is_reversed
+
+
+def _axes_of_score(
+    scope: Scope, reads: "Sequence[Read]", plates: Sequence[frozenset[Axis]]
+) -> tuple[int | Indexed, ...] | None:
+    """The axes of a score as it is recorded along the plates, or indices; None if it lacks one."""
+    found: list[int | Indexed] = []
+    for plate in plates:
+        keys = {key for axis, key, _ in reads if axis in plate}
+        key = keys.pop() if len(keys) == 1 else None
+        if key is None:
+            return None
+        if key[0] == "aligned":
+            found.append(scope.layout.index(key[1]))
+        else:
+            uses = (use for each in scope.uses.values() for use in each)
+            use = next(u for u in uses if isinstance(u, Indexed) and _key(u)[0] == key)
+            axes = tuple(scope.layout.index(i) for i in use.axes)
+            found.append(dataclasses.replace(use, axes=axes))
+    return tuple(found)
+
+
+def _recorded_axes(scope: Scope, ndim: int) -> list[int]:
+    """For each axis of a value as it is recorded, its axis in the body or its loop."""
+    num_inner = ndim - len(scope.loops)
+    order = list(range(num_inner))
+    for depth in range(len(scope.loops)):
+        order.insert(scope.site.num_axes_outside(depth + 1), num_inner + depth)
+    return order
+
+
+def _length(
+    axis: Axis, scopes: Mapping[Path, Scope], shapes: Mapping[Path, tuple[int, ...]]
+) -> int:
+    path, i = axis
+    shape = shapes[path]
+    return shape[_recorded_axes(scopes[path], len(shape)).index(i)]
+
+
+Read = tuple[Axis, Key | None, frozenset[int]]  # an axis, its index in a score (None: all), lags
+
+
+def _read(
+    scope: Scope, path: Path, is_site: bool, shapes: Mapping[Path, tuple[int, ...]]
+) -> list[Read]:
+    """The index along each axis by which an element of a score reads it."""
+    found: list[Read] = []
+    for source, uses in scope.uses.items():
+        found += [((source.path, i), *_key(use)) for i, use in enumerate(uses)]
+    if is_site:
+        found += [((path, i), *_key(use)) for i, use in enumerate(_own(scope, shapes[path]))]
+    return found
+
+
+def _own(scope: Scope, shape: tuple[int, ...]) -> list[Use]:
+    """The elements of its own value that an element of a score reads: events as a whole."""
+    num_loops = len(scope.loops)
+    num_batch = len(scope.shape) - num_loops
+    num_body = len(shape) - num_loops
+    own: list[Use] = [Aligned(i) if i < num_batch else ALL for i in range(num_body)]
+    return own + [Aligned(num_batch + i) for i in range(num_loops)]
+
+
+def _key(use: Use) -> tuple[Key | None, frozenset[int]]:
+    match use:
+        case Aligned(axis, lags):
+            return ("aligned", axis), lags
+        case Indexed(axes, term):
+            return ("indexed", axes, term), frozenset([0])
+    return None, frozenset([0])
+
+
+class _Axes:
+    """Classes of axes whose elements correspond, as far as no score couples all of them."""
+
+    def __init__(
+        self, axes: Sequence[Axis], reads: Sequence[Sequence[Read]], length: Callable[[Axis], int]
+    ):
+        self._length = length
+        self._class = {axis: frozenset([axis]) for axis in axes}
+        for score in reads:
+            for a, key, _ in score:
+                for b, other, _ in score:
+                    if key is not None and key == other:
+                        self._join(a, b)
+        self._reach: dict[frozenset[Axis], float] = {}
+        for each in set(self._class.values()):
+            self._reach[each] = max((self._reach_in(score, each) for score in reads), default=0)
+        lagged = sorted(
+            (c for c, reach in self._reach.items() if 0 < reach < math.inf), key=self._order
+        )
+        for each in lagged[1:]:  # One chain only: other times are dense.
+            self._reach[each] = math.inf
+
+    def _order(self, each: frozenset[Axis]) -> Any:
+        return -self.length(each), repr(sorted(each, key=repr))
+
+    def _join(self, a: Axis, b: Axis) -> None:
+        united = self._class[a] | self._class[b]
+        for axis in united:
+            self._class[axis] = united
+
+    def _reach_in(self, score: Sequence[Read], each: frozenset[Axis]) -> float:
+        """The steps between elements of a class that a score reads; infinity if it is dense."""
+        mine = [(axis, key, lags) for axis, key, lags in score if axis in each]
+        is_same = len({key for _, key, _ in mine}) <= 1 and all(k is not None for _, k, _ in mine)
+        lengths = {self._length(axis) for axis in each}
+        own_axes = [path for path, _ in each]
+        if not is_same or len(lengths) > 1 or len(set(own_axes)) < len(own_axes):
+            return math.inf
+        lags = frozenset().union(*(lags for _, _, lags in mine))
+        return max(lags) - min(lags) if lags else 0
+
+    def length(self, each: frozenset[Axis]) -> int:
+        """The length of the axes of a class."""
+        return self._length(next(iter(each)))
+
+    def reach(self, each: frozenset[Axis]) -> int:
+        """The number of steps between elements of a class that one score may depend on."""
+        return int(self._reach[each])
+
+    def of_site(self, path: Path, ndim: int) -> dict[frozenset[Axis], int]:
+        """The classes among the axes of a site that no score couples as a whole."""
+        found = {self._class[path, i]: i for i in range(ndim)}
+        return {c: i for c, i in found.items() if self._reach[c] < math.inf and self.length(c) > 1}

@@ -1,0 +1,346 @@
+"""Variable elimination over tables of log factors, with plates and chains."""
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ppl.harvest._values import vary_alike
+from ppl.marginal.factors import (
+    EliminationError,
+    Factor,
+    Gather,
+    Local,
+    Plate,
+    Variable,
+    log_sum_exp,
+    multiply,
+    sampled_log_sum_exp,
+    unite_labels,
+)
+from ppl.marginal.parallel_filter import is_parallel, log_normalizers
+
+
+@dataclasses.dataclass(frozen=True)
+class Chains:
+    """Plates along which variables depend on earlier ones, and the variables before the first step.
+
+    Attributes:
+        plates: The plates of chains.
+        starts: By variable, the variable that stands for it before the first step.
+    """
+
+    plates: Collection[Plate] = ()
+    starts: Mapping[Variable, Variable] = dataclasses.field(default_factory=dict)
+
+
+def _without(label: Any, gathers: tuple[Gather, ...]) -> Any:
+    """A label, whose variable is no longer read at indices if these are the ones."""
+    is_read = isinstance(label, Local) and label.gathers == gathers
+    return Local(label.variable, label.lag) if is_read else label
+
+
+class Eliminator:
+    """Sum over the states of all variables, in an order of least cost.
+
+    Args:
+        sizes: The number of states of each variable.
+        plates: The plates of each variable.
+        chains: The chains.
+        most: The largest number of states in one table, over its variables.
+        describe: Words for variables and sizes, for errors.
+        key: A random key, to draw states instead of weighing them, by the gradient of the sum.
+    """
+
+    def __init__(
+        self,
+        sizes: Mapping[Variable, int],
+        plates: Mapping[Variable, frozenset[Plate]],
+        chains: Chains,
+        most: int,
+        describe: Callable[[Collection[Variable]], str],
+        key: jax.Array | None = None,
+    ):
+        self._sizes, self._plates, self._chains = sizes, plates, chains
+        self._most, self._describe = most, describe
+        self._key, self._num_keys = key, 0
+
+    def run(self, factors: Sequence[Factor]) -> list[Factor]:
+        """Factors without variables, whose sum over all elements is the log of the sum."""
+        left, done = list(factors), []
+        starts = set(self._chains.starts.values())
+        while True:
+            left = [self._reduce(self._scatter(f)) for f in left]
+            done += [f for f in left if not f.locals]
+            left = [f for f in left if f.locals]
+            if not left:
+                return done
+            remaining = {x.variable for f in left for x in f.locals}
+            largest = [
+                v
+                for v in remaining
+                if not any(self._plates[v] < self._plates[u] for u in remaining)
+            ]
+            chained = [v for v in largest if self._is_in_chain(v, left)]
+            single = [v for v in largest if v not in starts and v not in chained]
+            if single or not chained:
+                left = self._sum_out(
+                    min(single or largest, key=lambda v: self._cost(v, left)), left
+                )
+            else:
+                left = self._sum_chain(chained[0], left)
+
+    def multiply(self, factors: Sequence[Factor]) -> Factor:
+        """The product of factors of one variable, over the plates of this variable."""
+        return multiply([self._reduce(self._scatter(f)) for f in factors])
+
+    def _is_in_chain(self, v: Variable, factors: Sequence[Factor]) -> bool:
+        lags = {x.lag for f in factors for x in f.locals if x.variable == v}
+        return lags != {0}
+
+    def _cost(self, v: Variable, factors: Sequence[Factor]) -> tuple[int, str]:
+        found = {x for f in self._with(v, factors) for x in f.locals}
+        return self._size(found), repr(v)
+
+    def _with(self, v: Variable, factors: Sequence[Factor]) -> list[Factor]:
+        return [f for f in factors if any(x.variable == v for x in f.locals)]
+
+    def _size(self, found: Collection[Local]) -> int:
+        return math.prod(self._sizes[x.variable] for x in found)
+
+    def _check(self, labels: Iterable[Any]) -> None:
+        """Check the size of a table over some variables, beside plates."""
+        found = {x for x in labels if isinstance(x, Local)}
+        if (size := self._size(found)) > self._most:
+            together = {x.variable for x in found}
+            raise EliminationError(
+                f"marginalize: {self._describe(together)} depend on one another, and must be "
+                f"summed together over {size} states, more than most={self._most}. Sum out fewer "
+                "sites, or raise most."
+            )
+
+    def _plates_of(self, x: Local) -> frozenset[Plate]:
+        """The plates that a local varies over."""
+        own = self._plates[x.variable] - {g.target for g in x.gathers}
+        return own.union(*(g.plates for g in x.gathers))
+
+    def _reduce(self, factor: Factor) -> Factor:
+        """The product over plates that no variable of the factor stands in."""
+        if not factor.locals:
+            return factor
+        kept = frozenset().union(*map(self._plates_of, factor.locals))
+        axes = [
+            i for i, x in enumerate(factor.labels) if not isinstance(x, Local) and x not in kept
+        ]
+        labels = tuple(x for i, x in enumerate(factor.labels) if i not in axes)
+        return Factor(labels, jnp.sum(factor.table, tuple(axes))) if axes else factor
+
+    def _scatter(self, factor: Factor) -> Factor:
+        """The product over elements that read the same element of a variable at indices."""
+        for x in factor.locals:
+            here = {p for g in x.gathers for p in g.plates}
+            others = [self._plates_of(y) for y in factor.locals if y.gathers != x.gathers]
+            if x.gathers and not any(here & plates for plates in others):
+                return self._scatter(self._scatter_by(factor, x.gathers))
+        return factor
+
+    def _scatter_by(self, factor: Factor, gathers: tuple[Gather, ...]) -> Factor:
+        over = tuple(dict.fromkeys(p for g in gathers for p in g.plates))
+        rest = tuple(y for y in factor.labels if y not in over)
+        table = factor.over((*over, *rest))
+        index = []
+        for gather in gathers:
+            sizes = [
+                n if p in gather.plates else 1 for p, n in zip(over, table.shape, strict=False)
+            ]
+            array = jnp.asarray(gather.read())
+            order = sorted(range(len(gather.plates)), key=lambda i: over.index(gather.plates[i]))
+            array = jnp.transpose(array, order).reshape(sizes)
+            index.append(jnp.broadcast_to(array, table.shape[: len(over)]))
+        shape = tuple(g.size for g in gathers)
+        empty = jnp.zeros((*shape, *table.shape[len(over) :]), table.dtype)
+        table = empty.at[tuple(index)].add(table)
+        labels = tuple(_without(y, gathers) for y in rest)
+        targets = tuple(g.target for g in gathers)
+        return self._ordered(Factor((*targets, *labels), table))
+
+    def _sum_out(self, v: Variable, factors: Sequence[Factor]) -> list[Factor]:
+        """Factors in which one variable has been summed out."""
+        mine = self._with(v, factors)
+        self._check(unite_labels(mine))
+        product = multiply(mine)
+        self._check_plates(product, self._plates[v], {v})
+        label = Local(v)
+        if label not in product.labels or any(
+            x.variable == v and x != label for x in product.locals
+        ):
+            self._refuse(product)
+        rest = tuple(x for x in product.labels if x != label)
+        table = self._log_sum(product.over((label, *rest)), axis=0)
+        return [f for f in factors if f not in mine] + [Factor(rest, table)]
+
+    def _check_plates(
+        self, product: Factor, plates: Collection[Plate], summed: Collection[Variable]
+    ) -> None:
+        if not set(product.plates) <= set(plates):
+            self._refuse(product)
+
+    def _refuse(self, product: Factor) -> None:
+        together = {x.variable for x in product.locals}
+        raise EliminationError(
+            f"marginalize: each element of {self._describe(together)} meets many elements of the "
+            "others, so that all of them would have to be summed together. Sum out one of these "
+            "sites, or let each element depend on few others."
+        )
+
+    def _next_key(self) -> Any:
+        self._num_keys += 1
+        return None if self._key is None else jax.random.fold_in(self._key, self._num_keys)
+
+    def _log_sum(self, x: Any, key: Any = None, axis: int = -1) -> Any:
+        """The log of the sum over an axis, weighed or sampled."""
+        if self._key is None:
+            return log_sum_exp(x, axis)
+        key = self._next_key() if key is None else key
+        return sampled_log_sum_exp(jnp.moveaxis(x, axis, -1), key)
+
+    def _sum_chain(self, v: Variable, factors: list[Factor]) -> list[Factor]:
+        """Factors in which all variables of a chain have been summed out, step by step."""
+        found = self._plates[v].intersection(self._chains.plates)
+        moving = {p for p in found if any(x.lag for f in self._with(v, factors) for x in f.locals)}
+        group = [u for u in self._plates if self._plates[u] & found]
+        group = [u for u in group if self._with(u, factors)]
+        mine = [f for f in factors if any(x.variable in group for x in f.locals)]
+        product = Factor(unite_labels(mine), None)  # Its table may be large.
+        if len(moving) != 1 or any(self._plates[u] != self._plates[v] for u in group):
+            self._refuse(product)
+        self._check_plates(product, self._plates[v], group)
+        if any(x.gathers for x in product.locals if x.variable in group):
+            self._refuse(product)
+        (time,) = moving
+        lags = {x.lag for x in product.locals if x.variable in group}
+        if min(lags) < 0 < max(lags):
+            self._refuse(product)
+        sign = -1 if min(lags) < 0 else 1
+        order = max(abs(lag) for lag in lags)
+        before, factors = self._initial(group, sign, order, factors)
+        if any(f not in factors for f in mine):  # A start meets later steps.
+            self._refuse(product)
+        used = {id(f) for f in mine}
+        lead = [p for p in product.plates if p != time]
+        lead += [x for x in product.locals if x.variable not in group]
+        lead += [x for f in before for x in f.labels if x not in lead and not _is_of(x, group)]
+        present = [f for f in mine if all(not x.lag for x in f.locals if x.variable in group)]
+        across = [f for f in mine if f not in present]
+        # Of the variables of a step, these alone depend on the step before.
+        linked = [u for u in group if any(Local(u) in f.labels for f in across)]
+        past = [[Local(u, sign * lag) for u in group] for lag in range(1, order + 1)]
+        sizes = self._label_sizes([*mine, *before])
+        self._check([*lead, *map(Local, linked), *itertools.chain(*past)])
+
+        def flatten(factor: Factor, front: Sequence[Any], ends: Sequence[Sequence[Any]]) -> Any:
+            """The table with all steps, and one axis for the states of each of `ends`."""
+            table = factor.over((*front, *itertools.chain(*ends)))
+            full = [sizes[x] if x == time else n for x, n in zip(front, table.shape, strict=False)]
+            full += [self._sizes[x.variable] for end in ends for x in end]
+            table = jnp.broadcast_to(table, full)
+            counts = [math.prod(self._sizes[x.variable] for x in end) for end in ends]
+            return table.reshape(*full[: len(front)], *counts)
+
+        steps = [flatten(multiply(across), (time, *lead), [[Local(u) for u in linked], *past])]
+        if present:
+            table = flatten(multiply(present), (time, *lead), [[Local(u) for u in group]])
+            steps.append(jnp.expand_dims(table, range(table.ndim, table.ndim + order - 1)))
+        count = math.prod(self._sizes[u] for u in group)
+        shape = tuple(sizes[x] for x in lead) + (count,) * order
+        missing = [u for u in group if u not in self._chains.starts or not before]
+        start = flatten(multiply(before), lead, past) if before else 0.0
+        start = start - order * sum(math.log(self._sizes[u]) for u in missing)
+        alpha = jnp.broadcast_to(start, shape).astype(steps[0].dtype)
+        spread = self._spread(group, linked)
+        result = Factor((time, *lead), self._forward(alpha, steps, order, sign < 0, spread))
+        return [f for f in factors if id(f) not in used] + [self._ordered(result)]
+
+    def _spread(self, group: Sequence[Variable], linked: Sequence[Variable]) -> np.ndarray:
+        """For each joint state of a group, the number of that of some of its variables."""
+        counts = [self._sizes[u] if u in linked else 1 for u in group]
+        numbers = np.arange(math.prod(counts)).reshape(counts)
+        return np.broadcast_to(numbers, [self._sizes[u] for u in group]).ravel()
+
+    def _ordered(self, factor: Factor) -> Factor:
+        labels = (*factor.locals, *factor.plates)
+        return Factor(labels, factor.over(labels))
+
+    def _initial(
+        self, group: Sequence[Variable], sign: int, order: int, factors: list[Factor]
+    ) -> tuple[list[Factor], list[Factor]]:
+        """Factors of the states before the first step, and all others."""
+        starts = {self._chains.starts[u]: u for u in group if u in self._chains.starts}
+        before = [f for f in factors if any(x.variable in starts for x in f.locals)]
+        rename = lambda x: (  # noqa: E731
+            Local(starts[x.variable], sign) if _is_of(x, starts) else x
+        )
+        renamed = [Factor(tuple(map(rename, f.labels)), f.table) for f in before]
+        return renamed, [f for f in factors if f not in before]
+
+    def _label_sizes(self, factors: Sequence[Factor]) -> dict[Any, int]:
+        return {x: n for f in factors for x, n in zip(f.labels, f.table.shape, strict=True)}
+
+    def _forward(
+        self, alpha: Any, steps: list[Any], order: int, reverse: bool, spread: np.ndarray
+    ) -> Any:
+        """The log normaliser of each step given those before, by the forward algorithm.
+
+        `steps` holds log weights of states with those before, and perhaps of present states alone.
+        `spread` has the number of each present state among those that are linked with earlier ones.
+        """
+        alpha, *steps = vary_alike([alpha, *steps])
+        is_whole = len(spread) == steps[0].shape[-order - 1]
+        widen = (lambda x, _: x) if is_whole else (lambda x, axis: jnp.take(x, spread, axis))
+        shape = (*steps[0].shape[:-2], len(spread), steps[0].shape[-1])
+        if order == 1 and self._key is None and is_parallel(shape):
+            matrices = widen(steps[0], -2)
+            matrices = functools.reduce(lambda x, y: x + y[..., None], steps[1:], matrices)
+            return log_normalizers(alpha, matrices, reverse=reverse)
+        keys = None
+        if self._key is not None:
+            keys = jax.random.split(self._next_key(), len(steps[0]))
+
+        def step(alpha: Any, inputs: Any) -> Any:
+            (across, *present), key = inputs
+            joint = jnp.expand_dims(alpha, alpha.ndim - order) + across
+            new = functools.reduce(jnp.add, present, widen(self._log_sum(joint, key), -order))
+            states = tuple(range(new.ndim - order, new.ndim))
+            top = lax.stop_gradient(jnp.max(new, states))
+            top = jnp.where(jnp.isfinite(top), top, 0.0)
+            new = new - jnp.expand_dims(top, states)
+            return new, (new, top)
+
+        _, (alphas, tops) = lax.scan(step, alpha, (steps, keys), reverse=reverse)
+        if reverse:
+            return self._normalizers(alpha, alphas[::-1], tops[::-1], order)[::-1]
+        return self._normalizers(alpha, alphas, tops, order)
+
+    def _normalizers(self, start: Any, alphas: Any, tops: Any, order: int) -> Any:
+        """Log normalizers from the weights after each step, which are scaled by `tops`."""
+        totals = self._all(jnp.concatenate([start[None], alphas]), order, self._next_key())
+        now, before = totals[1:], totals[:-1]
+        was_possible = before > -jnp.inf
+        now = jnp.where(was_possible, now, 0.0)
+        before = jnp.where(was_possible, before, 0.0)
+        return (tops + now - before).at[0].add(totals[0])
+
+    def _all(self, alpha: Any, order: int, key: Any) -> Any:
+        """The log of the sum over the states of all lags."""
+        return self._log_sum(alpha.reshape(*alpha.shape[: alpha.ndim - order], -1), key)
+
+
+def _is_of(label: Any, variables: Collection[Variable]) -> bool:
+    return isinstance(label, Local) and label.variable in variables

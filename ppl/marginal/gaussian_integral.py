@@ -1,0 +1,87 @@
+"""Gaussian integral: the log probability of a program with jointly normal sites integrated out."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from ppl.harvest import _jax
+from ppl.harvest._site_names import describe_all
+from ppl.harvest._survey import Path
+from ppl.marginal.block_integral import (
+    BlockIntegral,
+    LogDensity,
+    is_single,
+    sheared,
+    value_and_slope,
+)
+from ppl.marginal.block_matrices import BlockVector, vary_like
+from ppl.marginal.completed_square import CompletedSquare, border_of, precision_of
+from ppl.marginal.degree import Degree
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class GaussianIntegral(BlockIntegral):
+    """Integral of the density of a program over sites that are jointly normal given all others."""
+
+    strategy: ClassVar[str] = "ppl.Gaussian"
+
+    def check(self) -> None:
+        """Check that the integral exists as far as the program tells.
+
+        Raises:
+            ValueError: If a site is not real, or not jointly normal with the others.
+        """
+        _ = self._degrees
+
+    @functools.cached_property
+    def _degrees(self) -> dict[Path, Degree]:
+        return self._traced.check(self.sites)
+
+    def _complete_square(self, group: tuple[Path, ...], log_density: LogDensity) -> CompletedSquare:
+        """The log density as a quadratic form about its maximum.
+
+        The maximum is a point of expansion without a derivative of its own: the integral does not
+        depend on the point. In single precision the form at 0 would lose what cancels in it, and
+        so would what the border learns of inner elements with a small scale: there, each inner
+        element is measured from its mean given the border. This changes no volume.
+        """
+        layout, dtype = self._layout(group), self._dtype(group)
+        fixed, zeros = lax.stop_gradient, self._start(group, log_density)
+        slope, multiply = jax.linearize(_gradient_of(log_density), zeros)
+        multiply = vary_like(zeros, multiply)
+        is_finite = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(slope)]
+        matrix = precision_of(layout, multiply, dtype)
+        factor, half = fixed(matrix).factor_and_solve(fixed(slope))
+        shear = None
+        if is_single(dtype) and zeros.inner.size and zeros.border.size:
+            shear = factor.shear()
+            log_density = sheared(log_density, shear)
+            slope, multiply = jax.linearize(_gradient_of(log_density), zeros)
+            matrix = border_of(layout, vary_like(zeros, multiply), dtype, matrix)
+            factor, half = factor.replace_border_and_solve(fixed(matrix), fixed(slope))
+        mode = factor.solve_transposed(half)
+        if is_single(dtype):  # One step of iterative refinement.
+            step = factor.solve_transposed(
+                factor.solve(fixed(value_and_slope(log_density, mode)[1]))
+            )
+            mode = jax.tree.map(jnp.add, mode, step)
+        mode = jax.tree.map(lambda x: jnp.where(jnp.isfinite(x), x, 0), mode)  # if improper
+        height, slope = value_and_slope(log_density, mode)
+        square = CompletedSquare(mode, height, slope, matrix, factor, layout, shear)
+        is_wrong = jnp.any(square.is_improper) & jnp.all(jnp.stack(is_finite))
+        if not _jax.is_traced(is_wrong) and is_wrong:
+            raise ValueError(
+                f"marginalize: {describe_all(group)} are improper given the rest: their precision "
+                "matrix is not positive definite. Give each a proper prior, or data that tell all "
+                "of them apart."
+            )
+        return square
+
+
+def _gradient_of(log_density: LogDensity) -> Callable[[BlockVector], BlockVector]:
+    return jax.grad(lambda x: jnp.sum(log_density(x)))

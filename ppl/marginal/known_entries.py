@@ -1,0 +1,100 @@
+"""Known entries of sites that `impute` observes in part, scored apart from the missing ones."""
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ppl.common import distribution_protocol
+from ppl.common.missing_data import is_imputed, missing_entries
+from ppl.core.model_run import SiteAction
+from ppl.core.replaced_distribution import replace_distribution
+from ppl.harvest._harvest import sow_again
+from ppl.harvest._interpreter import Operands
+from ppl.harvest._program import Harvester, Program, trace
+from ppl.harvest._sow import Site
+from ppl.harvest._survey import Path, Sites, struct_of
+from ppl.harvest.pytrees import register_dataclass
+from ppl.marginal.marginal_sites import ScoreOne, zeros_of
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Counted(distribution_protocol.DistributionWrapper):
+    """A distribution observed in part, of whose entries only missing ones count, or known ones."""
+
+    base: Any
+    of_missing: bool = dataclasses.field(metadata={"static": True})
+
+    def log_prob(self, value: Any) -> jax.Array:
+        """The log probability of the entries that count, 0 of all others; of whole events all."""
+        found = distribution_protocol.log_prob(self.base, value)
+        missing = missing_entries(self.base)
+        if missing.ndim > found.ndim:
+            return found
+        return jnp.where(missing == self.of_missing, found, 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class CountEntries(SiteAction):
+    """Action that sows all sites again, some such that only some of their entries count."""
+
+    paths: frozenset[Path]
+    of_missing: bool
+    records = False
+
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        """All operands."""
+        return True, True, True
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """The site sown again."""
+        if site.path in self.paths:
+            make = lambda d: Counted(d, self.of_missing)  # noqa: E731
+            site, operands = replace_distribution(site, operands, make)
+        return sow_again(site, operands), None
+
+
+def count_entries(program: Program, paths: Collection[Path], *, of_missing: bool) -> Program:
+    """The program in which only the missing entries of some sites count, or only the known ones."""
+    if not paths:
+        return program
+    inputs = [
+        struct_of(v.aval) if x is None else x
+        for x, v in zip(program.inputs, program.jaxpr.invars, strict=True)
+    ]
+
+    def run(*inputs: Any) -> list[Any]:
+        bare = dataclasses.replace(program, consts=[], operands=list(inputs))
+        return Harvester(bare, CountEntries(frozenset(paths), of_missing)).run({})[0]
+
+    traced = trace(run, tuple(inputs), {})
+    consts = [*traced.consts, *program.consts]
+    return Program(traced.jaxpr, consts, program.operands, program.unflatten)
+
+
+def score_known(
+    program: Program, sites: Sites, paths: Sequence[Path], plants: Mapping[Path, Sequence[Any]]
+) -> dict[Path, jax.Array]:
+    """The log probabilities of the known entries of sites, 0 at the missing ones.
+
+    Only of sites that `impute` observes in part, and each of whose entries has its own.
+
+    Args:
+        program: The program.
+        sites: Its sites.
+        paths: The sites whose known entries are scored.
+        plants: The values of all sites that these depend on.
+    """
+    paths = [p for p in paths if not sites[p].branches and is_imputed(sites[p].site)]
+    counted = count_entries(program, paths, of_missing=False)
+    found = {}
+    for path in paths:
+        values = {**plants, path: zeros_of(sites[path])}
+        run = Harvester(counted, ScoreOne(path, frozenset(values)))
+        score = run.run(values, live_outs=False)[1][path]
+        if score.shape == sites[path].collapse().avals[0].shape:
+            found[path] = score
+    return found

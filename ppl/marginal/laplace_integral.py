@@ -1,0 +1,86 @@
+"""Laplace integral: the log probability of a program, by Laplace's approximation of some sites."""
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from ppl.harvest import _jax
+from ppl.harvest._site_names import describe, describe_all
+from ppl.harvest._survey import Path
+from ppl.marginal.block_integral import BlockIntegral, LogDensity, sheared, value_and_slope
+from ppl.marginal.block_matrices import vary_like
+from ppl.marginal.completed_square import CompletedSquare, precision_of
+from ppl.marginal.newton import find_mode
+
+_LARGEST_GAIN = 1e-3  # nats by which a mode in single precision may be higher
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LaplaceIntegral(BlockIntegral):
+    """Integral of the density of a program over some sites, by Laplace's approximation.
+
+    The log density is replaced by its square about the mode given all other sites. The derivatives
+    are those of the approximation: the mode is an implicit function of all others.
+
+    Attributes:
+        tolerance: How many nats higher than the point that is found the mode may be.
+        max_steps: The largest number of Newton steps.
+    """
+
+    tolerance: float
+    max_steps: int
+    strategy: ClassVar[str] = "ppl.Laplace"
+    is_exact: ClassVar[bool] = False
+
+    def check(self) -> None:
+        """Check that the sites are real, and that no support of another site depends on them.
+
+        Raises:
+            ValueError: If they are not, or one does: a square does not know of its edge.
+        """
+        _ = self._traced
+        for path in sorted(self.bounded, key=repr):
+            raise ValueError(
+                f"marginalize: the support of site {describe(path)} depends on "
+                f"{describe_all(self.sites)}, so that the density is 0 on one side of an edge, "
+                "which Laplace's approximation does not see. Leave what it depends on among the "
+                "sites to sample."
+            )
+
+    def _complete_square(self, group: tuple[Path, ...], log_density: LogDensity) -> CompletedSquare:
+        """The log density as a quadratic form about its maximum.
+
+        Inner elements are measured from about their means given the border, which keeps them near
+        their modes as the border moves, and their precision right where their scale is small.
+        """
+        layout, dtype = self._layout(group), self._dtype(group)
+        start = self._start(group, log_density)
+        shear = None
+        if start.inner.size and start.border.size:
+            plain = log_density
+            multiply = jax.linearize(lambda x: value_and_slope(plain, x)[1], start)[1]
+            matrix = precision_of(layout, vary_like(start, multiply), dtype)
+            shear = lax.stop_gradient(matrix).factor().shear()
+            shear = jnp.where(jnp.isfinite(shear), shear, 0)
+            log_density = sheared(plain, shear)
+        mode = find_mode(layout, log_density, start, self.tolerance, self.max_steps)
+        gradient = lambda x: value_and_slope(log_density, x)[1]  # noqa: E731
+        slope, multiply = jax.linearize(gradient, mode)
+        slope = lax.stop_gradient(slope)  # 0, but for what Newton's method has left
+        matrix, height = precision_of(layout, vary_like(mode, multiply), dtype), log_density(mode)
+        factor = lax.stop_gradient(matrix).factor()
+        square = CompletedSquare(mode, height, slope, matrix, factor, layout, shear)
+        is_lost = square.is_improper | (square.gain > max(self.tolerance, _LARGEST_GAIN))
+        square = dataclasses.replace(square, height=jnp.where(is_lost, height - jnp.inf, height))
+        is_wrong = jnp.any(is_lost) & jnp.all(jnp.isfinite(height))
+        if not _jax.is_traced(is_wrong) and is_wrong:
+            raise ValueError(
+                f"marginalize: no mode of {describe_all(group)} given the rest was found in "
+                f"{self.max_steps} steps of Newton's method from 0. Give each a proper prior and a "
+                "density with one mode; raise ppl.Laplace(max_steps=...); or leave them among the "
+                "sites to sample."
+            )
+        return square

@@ -1,0 +1,166 @@
+"""Strategies of marginalize: how sites are taken out of a program."""
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ppl.core.model_run import ModelRun
+from ppl.harvest._names import suggest_names
+from ppl.harvest._program import Program
+from ppl.harvest._site_names import describe, join_scopes
+from ppl.harvest._survey import Path
+from ppl.harvest._values import short_repr
+from ppl.marginal.block_integral import BlockIntegral, find_equal_inputs
+from ppl.marginal.gaussian_integral import GaussianIntegral
+from ppl.marginal.laplace_integral import LaplaceIntegral
+from ppl.marginal.states import find_states
+from ppl.marginal.summation import Summation
+from ppl.primitives.site_kinds import LATENT, Hidden, kind_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Enumerate:
+    """Strategy of `marginalize`: the states of a discrete site are summed over.
+
+    Attributes:
+        most: The largest number of states that one table may have, 65,536 by default; a larger sum
+            is an error.
+    """
+
+    most: int = 2**16
+
+    def __post_init__(self) -> None:
+        """Check the limit."""
+        _check_limit("Enumerate", self.most)
+
+
+@dataclasses.dataclass(frozen=True)
+class Gaussian:
+    """Strategy of `marginalize`: sites that are jointly normal given all others are integrated out.
+
+    Attributes:
+        most: The largest number of elements that are coupled as a whole, whose precision matrix is
+            dense, 4,096 by default; more are an error.
+    """
+
+    most: int = 2**12
+
+    def __post_init__(self) -> None:
+        """Check the limit."""
+        _check_limit("Gaussian", self.most)
+
+
+@dataclasses.dataclass(frozen=True)
+class Laplace:
+    """Strategy of `marginalize`: real sites are integrated out by Laplace's approximation.
+
+    Attributes:
+        tolerance: The mode of the sites given all others is found by Newton's method from 0, where
+            the density must not be 0. It ends where the mode is at most so many nats higher.
+        max_steps: The largest number of its steps.
+        most: The largest number of elements that are coupled as a whole, whose precision matrix is
+            dense, 4,096 by default; more are an error.
+    """
+
+    tolerance: float = 1e-8
+    max_steps: int = 100
+    most: int = 2**12
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        is_number = isinstance(self.tolerance, float | int | np.floating)
+        if not (is_number and 0 < self.tolerance <= 1):
+            raise ValueError(
+                "Laplace: tolerance must be a number of nats above 0 and at most 1, got "
+                f"{self.tolerance!r}. The distribution is distributions.Laplace."
+            )
+        _check_limit("Laplace", self.most)
+        _check_limit("Laplace", self.max_steps, "max_steps")
+
+
+Strategy = Enumerate | Gaussian | Laplace
+
+_EXPECTED = (
+    'expected a list of names of sites, as ["z"], a dict from names to ppl.Enumerate(), '
+    "ppl.Gaussian() or ppl.Laplace(), or the rule ppl.auto_marginal"
+)
+
+
+def _check_limit(where: str, limit: Any, name: str = "most") -> None:
+    is_count = isinstance(limit, int | np.integer) and not isinstance(limit, bool)
+    if not (is_count and limit >= 1):
+        raise ValueError(f"{where}: {name} must be an integer of at least 1, got {limit!r}.")
+
+
+def take_out(
+    program: Program,
+    sites: Sequence[Path],
+    strategies: Collection[Strategy],
+    scored: tuple[Path, ...],
+) -> Summation | BlockIntegral:
+    """The sum or the integral over some sites, all of which have strategies of one kind."""
+    most = max((strategy.most for strategy in strategies), default=1)
+    equal = find_equal_inputs(program.inputs)
+    laplace = [strategy for strategy in strategies if isinstance(strategy, Laplace)]
+    if not laplace and not any(isinstance(strategy, Gaussian) for strategy in strategies):
+        return Summation(program.jaxpr, find_states(program, sites), most, scored, equal)
+    common = program.jaxpr, tuple(sites), most, scored, equal
+    if laplace:
+        tolerance = min(strategy.tolerance for strategy in laplace)
+        max_steps = max(strategy.max_steps for strategy in laplace)
+        integral = LaplaceIntegral(*common, tolerance, max_steps)
+    else:
+        integral = GaussianIntegral(*common)
+    integral.check()
+    return integral
+
+
+def find_latent(run: ModelRun, names: Collection[str]) -> list[Path]:
+    """The paths of the sites that are to be taken out of a model.
+
+    Raises:
+        ValueError: If a name is unknown, or not that of a latent site.
+    """
+    by_name = {join_scopes(path): path for path in run.sites}
+    latent = [path for path in run.sites if kind_of(run.sites[path].site) == LATENT]
+    for name in names:
+        path = by_name.get(name)
+        if path is None:
+            raise ValueError(
+                f"marginalize: {run.name} has no site {name!r}. "
+                f"{suggest_names(latent, what='latent sites')}"
+            )
+        if path not in latent:
+            site = run.sites[path].site
+            kind = "taken out already" if site.tag == Hidden.RECOVERED else kind_of(site)
+            raise ValueError(
+                f"marginalize: site {describe(path)} of {run.name} is {kind}. "
+                f"{suggest_names(latent, what='latent sites')}"
+            )
+    return [by_name[name] for name in names]
+
+
+def name_strategies(sites: Any) -> dict[str, Strategy]:
+    """The strategy for each site that is to be taken out, by name.
+
+    Raises:
+        TypeError: If a name is no string, or a strategy is none.
+    """
+    if isinstance(sites, str) or not isinstance(sites, Collection):
+        written = f"; write [{sites!r}]" if isinstance(sites, str) else ""
+        raise TypeError(f"marginalize: {_EXPECTED}, got {short_repr(sites)}{written}.")
+    strategies: dict[str, Strategy] = dict(
+        sites if isinstance(sites, Mapping) else dict.fromkeys(sites, Enumerate())
+    )
+    for name, strategy in strategies.items():
+        if not isinstance(name, str):
+            raise TypeError(f"marginalize: {_EXPECTED}, got the name {name!r}.")
+        if not isinstance(strategy, Strategy):
+            called = isinstance(strategy, type) and issubclass(strategy, Strategy)
+            written = f"; write ppl.{strategy.__name__}()" if called else ""
+            raise TypeError(
+                f"marginalize: {_EXPECTED}, got {name!r}: {short_repr(strategy)}{written}."
+            )
+    return strategies

@@ -1,0 +1,145 @@
+"""Multipliers: the factors by which `scale` multiplies each score of a program."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from jax.extend import core as jex
+
+from ppl.analysis.terms import Term
+from ppl.common.scaled_distribution import factors_at
+from ppl.harvest._program import Program
+from ppl.harvest._sow import Site
+from ppl.harvest._survey import Path
+from ppl.marginal.element_dependence import Uses
+from ppl.marginal.scopes import ScopeReader, Scopes
+from ppl.marginal.values import Value
+
+
+@dataclasses.dataclass(frozen=True)
+class Multiplier:
+    """A factor of a score.
+
+    Attributes:
+        place: Its place among the extra operands of the site.
+        value: Its value; `read` is None where it differs between steps of a loop.
+        axes: For each of its axes, that of the score as it is recorded.
+        loops: The axes of the score along loops.
+    """
+
+    place: int
+    value: Value
+    axes: tuple[int, ...]
+    loops: tuple[int, ...]
+
+    @property
+    def varies_by_step(self) -> bool:
+        """Whether it may differ between steps of a loop."""
+        return bool(self.loops) and self.value.read is None
+
+    @property
+    def all_axes(self) -> tuple[int, ...]:
+        """The axes of the score along which it may differ."""
+        return (*self.axes, *(self.loops if self.varies_by_step else ()))
+
+
+class _Repeat(NamedTuple):
+    """An array of the elements of another one.
+
+    Attributes:
+        of: The other array.
+        axes: For each axis, that of the other array; None along which elements are repeated.
+    """
+
+    of: Value
+    axes: tuple[int | None, ...]
+
+
+class _Reader(ScopeReader):
+    """Reader of the factors of all scores; by path, those of each equation that sows it."""
+
+    def __init__(self, summed: Sequence[Path], planted: Mapping[Path, Sequence[Any]]):
+        super().__init__(summed, (), planted)
+        self.found: dict[Path, dict[int, list[Multiplier]]] = {}
+        self._repeats: dict[Term, _Repeat] = {}
+
+    def _sow(self, eqn: jex.JaxprEqn, operands: list[Value], scopes: Scopes) -> list[Value]:
+        site = eqn.params["site"]
+        extras = site.split(operands)[2]
+        self.found.setdefault(site.path, {})[id(eqn)] = [
+            self._read_factor(site, place, extras[place]) for place in factors_at(site)
+        ]
+        return super()._sow(eqn, operands, scopes)
+
+    def _row(self, x: Value, loop: int) -> Value:
+        """A row of an array: equal for equal arrays, at one step, or at all if it is repeated."""
+        row = super()._row(x, loop)
+        of, axes = self._repeat_of(x)
+        if x.read is None or axes[0] is not None:
+            return dataclasses.replace(row, term=self._terms.of("row", x.term, loop))
+        is_same = row.shape == of.shape and all(
+            i == j or n == 1 for i, (j, n) in enumerate(zip(axes[1:], row.shape, strict=True))
+        )
+        term = of.term if is_same else self._terms.of("repeated", of.term, axes[1:], row.shape)
+        self._repeats.setdefault(term, _Repeat(of, axes[1:]))
+        return dataclasses.replace(row, term=term, read=lambda: x.read()[0])  # pyright: ignore
+
+    def _results(
+        self, eqn: jex.JaxprEqn, operands: list[Value], uses: Sequence[Uses]
+    ) -> list[Value]:
+        outs = super()._results(eqn, operands, uses)
+        if eqn.primitive.name in ("broadcast_in_dim", "transpose", "reshape", "squeeze"):
+            of, axes = self._repeat_of(operands[0])
+            moved = _moved_axes(eqn, operands[0].shape)
+            if moved is not None and not any(uses):
+                places = tuple(None if i is None else axes[i] for i in moved)
+                self._repeats.setdefault(outs[0].term, _Repeat(of, places))
+        return outs
+
+    def _repeat_of(self, x: Value) -> _Repeat:
+        return self._repeats.get(x.term, _Repeat(x, tuple(range(len(x.shape)))))
+
+    def _read_factor(self, site: Site, place: int, value: Value) -> Multiplier:
+        depths = range(len(site.axes))
+        mapped = [d for d in depths if site.axes[len(site.axes) - 1 - d].mapped[place]]
+        own = range(len(site.axes), len(site.axes) + len(value.shape) - len(mapped))
+        order: list[Any] = [*depths, *own]
+        loops = [("loop", depth) for depth in range(len(self._loops_entered))]
+        for depth, loop in enumerate(loops):
+            order.insert(site.num_axes_outside(depth + 1), loop)
+        axes = tuple(order.index(axis) for axis in (*mapped, *own))
+        of, places = self._repeat_of(value)
+        moved = {place: axis for place, axis in zip(places, axes, strict=True) if place is not None}
+        if len(moved) == len(of.shape) and value.read is not None:
+            value, axes = of, tuple(moved[i] for i in range(len(moved)))
+        return Multiplier(place, value, axes, tuple(map(order.index, loops)))
+
+
+def _moved_axes(eqn: jex.JaxprEqn, shape: tuple[int, ...]) -> tuple[int | None, ...] | None:
+    """For each axis of a result, that of the operand, or None if it repeats; None if not known."""
+    out = eqn.outvars[0].aval.shape  # pyright: ignore
+    if eqn.primitive.name == "transpose":
+        return tuple(eqn.params["permutation"])
+    kept = [i for i, n in enumerate(shape) if n != 1]
+    if eqn.primitive.name == "broadcast_in_dim":
+        to = {eqn.params["broadcast_dimensions"][i]: i for i in kept}
+        return tuple(to.get(j) for j in range(len(out)))
+    if [shape[i] for i in kept] != [n for n in out if n != 1]:
+        return None
+    left = iter(kept)
+    return tuple(next(left) if n != 1 else None for n in out)
+
+
+def read_multipliers(
+    program: Program, summed: Sequence[Path], planted: Mapping[Path, Sequence[Any]]
+) -> dict[Path, list[list[Multiplier]]]:
+    """The factors of all scores of a program, for each branch of a cond around a site.
+
+    Args:
+        program: The program.
+        summed: Paths of the sites that are taken out.
+        planted: Values of other sites, as far as factors may be computed from them.
+    """
+    reader = _Reader(summed, planted)
+    reader.read(program.jaxpr, program.inputs)
+    return {path: list(each.values()) for path, each in reader.found.items()}

@@ -1,0 +1,306 @@
+"""Evaluation of programs whose arrays repeat elements, each of which is computed once.
+
+A state that is planted in all elements of a site is an array of equal numbers, and so is much of
+what follows from it, as the transitions of a chain. Axes of equal elements are stored by run. This
+is what `vmap` does for operands that it does not map, for a program that is mapped already.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend import core as jex
+
+from ppl.harvest import _jax, _jaxprs
+from ppl.harvest._jaxprs import Jaxpr
+from ppl.harvest._wiring import Call
+from ppl.harvest.rules import wiring_of
+from ppl.marginal.axis_rules import BY_ELEMENT
+
+_MAX_RUNS = 4  # along an axis
+_IDEMPOTENT = ("reduce_max", "reduce_min", "reduce_and", "reduce_or")
+
+Starts = tuple[int, ...] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Runs:
+    """An array with axes of few runs of equal elements, of each of which one is stored.
+
+    Attributes:
+        stored: The elements that are stored.
+        shape: The shape of the array.
+        starts: For each axis, the indices where runs start; None if all elements are stored.
+    """
+
+    stored: Any
+    shape: tuple[int, ...]
+    starts: tuple[Starts, ...]
+
+    @classmethod
+    def of(cls, x: Any) -> "Runs":
+        """An array, all of it stored."""
+        return cls(x, np.shape(x), (None,) * np.ndim(x))
+
+    @property
+    def repeats(self) -> bool:
+        """Whether not all elements are stored."""
+        return any(starts is not None for starts in self.starts)
+
+    def lengths(self, axis: int) -> list[int]:
+        """The lengths of the runs along an axis."""
+        return np.diff([*(self.starts[axis] or ()), self.shape[axis]]).tolist()
+
+    def expand(self, axes: Sequence[int]) -> "Runs":
+        """The array with all elements along some axes stored."""
+        x, starts = self.stored, list(self.starts)
+        for axis in axes:
+            if starts[axis] is not None:
+                x = _repeat(x, axis, self.lengths(axis))
+                starts[axis] = None
+        return Runs(x, self.shape, tuple(starts))
+
+    @property
+    def full(self) -> Any:
+        """The array with all elements."""
+        return self.expand(range(len(self.shape))).stored
+
+
+def _repeat(x: Any, axis: int, lengths: Sequence[int]) -> Any:
+    parts = []
+    for i, n in enumerate(lengths):
+        part = lax.slice_in_dim(x, i, i + 1, axis=axis) if len(lengths) > 1 else x
+        parts.append(jnp.broadcast_to(part, (*x.shape[:axis], n, *x.shape[axis + 1 :])))
+    return parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis)
+
+
+def evaluate_once(f: Callable[..., Any], *args: Any) -> Any:
+    """`f(*args)`, with elements that its program repeats computed once."""
+    jaxpr, shape = jax.make_jaxpr(f, return_shape=True)(*args)
+    outs = _evaluate(jaxpr, [Runs.of(x) for x in jax.tree.leaves(args)])
+    return jax.tree.unflatten(jax.tree.structure(shape), [x.full for x in outs])
+
+
+def _evaluate(jaxpr: Jaxpr, args: Sequence[Runs]) -> list[Runs]:
+    inner, consts = _jaxprs.raw(jaxpr)
+    constants = map(Runs.of, consts)
+    env = dict(zip([*inner.constvars, *inner.invars], [*constants, *args], strict=True))
+
+    def read(v: Any) -> Runs:
+        return Runs.of(v.val) if isinstance(v, jex.Literal) else env[v]
+
+    for eqn in inner.eqns:
+        outs = _equation(eqn, list(map(read, eqn.invars)))
+        env.update(zip(eqn.outvars, outs, strict=True))
+    return list(map(read, inner.outvars))
+
+
+def _equation(eqn: jex.JaxprEqn, operands: list[Runs]) -> list[Runs]:
+    name = eqn.primitive.name
+    if name == "broadcast_in_dim" and len(operands) == 1:
+        return [_broadcast(eqn, operands[0])]
+    if any(x.repeats for x in operands):
+        wiring = wiring_of(eqn)
+        if isinstance(wiring, Call) and wiring.is_transparent:
+            return _evaluate(wiring.body, [operands[i] for i in wiring.operands])
+        if name in BY_ELEMENT:
+            return _by_element(eqn, operands)
+        if name in _RULES:
+            return [_RULES[name](eqn, operands)]
+    return [Runs.of(x) for x in _jax.bind(eqn, [x.full for x in operands])]
+
+
+def _bind(eqn: jex.JaxprEqn, *operands: Any, **params: Any) -> Any:
+    return _jax.bind(eqn.replace(params=eqn.params | params), operands)[0]
+
+
+def _one_run(size: int) -> Starts:
+    return (0,) if size > 1 else None
+
+
+def _align(operands: Sequence[Runs], axes: Sequence[int]) -> list[Runs]:
+    """Arrays of one shape with the same runs along some axes, or all of them stored."""
+    for axis in axes:
+        found = {x.starts[axis] for x in operands} - {(0,)}
+        if found and None not in found and len(found) > 1:
+            found.add(None)
+        if None in found:
+            operands = [x.expand([axis]) for x in operands]
+        elif found:
+            (starts,) = found
+            operands = [_refine(x, axis, starts) for x in operands]
+    return list(operands)
+
+
+def _refine(x: Runs, axis: int, starts: Any) -> Runs:
+    """An array with one run along an axis, as one with several."""
+    if x.starts[axis] == starts:
+        return x
+    new = (*x.starts[:axis], starts, *x.starts[axis + 1 :])
+    return Runs(_repeat(x.stored, axis, [len(starts)]), x.shape, new)
+
+
+def _by_element(eqn: jex.JaxprEqn, operands: list[Runs]) -> list[Runs]:
+    shape = eqn.outvars[0].aval.shape  # pyright: ignore[reportAttributeAccessIssue]
+    arrays = [i for i, x in enumerate(operands) if x.shape]
+    aligned = _align([_stretch(operands[i], shape) for i in arrays], range(len(shape)))
+    stored = [x.stored for x in operands]
+    for i, x in zip(arrays, aligned, strict=True):
+        stored[i] = x.stored
+    return [Runs(x, shape, aligned[0].starts) for x in _jax.bind(eqn, stored)]
+
+
+def _stretch(x: Runs, shape: Sequence[int]) -> Runs:
+    """An array whose axes of size 1 an operation repeats."""
+    pairs = zip(x.shape, shape, x.starts, strict=True)
+    starts = tuple((0,) if a != b else run for a, b, run in pairs)
+    return Runs(x.stored, tuple(shape), starts)
+
+
+def _broadcast(eqn: jex.JaxprEqn, x: Runs) -> Runs:
+    shape, to = eqn.params["shape"], eqn.params["broadcast_dimensions"]
+    sizes, starts = [min(n, 1) for n in shape], [_one_run(n) for n in shape]
+    for i, axis in enumerate(to):
+        if x.shape[i] == shape[axis]:
+            sizes[axis], starts[axis] = np.shape(x.stored)[i], x.starts[i]
+    return Runs(_bind(eqn, x.stored, shape=tuple(sizes)), shape, tuple(starts))
+
+
+def _transpose(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
+    (x,), order = operands, eqn.params["permutation"]
+    pick = lambda items: tuple(items[i] for i in order)  # noqa: E731
+    return Runs(_bind(eqn, x.stored), pick(x.shape), pick(x.starts))
+
+
+def _squeeze(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
+    (x,), gone = operands, eqn.params["dimensions"]
+    keep = lambda items: tuple(y for i, y in enumerate(items) if i not in gone)  # noqa: E731
+    return Runs(_bind(eqn, x.stored), keep(x.shape), keep(x.starts))
+
+
+def _reshape(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
+    """Axes of size 1 come or go; any other change needs all elements."""
+    (x,), shape = operands, eqn.params["new_sizes"]
+    axes = [i for i, n in enumerate(x.shape) if n != 1]
+    to = [i for i, n in enumerate(shape) if n != 1]
+    if [x.shape[i] for i in axes] != [shape[i] for i in to] or eqn.params["dimensions"] is not None:
+        return Runs.of(_bind(eqn, x.full))
+    sizes, starts = [1] * len(shape), list[Starts]([None] * len(shape))
+    for i, j in zip(axes, to, strict=True):
+        sizes[j], starts[j] = x.stored.shape[i], x.starts[i]
+    return Runs(_bind(eqn, x.stored, new_sizes=tuple(sizes)), shape, tuple(starts))
+
+
+def _reduce(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
+    (x,), axes = operands, eqn.params["axes"]
+    stored = x.stored
+    if eqn.primitive.name not in _IDEMPOTENT:
+        for axis in axes:
+            if x.starts[axis] is not None:
+                others = [i for i in range(stored.ndim) if i != axis]
+                times = jnp.asarray(x.lengths(axis), stored.dtype)
+                stored = stored * jnp.expand_dims(times, others)
+    keep = lambda items: tuple(y for i, y in enumerate(items) if i not in axes)  # noqa: E731
+    return Runs(_bind(eqn, stored), keep(x.shape), keep(x.starts))
+
+
+def _slice(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
+    (x,), params = operands, eqn.params
+    steps = params["strides"] or (1,) * len(x.shape)
+    begins, ends = list(params["start_indices"]), list(params["limit_indices"])
+    shape = tuple(-(-(b - a) // step) for a, b, step in zip(begins, ends, steps, strict=True))
+    x = x.expand([i for i, n in enumerate(shape) if steps[i] != 1 or n == 0])
+    starts: list[Starts] = list(x.starts)
+    for i, n in enumerate(shape):
+        if (old := x.starts[i]) is not None:
+            a, b = begins[i], ends[i]
+            after = (*old[1:], x.shape[i])
+            kept = [k for k in range(len(old)) if old[k] < b and after[k] > a]
+            begins[i], ends[i] = kept[0], kept[-1] + 1
+            starts[i] = tuple(max(old[k] - a, 0) for k in kept) if n > 1 else None
+    bounds = {"start_indices": tuple(begins), "limit_indices": tuple(ends)}
+    return Runs(_bind(eqn, x.stored, **bounds), shape, tuple(starts))
+
+
+def _concatenate(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
+    axis = eqn.params["dimension"]
+    parts = _align(operands, [i for i in range(len(operands[0].shape)) if i != axis])
+    runs = [(0,) if x.shape[axis] == 1 else x.starts[axis] for x in parts]
+    sizes = [x.shape[axis] for x in parts]
+    shape = (*parts[0].shape[:axis], sum(sizes), *parts[0].shape[axis + 1 :])
+    starts = list(parts[0].starts)
+    if None in runs or sum(map(len, filter(None, runs))) > _MAX_RUNS or 0 in sizes:
+        parts, starts[axis] = [x.expand([axis]) for x in parts], None
+    else:
+        offsets = itertools.accumulate(sizes, initial=0)
+        pairs = zip(offsets, runs, strict=False)
+        starts[axis] = tuple(offset + i for offset, run in pairs for i in run or ())
+    return Runs(_bind(eqn, *(x.stored for x in parts)), shape, tuple(starts))
+
+
+def _gather(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
+    """Rows that are read at equal indices are read once, and axes that are read whole as stored."""
+    x, index = operands
+    numbers, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
+    removed = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
+    kept = [i for i in range(len(x.shape)) if i not in removed]
+    x = x.expand([*numbers.collapsed_slice_dims, *(i for i in kept if sizes[i] != x.shape[i])])
+    index = index.expand([len(index.shape) - 1])
+    pairs = list(
+        zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
+    )
+    shared = [(i, j) for i, j in pairs if x.starts[i] == (0,) and index.starts[j] != (0,)]
+    for i, j in (pair for pair in pairs if pair not in shared):
+        if x.starts[i] is not None and index.starts[j] == (0,):
+            index = _refine(index, j, x.starts[i])
+        elif x.starts[i] != index.starts[j]:
+            x, index = x.expand([i]), index.expand([j])
+    out = eqn.outvars[0].aval.shape  # pyright: ignore[reportAttributeAccessIssue]
+    batch = [i for i in range(len(out)) if i not in numbers.offset_dims]
+    starts: list[Starts] = [None] * len(out)
+    for axis, run in zip(batch, index.starts, strict=False):
+        starts[axis] = run
+    for axis, i in zip(numbers.offset_dims, kept, strict=True):
+        starts[axis] = x.starts[i]
+    sizes = [x.stored.shape[i] if i in kept and x.starts[i] else n for i, n in enumerate(sizes)]
+    params: dict[str, Any] = {"dimension_numbers": numbers, "slice_sizes": tuple(sizes)}
+    stored = x.stored
+    if shared:
+        gone = [i for i, _ in shared]
+        stored, params = lax.squeeze(stored, gone), _without_batch(numbers, sizes, gone)
+    return Runs(_bind(eqn, stored, index.stored, **params), out, tuple(starts))
+
+
+def _without_batch(numbers: Any, sizes: Sequence[int], gone: Sequence[int]) -> dict[str, Any]:
+    """Parameters of a gather whose elements along some axes all read one operand."""
+    at = lambda axes: tuple(i - sum(j < i for j in gone) for i in axes if i not in gone)  # noqa: E731
+    pairs = zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=numbers.offset_dims,
+        collapsed_slice_dims=at(numbers.collapsed_slice_dims),
+        start_index_map=at(numbers.start_index_map),
+        operand_batching_dims=at(numbers.operand_batching_dims),
+        start_indices_batching_dims=tuple(j for i, j in pairs if i not in gone),
+    )
+    return {
+        "dimension_numbers": numbers,
+        "slice_sizes": tuple(n for i, n in enumerate(sizes) if i not in gone),
+        "unique_indices": False,
+        "indices_are_sorted": False,
+    }
+
+
+_RULES: dict[str, Callable[[jex.JaxprEqn, list[Runs]], Runs]] = {
+    "transpose": _transpose,
+    "squeeze": _squeeze,
+    "reshape": _reshape,
+    "slice": _slice,
+    "concatenate": _concatenate,
+    "gather": _gather,
+    **dict.fromkeys((*_IDEMPOTENT, "reduce_sum"), _reduce),
+}

@@ -1,0 +1,363 @@
+"""Summation: the log probability of a program with some of its sites summed out."""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
+from ppl.core.group_scores import GroupScores
+from ppl.harvest._program import Harvester, Program
+from ppl.harvest._site_names import describe
+from ppl.harvest._survey import Path
+from ppl.marginal.element_dependence import Aligned, Indexed, Source
+from ppl.marginal.elimination import Chains, Eliminator
+from ppl.marginal.factors import EliminationError, Factor, Gather, Local, Variable
+from ppl.marginal.group_factors import Axes
+from ppl.marginal.scopes import ScopeReader, Scopes
+from ppl.marginal.score_tables import Coordinate, Evaluator, ScoreStates, Table
+from ppl.marginal.sum_structure import Problem
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Summation:
+    """Sum of the density of a program over the states of some of its sites.
+
+    Two sums are equal if their programs have the same equations, joined in the same way.
+
+    Attributes:
+        jaxpr: The program, without constants.
+        states: The states of each summed site.
+        most: The largest number of states in one table.
+        scored: The paths of the sites whose scores depend on the summed sites, and of these.
+        inputs: For each input of the program, the first that is known to be equal.
+    """
+
+    jaxpr: Any
+    states: Mapping[Path, np.ndarray]
+    most: int
+    scored: tuple[Path, ...]
+    inputs: tuple[int, ...]
+    is_exact: ClassVar[bool] = True
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the programs and the sums are the same."""
+        return isinstance(other, Summation) and self._fingerprint == other._fingerprint
+
+    def __hash__(self) -> int:
+        """The hash of all that a sum is compared by."""
+        return hash(self._fingerprint)
+
+    @functools.cached_property
+    def _fingerprint(self) -> Any:
+        states = tuple((path, tuple(x.tolist())) for path, x in self.states.items())
+        program = tuple(fingerprint_constants(self.jaxpr, ())), fingerprint_wiring(self.jaxpr)
+        return program, states, self.most, self.scored, self.inputs
+
+    @property
+    def sites(self) -> Collection[Path]:
+        """The sites that are summed out."""
+        return self.states.keys()
+
+    def start(self, path: Path) -> Any:
+        """A state that all elements of a site may have."""
+        return self.states[path][0]
+
+    def aval(self, path: Path) -> Any:
+        """The abstract value of a summed site."""
+        program = self._program([None] * len(self.jaxpr.invars))
+        return Harvester(program, ScoreStates()).sites[path].collapse().avals[0]
+
+    @functools.cached_property
+    def _abstract(self) -> Problem:
+        """The structure of the sum; indices are not known."""
+        return self._problem([None] * len(self.jaxpr.invars), {})
+
+    @property
+    def bounded(self) -> frozenset[Path]:
+        """Sites whose support depends on a summed site."""
+        return self._abstract.bounded
+
+    @functools.cached_property
+    def groups(self) -> dict[Path, Any]:
+        """For each score, a key that is equal for scores of one sum."""
+        problem = self._abstract
+        return {path: problem.group(path) for path in self.scored}
+
+    @functools.cached_property
+    def untouched(self) -> frozenset[Path]:
+        """Scores that depend on no summed site, given the values of all others."""
+        problem = self._abstract
+        return frozenset(path for path in self.scored if not problem.touches(path))
+
+    def log_prob(
+        self, group: Any, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
+    ) -> jax.Array:
+        """The log of the sum over the sites of one group, apart for independent elements."""
+        done, plates = self._eliminate(group, inputs, plants, {}, None)
+        return _total(done, plates)
+
+    def group_scores(self, path: Path, inputs: Sequence[Any]) -> GroupScores:
+        """The numbers of the group of a score, and the entries that each belongs to.
+
+        Args:
+            path: The path of the score.
+            inputs: The inputs of the program, as far as they are known.
+        """
+        problem, group = self._problem(inputs, {}), self.groups[path]
+        plates = problem.plates_of_group(group)
+        mine = [p for p in self.scored if self.groups[p] == group]
+        spreads = {p: problem.spread(p, plates) for p in mine if p not in self.states}
+        lags = [problem.lags_of(plate) for plate in plates]
+        time = next((i for i, each in enumerate(lags) if each - {0}), None)
+        return GroupScores(
+            tuple(p for p in self.states if self.groups[p] == group),
+            tuple(plates.values()),
+            tuple(spreads.items()),
+            time,
+            time is not None and min(lags[time]) < 0,
+        )
+
+    def axes(self, path: Path) -> Axes:
+        """The axes along which the elements of the sum that a score is in are apart."""
+        problem = self._abstract
+        together = problem.enumerated | problem.chained
+        of_sum = tuple(problem.plates_of_group(self.groups[path]))
+        if path in self.untouched:  # A score of its own.
+            of_sum = problem.plates_of_site(path)
+
+        def name(path: Path, axis: int) -> Any:
+            plate = problem.plate_of_score(path, axis)
+            return None if plate in together else plate
+
+        of_scores = {
+            path: tuple(name(path, axis) for axis in scope.layout)
+            for path, scope in problem.scopes.items()
+        }
+        return Axes(of_scores, of_sum)
+
+    def weigh(
+        self, path: Path, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
+    ) -> jax.Array:
+        """The log weights of the states of a site whose elements are apart, along the last axis."""
+        problem, factors = self._find_factors(self.groups[path], inputs, plants, {})
+        table = _eliminator(problem, factors, self.most, None).multiply(factors)
+        scope = problem.scopes[path]
+        plates = [problem.plate(path, axis) for axis in range(len(scope.shape))]
+        weights = table.over([*plates, Local(Variable(path))])
+        return jnp.transpose(weights, [*scope.layout, len(plates)])
+
+    def is_apart(self, path: Path) -> bool:
+        """Whether the elements of a site are independent given all sites that are not summed."""
+        problem = self._abstract
+        plates = [problem.plate(path, axis) for axis in range(len(problem.scopes[path].shape))]
+        uses = [
+            use
+            for scope in problem.scopes.values()
+            for source, each in scope.uses.items()
+            if source.path == path
+            for use in each
+        ]
+        is_chain = any(isinstance(use, Aligned) and use.lags != {0} for use in uses)
+        return not is_chain and not problem.enumerated and len(set(plates)) == len(plates)
+
+    def draw(
+        self,
+        key: jax.Array,
+        inputs: Sequence[Any],
+        plants: Mapping[Path, Sequence[Any]],
+    ) -> tuple[dict[Path, Any], jax.Array, jax.Array]:
+        """A joint draw of all summed sites given all others.
+
+        Returns:
+            The states, their log importance weight, 0, and the log of the sum.
+        """
+        problem = self._abstract
+        dtype = jnp.result_type(float)
+        probes = {
+            path: jnp.zeros((len(states), *problem.scopes[path].shape), dtype)
+            for path, states in self.states.items()
+        }
+
+        def total(probes: Mapping[Path, Any]) -> Any:
+            sums = []
+            for i, group in enumerate(dict.fromkeys(self.groups.values())):
+                at = jax.random.fold_in(key, i)
+                done, _ = self._eliminate(group, inputs, plants, probes, at)
+                sums += [jnp.sum(factor.table) for factor in done]
+            return sum(sums)
+
+        log_sum, one_hot = jax.value_and_grad(total)(probes)
+        evaluator = Evaluator(self._program(inputs), self.states, problem.scopes, {})
+        drawn = {path: evaluator.value(path, jnp.argmax(x, 0)) for path, x in one_hot.items()}
+        return drawn, jnp.zeros(()), log_sum
+
+    def _problem(self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]) -> Problem:
+        reader = ScopeReader(self.states, self.scored, plants)
+        scopes = reader.read(self.jaxpr, inputs, self.inputs)
+        self._check_elements(scopes)
+        bounded = frozenset(reader.bounded)
+        return Problem(scopes, self.states, reader.causes, bounded, reader.num_parts)
+
+    def _check_elements(self, scopes: Scopes) -> None:
+        """Check that each element of a summed site has a score of its own."""
+        for scope in scopes.values():
+            for source, uses in scope.uses.items():
+                path = source.path
+                if source.start is None and len(uses) != len(scopes[path].shape):
+                    raise EliminationError(
+                        f"marginalize: site {describe(path)} depends on sites that are taken out "
+                        "before it, by which its elements have a joint score. Take it out first, "
+                        f"as in ppl.marginalize(ppl.marginalize(model, [{describe(path)}]), "
+                        "others); if all of them are discrete, take them out in one call."
+                    )
+
+    def _program(self, inputs: Sequence[Any]) -> Program:
+        return Program(self.jaxpr, list(inputs), [], lambda leaves: leaves)
+
+    def _eliminate(
+        self,
+        group: Any,
+        inputs: Sequence[Any],
+        plants: Mapping[Path, Sequence[Any]],
+        probes: Mapping[Path, Any],
+        key: Any,
+    ) -> tuple[list[Factor], Mapping[Any, int]]:
+        """Factors whose sum is the log of the sum, and the plates along which it is apart."""
+        problem, factors = self._find_factors(group, inputs, plants, probes)
+        done = _eliminator(problem, factors, self.most, key).run(factors)
+        return done, problem.plates_of_group(group)
+
+    def _find_factors(
+        self,
+        group: Any,
+        inputs: Sequence[Any],
+        plants: Mapping[Path, Sequence[Any]],
+        probes: Mapping[Path, Any],
+    ) -> tuple[Problem, list[Factor]]:
+        """The structure of the sum, and the tables of the scores of one group."""
+        problem = self._problem(inputs, plants)
+        paths = [path for path in self.scored if problem.group(path) == group]
+        for path in paths:
+            if (count := problem.num_configurations(path)) > self.most:
+                raise EliminationError(self._explain(problem, path, count))
+        tables = {path: problem.table(path) for path in paths}
+        evaluator = Evaluator(
+            self._program(inputs), self.states, problem.scopes, plants, problem.bounded
+        )
+        scores = evaluator.evaluate(tables)
+        for path, probe in probes.items():
+            if path in scores:
+                score = scores[path]
+                scores[path] = score + jnp.broadcast_to(probe, score.shape).astype(score.dtype)
+        factors = [
+            factor
+            for path in paths
+            for factor in _factors(problem, path, tables[path], scores[path])
+        ]
+        return problem, factors
+
+    def _explain(self, problem: Problem, path: Path, count: int) -> str:
+        sites = {source.path for source in problem.scopes[path].uses}
+        causes = [f"{describe(p)}: {problem.causes[p]}" for p in sites if p in problem.causes]
+        states = "astronomically many" if count >= 2**62 else str(count)
+        return (
+            f"marginalize: site {describe(path)} depends on many elements of "
+            f"{', '.join(map(describe, sorted(sites)))} at once, which take {states} states "
+            f"together, more than most={self.most}."
+            f"{' ' + '; '.join(causes) + '.' if causes else ''} Let each element depend on few of "
+            "them, let a loop carry the last states alone, or raise most."
+        )
+
+
+def _total(factors: Sequence[Factor], plates: Mapping[Any, int]) -> jax.Array:
+    """The sum of factors, with an axis for each of some plates along which it is apart."""
+    apart = [f for f in factors if set(f.labels) == set(plates)]
+    tables = [f.over(tuple(plates)) for f in apart] or [jnp.zeros(tuple(plates.values()))]
+    total = functools.reduce(jnp.add, tables)
+    for factor in factors:
+        if factor not in apart:  # It belongs to no element.
+            total = total.at[(0,) * total.ndim].add(jnp.sum(factor.table))
+    return total
+
+
+def _eliminator(problem: Problem, factors: Sequence[Factor], most: int, key: Any) -> Eliminator:
+    variables = {x.variable for f in factors for x in f.locals}
+    plates = {
+        v: frozenset(
+            plate
+            for axis in range(len(problem.scopes[v.path].shape))
+            if (plate := problem.plate(v.path, axis)) not in problem.enumerated
+        )
+        for v in variables
+    }
+    sizes = {v: len(problem.states[v.path]) for v in variables}
+    starts = {}
+    for before, chain in problem.starts.items():
+        for v in variables:
+            if v.path == chain and Variable(before, v.element) in variables:
+                starts[v] = Variable(before, v.element)
+
+    def words(together: Collection[Variable]) -> str:
+        paths = dict.fromkeys(describe(v.path) for v in sorted(together, key=repr))
+        counts = {p: sum(describe(v.path) == p for v in together) for p in paths}
+        return ", ".join(f"{p} ({n} elements)" if n > 1 else f"site {p}" for p, n in counts.items())
+
+    return Eliminator(sizes, plates, Chains(problem.chained, starts), most, words, key)
+
+
+def _factors(problem: Problem, path: Path, table: Table, score: Any) -> list[Factor]:
+    """The factors of a score: one for each element along its enumerated axes."""
+    num, scope = len(table.coordinates) + (path in problem.states), problem.scopes[path]
+    axes = range(len(scope.shape))
+    plates = [problem.plate_of_score(path, axis) for axis in axes]
+    split = [axis for axis in axes if plates[axis] in problem.enumerated]
+    found = []
+    for index in itertools.product(*(range(scope.shape[axis]) for axis in split)):
+        at = dict(zip(split, index, strict=True))
+        part = score[(*[slice(None)] * num, *(at.get(axis, slice(None)) for axis in axes))]
+        labels = [_local(problem, path, c, at) for c in table.coordinates]
+        if path in problem.states:
+            labels.append(Local(Variable(path, index)))
+        labels += [plates[axis] for axis in axes if axis not in at]
+        found.append(_merge_labels(labels, part))
+    return found
+
+
+def _local(problem: Problem, path: Path, c: Coordinate, at: Mapping[int, int]) -> Local:
+    """The variable that a coordinate stands for, at an index along the enumerated axes."""
+    element, gathers = [], []
+    shape = problem.scopes[c.path].shape
+    uses = next(u for s, u in problem.scopes[path].uses.items() if s == Source(c.path))
+    for axis, (use, fixed) in enumerate(zip(uses, c.element, strict=True)):
+        plate = problem.plate(c.path, axis)
+        if fixed is not None:
+            element.append(fixed)
+        elif plate in problem.enumerated:
+            assert isinstance(use, Aligned)
+            element.append(at[use.axis])
+        elif isinstance(use, Indexed):
+            over = tuple(problem.plate_of_score(path, i) for i in use.axes if i not in at)
+            where = tuple(at.get(i, slice(None)) for i in use.axes)
+            read = lambda use=use, where=where: jnp.asarray(use.read())[where]  # noqa: E731
+            gathers.append(Gather(plate, over, (use.term, str(where)), shape[axis], read))
+    return Local(Variable(c.path, tuple(element)), c.lag, tuple(gathers))
+
+
+def _merge_labels(labels: Sequence[Any], table: Any) -> Factor:
+    """A factor in whose table each label has one axis; equal labels take the diagonal."""
+    labels = list(labels)
+    for label in dict.fromkeys(labels):
+        while labels.count(label) > 1:
+            i = labels.index(label)
+            j = labels.index(label, i + 1)
+            table = jnp.diagonal(table, axis1=i, axis2=j)
+            labels = [x for k, x in enumerate(labels) if k not in (i, j)] + [label]
+    wanted = [x for x in labels if isinstance(x, Local)]
+    wanted += [x for x in labels if not isinstance(x, Local)]
+    return Factor(tuple(wanted), Factor(tuple(labels), table).over(wanted))
