@@ -32,8 +32,6 @@ def check_range(leaf: Any, dtype: Any = None) -> None:
 
     JAX would wrap integers, such as NumPy's of 64 bits, and make floats infinite.
     """
-    if isinstance(leaf, int) and leaf.bit_length() > 63:
-        raise ValueError(f"{short_repr(leaf)}, which has more bits than the integers of an array.")
     if isinstance(leaf, float | int):
         leaf = np.asarray(leaf)
     is_known = isinstance(leaf, np.ndarray | np.generic | jax.Array) and not _jax.is_traced(leaf)
@@ -41,6 +39,8 @@ def check_range(leaf: Any, dtype: Any = None) -> None:
     if is_float and (dtype is None or jnp.issubdtype(dtype, np.floating)):
         _check_floats(leaf, dtype)
     if not is_known or not jnp.issubdtype(leaf.dtype, np.integer):
+        return
+    if dtype is not None and not jnp.issubdtype(dtype, np.integer):
         return
     limits = jnp.iinfo(jnp.result_type(leaf) if dtype is None else dtype)
     own = jnp.iinfo(leaf.dtype)
