@@ -293,6 +293,26 @@ def test_data_are_scored_given_seen_covariates(rows, factor):
     np.testing.assert_allclose(found["x"], np.nan_to_num(stats.bernoulli.logpmf(z, 0.3)))
 
 
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_covariates_with_gaps_are_integrated_within_a_sum(shape):
+    """The slope of `x` depends on the class, one for all or one for each."""
+    x, y, slopes = np.array([0.1, np.nan, 0.4]), np.array([1.0, 2.0, 0.3]), np.array([-1.0, 0.5])
+
+    def model(key):
+        x = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="x")
+        k = ppl.sample(key, dist.Bernoulli(probs=jnp.full(shape, 0.3)), name="k")
+        ppl.sample(key, dist.Normal(jnp.asarray(slopes)[k] * x, 1.0), name="y")
+
+    posterior = ppl.condition(model, {"y": y, "x": ppl.impute(x)})
+    summed = ppl.marginalize(posterior, {"x": ppl.Gaussian(), "k": ppl.Enumerate()})
+    variance = np.where(np.isnan(x), 1.0 + slopes[:, None] ** 2, 1.0)  # by class and entry
+    mean = slopes[:, None] * np.nan_to_num(x)
+    by_class = stats.norm.logpdf(y, mean, np.sqrt(variance)).reshape(2, *shape, -1).sum(-1)
+    weights = np.log([0.7, 0.3]).reshape(2, *[1] * len(shape))
+    expected = np.logaddexp.reduce(weights + by_class).sum() + np.nansum(stats.norm.logpdf(x))
+    np.testing.assert_allclose(ppl.log_density(summed)({}), expected, rtol=1e-12)
+
+
 @pytest.mark.parametrize("wrap", [lambda f: f, lambda f: ppl.nest(f, scope="a"), jax.jit])
 def test_a_value_used_outside_of_its_sum_is_told(wrap):
     """A model that draws from its key beside it is told as that."""
