@@ -15,7 +15,7 @@ from ppl.harvest._interpreter import Action, Interpreter
 from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._plants import unstack
 from ppl.harvest._site_names import describe
-from ppl.harvest._survey import Path, Sites, Survey
+from ppl.harvest._survey import Path, Sites, Survey, struct_of
 from ppl.harvest.leaked_tracers import explain_leaked_tracer
 from ppl.harvest.rules import CONSTRUCTS
 
@@ -169,3 +169,19 @@ class Harvester:
 
     def _interpreter(self, plants: Mapping[Path, Any]) -> Interpreter:
         return Interpreter(self._action, CONSTRUCTS, plants, self._survey)
+
+
+def rewrite(program: Program, action: Action) -> Program:
+    """The program with its sites as an action sows them again."""
+    inputs = [
+        struct_of(v.aval) if x is None else x
+        for x, v in zip(program.inputs, program.jaxpr.invars, strict=True)
+    ]
+
+    def run(*inputs: Any) -> list[Any]:
+        bare = dataclasses.replace(program, consts=[], operands=list(inputs))
+        return Harvester(bare, action).run({})[0]
+
+    traced = trace(run, tuple(inputs), {})
+    consts = [*traced.consts, *program.consts]
+    return Program(traced.jaxpr, consts, program.operands, program.unflatten)

@@ -13,9 +13,9 @@ from ppl.core.model_run import SiteAction
 from ppl.core.replaced_distribution import replace_distribution
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
-from ppl.harvest._program import Harvester, Program, trace
+from ppl.harvest._program import Harvester, Program, rewrite
 from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path, Sites, struct_of
+from ppl.harvest._survey import Path, Sites
 from ppl.harvest.pytrees import register_dataclass
 from ppl.marginal.marginal_sites import ScoreOne, zeros_of
 
@@ -61,18 +61,7 @@ def count_entries(program: Program, paths: Collection[Path], *, of_missing: bool
     """The program in which only the missing entries of some sites count, or only the known ones."""
     if not paths:
         return program
-    inputs = [
-        struct_of(v.aval) if x is None else x
-        for x, v in zip(program.inputs, program.jaxpr.invars, strict=True)
-    ]
-
-    def run(*inputs: Any) -> list[Any]:
-        bare = dataclasses.replace(program, consts=[], operands=list(inputs))
-        return Harvester(bare, CountEntries(frozenset(paths), of_missing)).run({})[0]
-
-    traced = trace(run, tuple(inputs), {})
-    consts = [*traced.consts, *program.consts]
-    return Program(traced.jaxpr, consts, program.operands, program.unflatten)
+    return rewrite(program, CountEntries(frozenset(paths), of_missing))
 
 
 def score_known(

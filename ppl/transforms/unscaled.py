@@ -11,9 +11,9 @@ from ppl.core.model_run import SiteAction
 from ppl.core.replaced_distribution import replace_distribution
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
-from ppl.harvest._program import Harvester, Program, trace
+from ppl.harvest._program import Program, rewrite
 from ppl.harvest._sow import Site
-from ppl.harvest._survey import Sites, struct_of
+from ppl.harvest._survey import Sites
 from ppl.primitives.site_kinds import FACTOR, RANDOM
 
 
@@ -44,15 +44,4 @@ def unscaled(program: Program, sites: Sites) -> Program:
     """The program with the scores of all sites as they are without factors."""
     if not any(map(factors_at, [site for found in sites.values() for site in found.sites])):
         return program
-    inputs = [
-        struct_of(v.aval) if x is None else x
-        for x, v in zip(program.inputs, program.jaxpr.invars, strict=True)
-    ]
-
-    def run(*inputs: Any) -> list[Any]:
-        bare = dataclasses.replace(program, consts=[], operands=list(inputs))
-        return Harvester(bare, Unscale()).run({})[0]
-
-    traced = trace(run, tuple(inputs), {})
-    consts = [*traced.consts, *program.consts]
-    return Program(traced.jaxpr, consts, program.operands, program.unflatten)
+    return rewrite(program, Unscale())
