@@ -82,6 +82,14 @@ class Marginal(JointlyScored):
         """The number of integers in a draw that are cut off; 0 where the support is one of many."""
         return 0 if self.is_bounded else super().count_cut_off(value)
 
+    def sample(self, key: jax.Array) -> Any:
+        """An error: a draw needs what was taken out, and what is known of it."""
+        raise NotImplementedError(
+            f"site {describe(self.path)} has no draws by itself, as it depends on "
+            f"{describe_all(self.summation.sites)}, which ppl.marginalize has taken out. Draw the "
+            "whole model: ppl.simulate(model) from the prior, ppl.predict given posterior draws."
+        )
+
     @property
     def support(self) -> Any:
         """The set of values with positive density, or None if it is one of many."""

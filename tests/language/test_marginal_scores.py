@@ -251,3 +251,13 @@ def test_a_sum_over_an_integral_names_all_that_is_scored():
     expected = np.log(0.75 * of(np.stack([b, y], 1)) + 0.25 * of(np.stack([b, y - 4.0], 1)))
     assert list(found) == ["mu.b.y"]
     np.testing.assert_allclose(found["mu.b.y"], expected, rtol=1e-12)
+
+
+def test_a_site_of_a_sum_has_no_draws_by_itself():
+    def model(key):
+        z = ppl.sample(key, dist.Bernoulli(probs=0.5), name="z")
+        ppl.sample(key, dist.Normal(4.0 * z, 1.0), name="y")
+
+    y = ppl.trace(ppl.marginalize(model, ["z"]))(jax.random.key(0)).sites["y"].distribution
+    with pytest.raises(NotImplementedError, match=r"'y' has no draws by itself.*'z'.*ppl.predict"):
+        y.sample(jax.random.key(1))
