@@ -1,6 +1,6 @@
 """How long does a newcomer wait for the first posterior, and where does the time go?
 
-A fresh process imports the tool, samples eight schools (non-centred, 4 chains of 1000 draws,
+A fresh process imports the tool, samples eight schools (non-centered, 4 chains of 1000 draws,
 float32) and makes the summary. Processes with our tool and with NumPyro take turns. The events that
 JAX reports split the time into import, trace (to a jaxpr and to MLIR), compile (XLA) and run (the
 rest). The posterior means stand beside the times: both tools must agree with the reference (mu
@@ -78,7 +78,7 @@ def sample_with_numpyro() -> dict[str, float]:
     import jax.numpy as jnp
     import numpyro
     import numpyro.distributions as dist
-    from numpyro.diagnostics import summary as summarise
+    from numpyro.diagnostics import summary as summarize
     from numpyro.infer import MCMC, NUTS
 
     imported, events = time.perf_counter(), Events()
@@ -99,7 +99,7 @@ def sample_with_numpyro() -> dict[str, float]:
         progress_bar=False,
     )
     mcmc.run(jax.random.key(0), jnp.array(STANDARD_ERROR), jnp.array(EFFECT))
-    table = summarise(mcmc.get_samples(group_by_chain=True))
+    table = summarize(mcmc.get_samples(group_by_chain=True))
     ess = min(float(table[name]["n_eff"].min()) for name in table)
     return timings(imported, events, float(table["mu"]["mean"]), float(table["tau"]["mean"]), ess)
 

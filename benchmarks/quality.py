@@ -6,7 +6,7 @@ of warm-up and 1000 draws, with all defaults, over a range of seeds. Each tool r
 its own, on the same densities and with double and single precision.
 
     divergences   of 4000 draws: the median over seeds, and the largest
-    acceptance    realised acceptance rate of the chains: the median of all, and the lowest
+    acceptance    realized acceptance rate of the chains: the median of all, and the lowest
     ESS / 1000    smallest bulk ESS of all parameters per 1000 gradients of the draws, median
     R-hat         the largest of all parameters: median over seeds, and the largest
     z             the largest difference from a known mean in standard errors: median and largest

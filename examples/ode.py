@@ -66,8 +66,10 @@ def predator_prey(key, num_years):
 
 def main() -> None:
     posterior = ppl.condition(predator_prey, {"pelts": pelts})
-    non_centred = dict.fromkeys(["rates", "start", "sigma"], ppl.NonCentered())
-    posterior = ppl.reparam(posterior, non_centred)  # so that positions have the scale of the prior
+    non_centered = dict.fromkeys(["rates", "start", "sigma"], ppl.NonCentered())
+    posterior = ppl.reparam(
+        posterior, non_centered
+    )  # so that positions have the scale of the prior
     result = inference.mcmc(
         jax.random.key(0),
         posterior,

@@ -1,4 +1,4 @@
-"""What all tests run under: the CPU, strict promotion, derandomised hypothesis, common fixtures."""
+"""What all tests run under: the CPU, strict promotion, derandomized hypothesis, common fixtures."""
 
 import collections
 import gc

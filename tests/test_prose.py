@@ -2,6 +2,7 @@
 
 import ast
 import pathlib
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -61,3 +62,27 @@ def test_names_of_tests_have_sixty_letters_at_most():
     ]
     assert len(names) > 1000
     assert not [name for name in names if len(name) > 60]
+
+
+# British spellings; titles of papers keep theirs.
+BRITISH = re.compile(
+    r"(?i)(?:ptimi|arameteri|ormali|ummari|nitiali|inimi|aximi|enerali|egulari|actori|eriali)s(?:e|ing"
+    r"|ation)|centred\b|\bcentres?\b|neighbour|labelled|behaviour|favour|colour|analys(?:ed|ing)\b"
+)
+TITLES = ("Automatic reparameterisation of",)
+
+
+def test_spelling_is_american():
+    folders = [ROOT / x for x in (*PACKAGES, "tests", "examples", "benchmarks", "docs")]
+    files = [
+        path for folder in folders for path in folder.rglob("*") if path.suffix in (".py", ".md")
+    ]
+    files = [path for path in files if path != pathlib.Path(__file__)]
+    assert len(files) > 1000
+    lines = ((path, line) for path in files for line in path.read_text().splitlines())
+    found = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path, line in lines
+        if BRITISH.search(line) and not any(title in line for title in TITLES)
+    ]
+    assert not found

@@ -97,7 +97,7 @@ def horseshoe() -> Problem:
 
 
 def counts_of_a_process() -> Problem:
-    """Counts with a Gaussian process as their log rate, non-centred, at 30 places."""
+    """Counts with a Gaussian process as their log rate, non-centered, at 30 places."""
     rng = np.random.default_rng(5)
     places = np.linspace(0.0, 10.0, 30)
     y = rng.poisson(np.exp(1.0 + np.sin(places)))

@@ -85,7 +85,7 @@ def logistic(num_rows: int) -> Problem:
 
 
 def radon() -> Problem:
-    """A hierarchical regression of 919 houses in 85 counties: 89 parameters, non-centred."""
+    """A hierarchical regression of 919 houses in 85 counties: 89 parameters, non-centered."""
     rng = np.random.default_rng(1)
     county, floor = rng.integers(0, 85, 919), rng.uniform(size=919) < 0.2
     level = rng.normal(1.5, 0.35, 85)
@@ -105,7 +105,7 @@ def radon() -> Problem:
 
 
 def schools() -> Problem:
-    """Eight schools, non-centred, with the data in the code: it needs no published draws."""
+    """Eight schools, non-centered, with the data in the code: it needs no published draws."""
     y = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
     sigma = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
 
@@ -144,7 +144,7 @@ def gaussian(is_rotated: bool) -> Problem:
 
 
 def stochastic_volatility(num_steps: int) -> Problem:
-    """Stochastic volatility, an AR(1) log variance, non-centred, with data drawn from the model."""
+    """Stochastic volatility, an AR(1) log variance, non-centered, with data of the model."""
     rng = np.random.default_rng(3)
     mu, phi, sigma = -1.0, 0.95, 0.25
     y, deviation = np.empty(num_steps), rng.normal(0.0, sigma / (1 - phi**2) ** 0.5)

@@ -134,7 +134,7 @@ def mixture(num: int) -> Problem:
 
 
 def annotators(num: int) -> Problem:
-    """Dawid and Skene: items of three classes, labelled by ten annotators who err."""
+    """Dawid and Skene: items of three classes, labeled by ten annotators who err."""
     num_annotators = 10
 
     def model(key):

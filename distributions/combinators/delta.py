@@ -62,7 +62,7 @@ class Delta(Distribution):
 
     Args:
         loc: The constant.
-        log_density: The value of `log_prob` at `loc`; unless it is 0, the law is not normalised.
+        log_density: The value of `log_prob` at `loc`; unless it is 0, the law is not normalized.
         event_ndims: The number of last axes of `loc` that belong to one draw.
 
     >>> import jax.numpy as jnp

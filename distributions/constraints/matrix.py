@@ -87,7 +87,7 @@ class Symmetric(_AroundIdentity):
 
 @pytree_dataclass
 class Adjacency(_Square):
-    """The weights of an undirected graph in which every vertex has a neighbour.
+    """The weights of an undirected graph in which every vertex has a neighbor.
 
     Such matrices are symmetric and nonnegative, with a zero diagonal and no row of zeros.
     """
@@ -114,7 +114,7 @@ class PositiveDefinite(_AroundIdentity):
     bijector = bijectors.PositiveDefinite()
 
     def _check(self, value: Any) -> Any:
-        """Whether the matrix equals its transpose and its Cholesky factorisation succeeds."""
+        """Whether the matrix equals its transpose and its Cholesky factorization succeeds."""
         symmetric = Symmetric().check(value)
         if not isinstance(value, np.ndarray):
             return symmetric & (abs(cholesky(value)) < np.inf).all((-2, -1))

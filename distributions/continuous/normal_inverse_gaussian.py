@@ -57,7 +57,7 @@ def _standard(scale, tailweight, skewness):
 
 
 def _log_density(y, a, rate, tilt):
-    """The log density of `y`, the inverse hyperbolic sine of the standardised variable."""
+    """The log density of `y`, the inverse hyperbolic sine of the standardized variable."""
     log_bessel = log_k1e(a * jnp.cosh(y)) + jnp.log(a) - LOG_PI
     return log_bessel - 2 * rate * jnp.square(jnp.sinh(0.5 * (y - tilt)))
 

@@ -77,7 +77,7 @@ def _sinh_arcsinh_log_det(x, loc, scale, skewness, tailweight):
 
 
 def _sinh_arcsinh_expectation(f, skewness, tailweight):
-    """The expectation of `f(x, z)`, for the standardised variable and its normal variable."""
+    """The expectation of `f(x, z)`, for the standardized variable and its normal variable."""
     a, b = skewness[..., None], tailweight[..., None]
     return normal_expectation(
         lambda z: f(_sinh_arcsinh(z, a, b), z), 0 * skewness, 1 + 0 * skewness

@@ -98,7 +98,7 @@ class TruncatedNormal(Family):
     r"""Truncated normal distribution: a normal one on an interval, far tails included.
 
     `p(x) = exp(-z^2 / 2) / (scale C)` for `low <= x <= high`, where `z = (x - loc) / scale` and `C`
-    is the integral of `exp(-t^2 / 2)` between the standardised bounds. Nothing cancels: the log
+    is the integral of `exp(-t^2 / 2)` between the standardized bounds. Nothing cancels: the log
     density is precise even if the interval lies many scales away from `loc`.
 
     Args:

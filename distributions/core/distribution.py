@@ -155,7 +155,7 @@ class Distribution(ExplainsMethods, abc.ABC):
         return None
 
     def standard_form(self, centeredness: Any = None) -> StandardForm:
-        """A standard variable z, and the maps to and from a draw, as non-centred models need it.
+        """A standard variable z, and the maps to and from a draw, as non-centered models need it.
 
         Args:
             centeredness: A weight c from 0 to 1: z has location `c loc` and scale `scale^c`. None
@@ -172,7 +172,7 @@ class Distribution(ExplainsMethods, abc.ABC):
 
     def _standard_form(self, centeredness: Any) -> StandardForm:
         raise NotImplementedError(
-            f"{type(self).__name__} has no location and scale to centre by, and no factor of a "
+            f"{type(self).__name__} has no location and scale to center by, and no factor of a "
             "covariance."
         )
 

@@ -1,4 +1,4 @@
-"""Standard forms: a variable as a function of a standard one, as non-centred models need it.
+"""Standard forms: a variable as a function of a standard one, as non-centered models need it.
 
 A family says in the entry `standard` of its row which rule it follows:
 

@@ -64,7 +64,7 @@ class Categorical(Family):
     `p(k) = probs[k] = exp(logits[k]) / sum_j exp(logits[j])`.
 
     Args:
-        logits: Log weights of shape `(..., n)`, normalised or not; `-inf` excludes a category.
+        logits: Log weights of shape `(..., n)`, normalized or not; `-inf` excludes a category.
         probs: Probabilities of shape `(..., n)`, summing to 1; exactly one of the two is given.
 
     >>> import jax.numpy as jnp

@@ -91,7 +91,7 @@ class FiniteDiscrete(Family):
 
     Args:
         outcomes: Increasing numbers of shape `(..., n)`.
-        logits: Log weights of shape `(..., n)`, normalised or not; `-inf` excludes an outcome.
+        logits: Log weights of shape `(..., n)`, normalized or not; `-inf` excludes an outcome.
         probs: Probabilities of shape `(..., n)`, summing to 1; exactly one of the two is given.
 
     >>> import jax.numpy as jnp

@@ -90,7 +90,7 @@ class AutoRegressive(Family):
 
     Args:
         loc: The stationary mean.
-        coefficient: The correlation of neighbours, between -1 and 1.
+        coefficient: The correlation of neighbors, between -1 and 1.
         scale: The standard deviation of a step, positive.
         num_steps: The number of entries.
 

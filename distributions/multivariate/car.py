@@ -128,10 +128,10 @@ class CAR(Family):
 
     Args:
         loc: The mean, of shape `(..., n)`, or one number for all entries.
-        correlation: The dependence between neighbours, between -1 and 1.
+        correlation: The dependence between neighbors, between -1 and 1.
         conditional_precision: The precision per unit of `d_i`, positive.
         adj_matrix: The weights of the edges, symmetric, of shape `(..., n, n)`; every vertex has a
-            neighbour.
+            neighbor.
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist

@@ -59,7 +59,7 @@ class LKJ(Family):
 
     `p(R) = det(R)^(concentration - 1) / Z` for correlation matrices `R`: a density in the entries
     below the diagonal. Each of them has a `Beta(a, a)` distribution between -1 and 1, with
-    `a = concentration + n / 2 - 1`. `LKJCholesky` saves the factorisation.
+    `a = concentration + n / 2 - 1`. `LKJCholesky` saves the factorization.
 
     Args:
         dimension: The number of rows `n`, at least 2.

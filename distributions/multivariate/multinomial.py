@@ -85,7 +85,7 @@ class Multinomial(Family):
 
     Args:
         total_count: The number of trials, a nonnegative integer.
-        logits: Log weights of shape `(..., n)`, normalised or not; `-inf` excludes a category.
+        logits: Log weights of shape `(..., n)`, normalized or not; `-inf` excludes a category.
         probs: Probabilities of shape `(..., n)`, summing to 1; exactly one of the two is given.
 
     >>> import jax.numpy as jnp

@@ -45,7 +45,7 @@ class RelaxedOneHotCategorical(Family):
 
     Args:
         temperature: The temperature, positive: the higher, the fewer draws lie near the corners.
-        logits: Log weights of shape `(..., n)`, finite, normalised or not.
+        logits: Log weights of shape `(..., n)`, finite, normalized or not.
         probs: Probabilities of shape `(..., n)`, summing to 1; exactly one of the two is given.
 
     >>> import jax.numpy as jnp

@@ -24,7 +24,7 @@ def label_parts(adjacency: Any) -> Any:
     """The part of each vertex, as the number of its first one; a NumPy array for one.
 
     Every vertex bears a number, at first its own. It takes the smallest of its own and its
-    neighbours', and then the number that the vertex of that number bears, until none changes. A
+    neighbors', and then the number that the vertex of that number bears, until none changes. A
     part then bears the number of its first vertex.
     """
     xp: Any = np if isinstance(adjacency, np.ndarray) else jnp

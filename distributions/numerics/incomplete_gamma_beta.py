@@ -194,7 +194,7 @@ _BETA = _Fraction(_beta_numerator, _beta_denominator, _beta_slope, 2)
 def log_betainc(
     a: Array, b: Array, log_x: Array, log_y: Array, shift: Array | None = None
 ) -> tuple[Array, Array]:
-    """The logarithms of the regularised incomplete beta function `I_x(a, b)` and of `1 - I`.
+    """The logarithms of the regularized incomplete beta function `I_x(a, b)` and of `1 - I`.
 
     `x` and `y = 1 - x` are given as logarithms, so that either may be tiny. `shift` is `a y - b x`,
     if it is known more precisely than from the logarithms.
@@ -272,7 +272,7 @@ _GAMMA = _Fraction(_gamma_numerator, _gamma_denominator, _gamma_slope, 1)
 
 @jax.jit
 def log_gammainc(a: Array, x: Array, shift: Array | None = None) -> tuple[Array, Array]:
-    """The logarithms of the regularised incomplete gamma functions `P(a, x)` and `Q(a, x)`.
+    """The logarithms of the regularized incomplete gamma functions `P(a, x)` and `Q(a, x)`.
 
     `shift` is `a - x`, if it is known more precisely than from the two.
     """

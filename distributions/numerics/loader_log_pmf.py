@@ -299,7 +299,7 @@ def entropy_of_counts(
     """The entropy of counts by `mean_of_counts`, or by the Edgeworth series for a large `sd`.
 
     `asymmetry` is the third central moment over the second. For a large `sd`, counts may be too
-    large to differ from their neighbours in floating numbers.
+    large to differ from their neighbors in floating numbers.
     """
     is_spread = sd > limit_of_spread(sd.dtype)
     spread = select(is_spread, sd, 1)

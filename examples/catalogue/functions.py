@@ -41,7 +41,7 @@ def gaussian_process_regression_data(rng):
 
 
 def gaussian_process_poisson(key, x):
-    """Poisson counts with a Gaussian process as log rate, non-centred."""
+    """Poisson counts with a Gaussian process as log rate, non-centered."""
     length = ppl.sample(key, dist.Gamma(4.0, 4.0), name="length")
     scale = ppl.sample(key, dist.HalfNormal(1.0), name="scale")
     z = ppl.sample(key, dist.Normal(jnp.zeros(x.size), 1.0), name="z")

@@ -90,5 +90,5 @@ def poisson(y: Any, log_rate: Any) -> Any:
 
 
 def categorical(y: Any, log_probs: Any) -> Any:
-    """The log mass of `y`; `log_probs` has a normalised row for each element of `y`."""
+    """The log mass of `y`; `log_probs` has a normalized row for each element of `y`."""
     return jnp.sum(jnp.take_along_axis(log_probs, y[:, None], axis=1))

@@ -1,4 +1,4 @@
-"""Generalised linear models."""
+"""Generalized linear models."""
 
 import jax
 import jax.numpy as jnp

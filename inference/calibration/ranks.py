@@ -16,7 +16,7 @@ class Ranks(NamedTuple):
     """Ranks of the true values of several quantities in many simulations.
 
     Attributes:
-        values: Normalised ranks in (0, 1), ``(simulation, quantity)``; see :func:`rank`.
+        values: Normalized ranks in (0, 1), ``(simulation, quantity)``; see :func:`rank`.
         rhat: R-hat of the draws, ``(simulation, quantity)``; NaN for one chain.
         ess: Effective sample size of the draws, ``(simulation, quantity)``.
     """
@@ -29,10 +29,10 @@ class Ranks(NamedTuple):
 def rank(
     draws: NDArray[np.floating], truths: NDArray[np.floating], generator: np.random.Generator
 ) -> Ranks:
-    r"""Normalised ranks :math:`(r + u) / (L + 1)` of true values among `L` draws.
+    r"""Normalized ranks :math:`(r + u) / (L + 1)` of true values among `L` draws.
 
     The number of draws below the truth is `r`, with ties broken at random, and `u` is uniform. A
-    normalised rank is uniform on (0, 1) for any `L` if the truth and the draws are exchangeable.
+    normalized rank is uniform on (0, 1) for any `L` if the truth and the draws are exchangeable.
     So each quantity of each simulation may keep another number of draws: half of their effective
     sample size, evenly spaced, but 20 at least. Draws of NaN count as above the truth.
 

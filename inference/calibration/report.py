@@ -16,7 +16,7 @@ class CalibrationReport(Saved):
 
     Attributes:
         names: Names of the quantities.
-        ranks: Normalised ranks in (0, 1), ``(simulation, quantity)``: near 0 the truth is below
+        ranks: Normalized ranks in (0, 1), ``(simulation, quantity)``: near 0 the truth is below
             nearly all draws, near 1 above.
         level: Probability, at most, that a report on a correct fit has any quantity fail.
         num_divergent: Number of fits with a divergent transition, or `None` where unknown.
@@ -151,6 +151,6 @@ class CalibrationReport(Saved):
             axis.plot(points, np.r_[0, counts, size] / size - points, color=color)
             axis.axhline(0, color="0.5", linewidth=0.8)
             axis.set_title(name, fontsize="medium")
-        figure.supxlabel("normalised rank", fontsize="medium")
+        figure.supxlabel("normalized rank", fontsize="medium")
         figure.supylabel("ECDF - uniform", fontsize="medium")
         return figure

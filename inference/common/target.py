@@ -24,7 +24,7 @@ class Target(Protocol):
         ...
 
     def log_density(self, position: Any) -> jax.Array:
-        """The unnormalised log density at `position`, a scalar."""
+        """The unnormalized log density at `position`, a scalar."""
         ...
 
     def prior_and_likelihood(self, position: Any) -> tuple[jax.Array, jax.Array]:

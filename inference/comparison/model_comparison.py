@@ -53,7 +53,7 @@ def compare(estimates: Mapping[str, ElpdEstimate]) -> Comparison:
 
     The standard error of a difference is :math:`\sqrt{n \mathrm{var}(d_i)}` over the differences
     :math:`d_i` of the units, with :math:`n - 1` in the variance. Stacking weights :math:`w` on the
-    simplex maximise :math:`\sum_i\log\sum_k w_k p_k(y_i \mid y_{-i})`.
+    simplex maximize :math:`\sum_i\log\sum_k w_k p_k(y_i \mid y_{-i})`.
 
     Args:
         estimates: Results of :func:`loo` or :func:`cross_validate` by name of model, all for the

@@ -176,7 +176,7 @@ def _check_drawn_sites(
         if site.kind in ("observed", "factor"):
             raise ValueError(
                 f"site {join_scopes(path)!r} of guide {made!r} is {site.kind}: a guide is a "
-                "normalised density of its draws"
+                "normalized density of its draws"
             )
     latent = {path: site for path, site in sites.items() if site.kind == "latent"}
     drawn = _kinds({path: site.value for path, site in latent.items()})
@@ -196,7 +196,7 @@ def _jumps(site: ppl.SiteTrace) -> bool:
 
 
 def _is_reparameterized(distribution: Any) -> bool:
-    """Whether a distribution, or the innermost `base` of a wrapper, is reparameterised."""
+    """Whether a distribution, or the innermost `base` of a wrapper, is reparameterized."""
     base = getattr(distribution, "base", None)
     return getattr(distribution, "is_reparameterized", base is None or _is_reparameterized(base))
 

@@ -1,4 +1,4 @@
-"""Whether a model has sites that could be non-centred, for the advice of summaries."""
+"""Whether a model has sites that could be non-centered, for the advice of summaries."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +22,7 @@ def find_noncentering(target: Any) -> str | None:
 
     Returns:
         ``"possible"``, ``"impossible"``, or ``"done"`` if it would not and some sites are
-        reparameterised already; `None` if the target has no model, or that cannot be traced.
+        reparameterized already; `None` if the target has no model, or that cannot be traced.
     """
     return advise(_WHAT, _look, target) if hasattr(target, "arguments") else None
 

@@ -36,7 +36,7 @@ def optimize(
 ) -> OptimizeResult:
     r"""The mode of the posterior of `model`, or of its likelihood, by L-BFGS from several starts.
 
-    The climb takes place on unconstrained space, but maximises the density of the sites' values. So
+    The climb takes place on unconstrained space, but maximizes the density of the sites' values. So
     the mode does not depend on the maps between the two. All starts climb in one compiled program,
     which serves all data of the same shapes. A climb ends when half of the squared Newton
     decrement, :math:`\tfrac12 g^\top H^{-1} g`, is within the tolerance. Here :math:`g` is the
@@ -47,13 +47,13 @@ def optimize(
         key: Typed or legacy key; with the other arguments it determines the result.
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
         *args: Arguments of the model: data.
-        objective: Density to maximise:
+        objective: Density to maximize:
 
             - ``"posterior"``: the density of all sites and factors;
             - ``"likelihood"``: the density of observed sites and factors alone. Its maximum does
               not depend on the priors of sites without parents.
 
-        include_jacobian: Whether to maximise the density on unconstrained space instead, which
+        include_jacobian: Whether to maximize the density on unconstrained space instead, which
             includes the determinant of the map. Its mode depends on the map, but is inside even
             if a scale has a prior that is finite at 0.
         init: Starting points:

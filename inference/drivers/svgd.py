@@ -72,7 +72,7 @@ def svgd(
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
         *args: Arguments of the model: data.
         num_particles: Number of particles.
-        optimizer: An optax optimiser; by default ``optax.adam(0.1)``.
+        optimizer: An optax optimizer; by default ``optax.adam(0.1)``.
         num_steps: Number of steps.
         bandwidth: Bandwidth :math:`h` of the kernel :math:`e^{-|x - y|^2 / h}` on unconstrained
             space. By default it is set in each step to the square of the median distance of the
@@ -229,7 +229,7 @@ def _failure(swarm: Swarm, state: SVGDState) -> str:
 
 
 def _check_state(state: Any, swarm: Swarm, num_particles: int) -> SVGDState:
-    """The given state, if it fits the particles, sites and optimiser.
+    """The given state, if it fits the particles, sites and optimizer.
 
     Raises:
         TypeError: if it is no state.

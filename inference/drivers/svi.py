@@ -89,7 +89,7 @@ def svi(
             - function of a key and the arguments of the model, which draws each latent site with
               `ppl.sample` and makes parameters with `ppl.param`.
 
-        optimizer: An optax optimiser; by default ``optax.adam(1e-2)``.
+        optimizer: An optax optimizer; by default ``optax.adam(1e-2)``.
         num_steps: Maximum number of steps. With a `state` it may be 0, for a result of that state.
         num_particles: Draws of the guide in each step.
         batch: Function of a key and the arguments of the model, which draws the positional
@@ -101,7 +101,7 @@ def svi(
             step is computed. A loader or a list starts again at its end; an iterator ends the run.
             The result is computed from `args`, all data or a part held out. Without `args` it is
             computed from the first batch.
-        objective: Objective to maximise: :class:`ELBO`, :class:`ImportanceWeighted`,
+        objective: Objective to maximize: :class:`ELBO`, :class:`ImportanceWeighted`,
             :class:`Renyi`, :class:`ForwardKL`, or :class:`ScoreFunction` for discrete draws.
         tolerance: Relative change of the ELBO below which to stop, such as 1e-3; by default, take
             all steps. As in ADVI, a change is that of the mean ELBO from one block of 100 steps to

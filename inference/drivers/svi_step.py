@@ -71,15 +71,15 @@ def svi_step(
     from the state. A loop takes the same steps as :func:`svi` with ``batches=``.
 
     ``svi(key, model, *args, guide=guide, state=state, num_steps=0)`` makes a result of a state,
-    with the same guide and optimiser.
+    with the same guide and optimizer.
 
     Args:
         model: Function of a key and of the arguments of a batch, with observed sites conditioned
             on. ``ppl.scale`` in it makes the density of a batch an estimate of that of all data.
         guide: Family to fit, as in :func:`svi`.
-        optimizer: An optax optimiser; by default ``optax.adam(1e-2)``.
+        optimizer: An optax optimizer; by default ``optax.adam(1e-2)``.
         num_particles: Draws of the guide in each step.
-        objective: Objective to maximise.
+        objective: Objective to maximize.
         init: Starting point of the guide, as in :func:`svi`.
 
     Returns:

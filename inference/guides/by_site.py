@@ -46,7 +46,7 @@ class BySite:
     r"""Independent guides, one for each group of sites, :math:`q(z) = \prod_g q_g(z_g)`.
 
     Variational EM is the case with :class:`inference.PointMass` for some sites and a normal guide
-    for the others: the ELBO is maximised over the points and integrated over the other sites.
+    for the others: the ELBO is maximized over the points and integrated over the other sites.
 
     Args:
         guides: Guides, keyed by a site or by a tuple of sites that share one. Sites are named as

@@ -1,4 +1,4 @@
-r"""Normalising flows: guides that transform a normal distribution by invertible layers.
+r"""Normalizing flows: guides that transform a normal distribution by invertible layers.
 
 A position is :math:`z = \mu + \sigma \odot T(\epsilon)`, where :math:`\epsilon` is standard normal
 and :math:`T` a composition of layers. Each layer begins as the identity, so a flow begins as

@@ -1,6 +1,6 @@
 """Low-rank normal distributions and mixtures of them, for Laplace's approximation and Pathfinder.
 
-Their parameters are computed from curvature, not fitted: an optimiser would not keep the directions
+Their parameters are computed from curvature, not fitted: an optimizer would not keep the directions
 orthonormal.
 """
 

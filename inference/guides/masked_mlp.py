@@ -33,7 +33,7 @@ class Network(NamedTuple):
     r"""The parameters of a network, of the shapes of its :class:`Masks`.
 
     A unit with `n` inputs divides its weights by `n`; the linear part divides them by
-    :math:`\sqrt{n}`. The stored weights are larger in return. One step size of an optimiser then
+    :math:`\sqrt{n}`. The stored weights are larger in return. One step size of an optimizer then
     suits networks of any width, and the other parameters too. Inputs of hidden units are squashed
     into (-5, 5), so that rare large inputs do not lead them astray.
 

@@ -2,7 +2,7 @@
 
 A guide is a family of distributions over unconstrained space that is fitted to a posterior. It sees
 flat positions, vectors of all unconstrained coordinates (:class:`Layout`), and knows nothing of the
-sites of a model. An optimiser may move its parameters, a pytree of arrays, anywhere.
+sites of a model. An optimizer may move its parameters, a pytree of arrays, anywhere.
 """
 
 import dataclasses
@@ -106,7 +106,7 @@ class FullRank:
     r"""The full-rank normal guide: any covariance, :math:`z = \mu + D L \epsilon`.
 
     `D` is a positive diagonal and :math:`L` a lower triangle with ones on its diagonal. One step
-    size of an optimiser then suits coordinates of any scale.
+    size of an optimizer then suits coordinates of any scale.
 
     Args:
         init_scale: Standard deviations to begin with.

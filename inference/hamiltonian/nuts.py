@@ -44,7 +44,7 @@ class NUTS(HamiltonianKernel):
 
     A trajectory is doubled, forwards or backwards in time, until one of these holds:
 
-    - the trajectory or a balanced subtree of it makes a U-turn, by the generalised criterion in
+    - the trajectory or a balanced subtree of it makes a U-turn, by the generalized criterion in
       the metric of the mass matrix;
     - the trajectory diverges;
     - it has been doubled `max_depth` times.
@@ -65,7 +65,7 @@ class NUTS(HamiltonianKernel):
     References:
         Hoffman and Gelman (2014), The No-U-Turn Sampler, JMLR 15, 1593-1623; Betancourt (2017),
         A conceptual introduction to Hamiltonian Monte Carlo, appendix A (multinomial sampling,
-        biased progressive sampling and the generalised criterion).
+        biased progressive sampling and the generalized criterion).
     """
 
     max_depth: int = dataclasses.field(default=10, kw_only=True, metadata={"static": True})

@@ -113,7 +113,7 @@ def is_turning(
     sum_a: jax.Array,
     sum_b: jax.Array,
 ) -> jax.Array:
-    r"""Whether two neighbouring stretches of a trajectory, `a` and `b`, make a U-turn together.
+    r"""Whether two neighboring stretches of a trajectory, `a` and `b`, make a U-turn together.
 
     A stretch with end momenta :math:`w_1, w_2` and momentum sum :math:`\rho` turns where
     :math:`w_1 \cdot \rho \le 0` or :math:`w_2 \cdot \rho \le 0`. Three stretches are tested: the

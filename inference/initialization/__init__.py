@@ -1,4 +1,4 @@
-"""Initialization: starting positions of chains and optimisations, and messages if there are none.
+"""Initialization: starting positions of chains and optimizations, and messages if there are none.
 
 Read `initial_positions` first, then `short_lbfgs`, which it calls, `start_search` (the best of
 several points), and `not_finite` for messages.

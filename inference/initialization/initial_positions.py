@@ -80,7 +80,7 @@ def _best_of_ten(
 
 
 class NormalStart(NamedTuple):
-    """Normal distribution at which an optimisation starts.
+    """Normal distribution at which an optimization starts.
 
     Attributes:
         init: Mean.

@@ -13,7 +13,7 @@ Array = NDArray[np.float64]
 class BatchMeans:
     r"""Means and sums of squares of batches of consecutive draws, in fixed memory.
 
-    Batches grow: when there are `max_batches`, neighbours are merged and a batch has twice as many
+    Batches grow: when there are `max_batches`, neighbors are merged and a batch has twice as many
     draws. So there are always between half as many and `max_batches`, but for the first draws.
 
     - Mean, variance and split R-hat are exact, up to the draws of the last, incomplete batch.
@@ -54,7 +54,7 @@ class BatchMeans:
             self._add_to_room(draws[:, :room])
             draws = draws[:, room:]
             if self.num_batches == self.max_batches:
-                self._merge_neighbours()
+                self._merge_neighbors()
 
     def _add_to_room(self, draws: Array) -> None:
         """Takes in draws for which there is room among the batches."""
@@ -85,7 +85,7 @@ class BatchMeans:
             self._means[:, self.num_batches], self._squares[:, self.num_batches] = self._rest
             self.num_batches, self.num_rest = self.num_batches + 1, 0
 
-    def _merge_neighbours(self) -> None:
+    def _merge_neighbors(self) -> None:
         first, second = ((self._means[:, i::2], self._squares[:, i::2]) for i in range(2))
         merged = merge_moments(first, self.size, second, self.size)
         half = self.max_batches // 2

@@ -20,7 +20,7 @@ class StreamedDiagnostics:
     | Quantity              | Computed by                             | Error, relative           |
     |-----------------------|-----------------------------------------|---------------------------|
     | mean, sd              | moments of each chain, merged           | rounding                  |
-    | split R-hat           | moments of batches; not rank-normalised | draws left out, see below |
+    | split R-hat           | moments of batches; not rank-normalized | draws left out, see below |
     | ESS, MCSE of the mean | autocovariances of batch means          | 12 % and 6 % (4 chains)   |
     | quantiles             | KLL sketch                              | `rank_error`, about 0.5 % |
 
@@ -135,7 +135,7 @@ class StreamedDiagnostics:
         return mean, deviations / max(1, number - 1)
 
     def rhat(self) -> Array:
-        """Split R-hat, ``shape``, not rank-normalised; NaN for a single chain."""
+        """Split R-hat, ``shape``, not rank-normalized; NaN for a single chain."""
         return self._shaped(self._batches.rhat())
 
     def ess_mean(self) -> Array:

@@ -24,7 +24,7 @@ _MAX_CLIMBS = 20  # rounds of climbs, each from the higher point found after the
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class Density:
-    """The density to be maximised.
+    """The density to be maximized.
 
     Attributes:
         objective: `"posterior"`, or `"likelihood"` for the factor of data and `factor` sites alone.

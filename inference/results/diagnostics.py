@@ -131,7 +131,7 @@ def as_numbers(name: str, given: ArrayLike) -> NDArray[Any]:
 
 @_map_parameters
 def rhat(draws: Array) -> Array:
-    r"""Rank-normalised split :math:`\hat R`: the larger of the bulk and the folded statistic.
+    r"""Rank-normalized split :math:`\hat R`: the larger of the bulk and the folded statistic.
 
     It is close to 1 if chains agree, above 1.01 if they have not mixed, and NaN for a single chain.
 
@@ -153,7 +153,7 @@ def rhat(draws: Array) -> Array:
 
 @_map_parameters
 def ess_bulk(draws: Array) -> Array:
-    """Effective sample size of the bulk: ESS of the mean of rank-normalised draws.
+    """Effective sample size of the bulk: ESS of the mean of rank-normalized draws.
 
     Args:
         draws: ``(chain, draw, *shape)``.

@@ -126,7 +126,7 @@ def describe_tail(
         yield f"{num_draws} draws are too few for Pareto k: ask for num_draws=1000."
     elif pareto_k > largest:
         may_reparam = noncentering in (None, "possible")
-        reparam = f"reparameterise the model, as by {REPARAM}, " if may_reparam else ""
+        reparam = f"reparameterize the model, as by {REPARAM}, " if may_reparam else ""
         undo = f" {UNDO}" if noncentering == "done" else ""
         yield (
             f"Pareto k is {pareto_k:.2f}, above {largest:.2g}: the guide misses much of the "

@@ -25,7 +25,7 @@ class ImportanceResult(Result):
     Attributes:
         draws: Values of the latent sites, ``(1, draw, *shape)``; a scope is a dict in the dict.
         log_weights: Log weights before smoothing, ``(1, draw)``.
-        weights: Smoothed weights, normalised to sum to 1, ``(1, draw)``.
+        weights: Smoothed weights, normalized to sum to 1, ``(1, draw)``.
         log_evidence: Logarithm of the mean of the smoothed weights.
         log_evidence_standard_error: Standard error of `log_evidence`: the relative standard error
             of the mean weight.

@@ -50,7 +50,7 @@ class MCMCResult(Result):
             - `init`, its name or `None`;
             - `num_coordinates`, of unconstrained space;
             - `noncentering`, whether ``ppl.auto_reparam`` would change sites: ``"possible"``,
-              ``"impossible"``, or ``"done"`` if it would not and some are reparameterised already;
+              ``"impossible"``, or ``"done"`` if it would not and some are reparameterized already;
               `None` if it was not looked for, as nothing diverged, and E-BFMI and ESS are high;
             - `nan`, words for a point near the draws where the log density is NaN, if one was found
               after divergences;

@@ -187,7 +187,7 @@ class FitsSummary:
             (self.has_non_finite & ~self.has_no_start, 0 * ess, "have draws that are not finite; "
              "look for overflow in the transformation of their sites"),
             (self.num_divergent > 0, -self.num_divergent, "have divergent transitions; raise "
-             "target_acceptance_rate, or reparameterise (ppl.auto_reparam)"),
+             "target_acceptance_rate, or reparameterize (ppl.auto_reparam)"),
             (self.rhat > MAX_RHAT, -self.rhat, f"have an R-hat above {MAX_RHAT}: their chains "
              "disagree; give them more warm-up, or fit them apart by mcmc"),
             (is_few, ess, f"have an effective sample size below {least}; make more draws"),

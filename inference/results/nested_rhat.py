@@ -16,7 +16,7 @@ _MAX_FALSE = 1e-4  # probability that independent draws exceed the limit by thei
 
 
 def nested_rhat(draws: ArrayLike, num_superchains: int) -> Array:
-    r"""Rank-normalised nested :math:`\hat R`, for many short chains in groups that share a start.
+    r"""Rank-normalized nested :math:`\hat R`, for many short chains in groups that share a start.
 
     A superchain is a group of consecutive chains that began at one point, and went on with random
     numbers of their own. With its mean :math:`\bar f_k`, the variance :math:`\tilde B_k` between

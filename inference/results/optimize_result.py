@@ -200,7 +200,7 @@ def _problems(
         )
     if edges:
         may_reparam = find_noncentering() in (None, "possible")
-        reparam = f", or reparameterise, as by {REPARAM}" if may_reparam else ""
+        reparam = f", or reparameterize, as by {REPARAM}" if may_reparam else ""
         remedy = (
             f"give it a prior that falls off there{reparam}"
             if density.objective == "posterior"

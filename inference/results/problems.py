@@ -32,8 +32,8 @@ _PRECISION = (
 )
 REPARAM = "ppl.reparam(model, ppl.auto_reparam)"
 UNDO = (
-    "The model is reparameterised already; try it without, too: with many data per group the "
-    "centred form is better."
+    "The model is reparameterized already; try it without, too: with many data per group the "
+    "centered form is better."
 )
 
 
@@ -87,7 +87,7 @@ def describe_checks(
 
 
 def may_need_reparam(stats: Mapping[str, np.ndarray]) -> bool:
-    """Whether a transition diverged or an E-BFMI is low: reparameterisation is a remedy of both."""
+    """Whether a transition diverged or an E-BFMI is low: reparameterization is a remedy of both."""
     if np.any(stats.get("is_divergent", 0)):
         return True
     return "energy" in stats and bool(np.any(ebfmi(stats["energy"]) < LOW_EBFMI))
@@ -154,7 +154,7 @@ def _divergence_problems(
         return
     remedies = []
     if _may_reparam(settings):
-        remedies.append(f"reparameterise hierarchical sites, as by {REPARAM}")
+        remedies.append(f"reparameterize hierarchical sites, as by {REPARAM}")
     remedies += [*_step_remedies(settings), "narrow priors that allow extremes"]
     yield (
         f"{num_divergent} of {stats['is_divergent'].size} transitions diverged: the posterior "
@@ -281,7 +281,7 @@ def _energy_problems(stats: Mapping[str, np.ndarray], settings: Mapping[str, Any
         yield (
             f"E-BFMI is below {LOW_EBFMI} in "
             f"{_list_numbers('chain', low, len(stats['energy']))}: the energy mixes slowly, as "
-            f"with heavy tails or a funnel. Reparameterise{by_rule} with lighter tails on an "
+            f"with heavy tails or a funnel. Reparameterize{by_rule} with lighter tails on an "
             f"unconstrained scale, and draw more.{_undo(settings)}"
         )
 
@@ -346,7 +346,7 @@ def _may_reparam(settings: Mapping[str, Any]) -> bool:
 
 
 def _undo(settings: Mapping[str, Any]) -> str:
-    """Sentence for a model that is reparameterised already, with a space before it."""
+    """Sentence for a model that is reparameterized already, with a space before it."""
     return f" {UNDO}" if settings.get("noncentering") == "done" else ""
 
 
@@ -354,10 +354,10 @@ def _slow_remedy(settings: Mapping[str, Any]) -> str:
     """Remedy against chains that move slowly."""
     known = settings.get("noncentering")
     if known == "possible":
-        return f"Raise num_draws, or reparameterise hierarchical sites, as by {REPARAM}."
+        return f"Raise num_draws, or reparameterize hierarchical sites, as by {REPARAM}."
     if known == "impossible":
         return "Raise num_draws, or bring parameters to similar scales."
-    return f"Raise num_draws, or reparameterise so that chains move faster.{_undo(settings)}"
+    return f"Raise num_draws, or reparameterize so that chains move faster.{_undo(settings)}"
 
 
 def _step_remedies(settings: Mapping[str, Any]) -> list[str]:

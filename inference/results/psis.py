@@ -23,7 +23,7 @@ class SmoothedWeights(NamedTuple):
     """Smoothed weights, and the shape of their tail.
 
     Attributes:
-        log_weights: Smoothed log weights, ``(draw,)``, with the normalisation of the raw ones.
+        log_weights: Smoothed log weights, ``(draw,)``, with the normalization of the raw ones.
         pareto_k: Estimated shape of the tail; minus infinity for a tail without spread.
     """
 
@@ -34,7 +34,7 @@ class SmoothedWeights(NamedTuple):
 def psis(log_weights: jax.typing.ArrayLike) -> SmoothedWeights:
     r"""Pareto smoothed importance weights :math:`w_s = p(z_s) / q(z_s)`, and Pareto k.
 
-    A generalised Pareto distribution is fitted to the largest
+    A generalized Pareto distribution is fitted to the largest
     :math:`M = \lceil\min(S / 5, 3\sqrt{S})\rceil` of :math:`S` weights. Its quantiles replace
     them, and none exceeds the largest raw weight. Its shape :math:`\hat k` measures the
     reliability of the weights, which have finite moments up to order :math:`1 / k`. Above
@@ -166,7 +166,7 @@ def largest_pareto_k(num_draws: int) -> float:
 
 
 def fit_pareto(excess: Any, xp: Any = jnp) -> tuple[Any, Any]:
-    r"""Shape and scale of a generalised Pareto distribution: estimator of Zhang and Stephens.
+    r"""Shape and scale of a generalized Pareto distribution: estimator of Zhang and Stephens.
 
     The density is :math:`\sigma^{-1}(1 + k x / \sigma)^{-1 / k - 1}`, and :math:`b = -k / \sigma`.
 
@@ -201,7 +201,7 @@ def fit_pareto(excess: Any, xp: Any = jnp) -> tuple[Any, Any]:
 
 
 def pareto_quantile(level: Any, shape: Any, scale: Any, xp: Any = jnp) -> Any:
-    r"""Quantile :math:`\sigma((1 - p)^{-k} - 1) / k` of a generalised Pareto distribution."""
+    r"""Quantile :math:`\sigma((1 - p)^{-k} - 1) / k` of a generalized Pareto distribution."""
     log_survival = xp.log1p(-level)
     is_small = xp.abs(shape) < 1e-6
     safe = xp.where(is_small, 1, shape)

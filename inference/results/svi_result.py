@@ -38,7 +38,7 @@ _MIN_JUMP_NATS = 10.0
 
 
 class ELBOTrace(NamedTuple):
-    """ELBO during an optimisation, averaged over blocks of steps.
+    """ELBO during an optimization, averaged over blocks of steps.
 
     Attributes:
         step: Last step of each block, ``(block,)``.
@@ -65,7 +65,7 @@ class SVIResult(GuideResult):
             ``(step,)``.
         state: State to go on from by ``svi(..., state=result.state)``. It has the last parameters.
         failure: Reason for an early stop, in words; empty if there was none.
-        objective: Objective that was maximised.
+        objective: Objective that was maximized.
         doubts: Further warnings, in words.
         model_parameters: Values of the parameters of the model, made by `ppl.param`, by name; None
             if it has none.
@@ -258,6 +258,6 @@ def _is_jumping(elbos: np.ndarray, name: str, slower: str = "") -> Iterator[str]
             f"{_JUMP:.0f} times its interquartile range ({high - low:.2g}) off the median, at most "
             f"{off.max():.2g}. Gradients jump with it, and throw the parameters about: give "
             "num_particles=10, clip gradients by optax.chain(optax.clip_by_global_norm(10.0), "
-            "optax.adam(1e-2)), or reparameterise the model."
+            "optax.adam(1e-2)), or reparameterize the model."
             f"{f' {slower}.' if slower else ''}"
         )

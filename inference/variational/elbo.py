@@ -1,4 +1,4 @@
-"""Objective, the protocol for what a fit maximises, and ELBO, the evidence lower bound."""
+"""Objective, the protocol for what a fit maximizes, and ELBO, the evidence lower bound."""
 
 import dataclasses
 from collections.abc import Callable
@@ -15,7 +15,7 @@ LogDensity = Callable[[jax.Array], jax.Array]
 
 
 class Objective(Protocol):
-    """A function of a guide's parameters to be maximised: a frozen dataclass, static and hashable.
+    """A function of a guide's parameters to be maximized: a frozen dataclass, static and hashable.
 
     Attributes:
         name: Name of its value, as shown to users.
@@ -57,7 +57,7 @@ class Objective(Protocol):
 class ELBO:
     r"""The evidence lower bound, :math:`E_q[\log p(z, y) - \log q(z)] \le \log p(y)`.
 
-    Gradients are reparameterised: they follow the path from noise to position,
+    Gradients are reparameterized: they follow the path from noise to position,
     :math:`z = g(\lambda, \epsilon)`, so the log density must be differentiable. An entropy in
     closed form, where the guide has one, replaces :math:`-\log q`. The log density is always
     evaluated at draws.

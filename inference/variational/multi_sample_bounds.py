@@ -1,9 +1,9 @@
 r"""Multi-sample objectives, from importance weights :math:`w_k = p(z_k, y) / q(z_k)`.
 
 They are the Rényi bound, the importance weighted bound (IWAE) and the forward KL divergence. Their
-gradients are doubly reparameterised (DReG) by default. With normalised weights :math:`\tilde w_k`
+gradients are doubly reparameterized (DReG) by default. With normalized weights :math:`\tilde w_k`
 and `z` held fixed, :math:`E[\sum_k \tilde w_k \nabla \log q(z_k)]` has the form of a score
-function gradient. A second reparameterisation turns it into
+function gradient. A second reparameterization turns it into
 
 .. math:: E\left[\sum_k (\tilde w_k - \tilde w_k^2) \frac{\partial \log w_k}{\partial z_k}
           \nabla z_k\right],
@@ -55,12 +55,12 @@ class Renyi(_Weighted):
     above 1           seeks a mode
     ================  ====================================================
 
-    The estimate is biased towards the ELBO, less so for larger `K`. A fit maximises the mean of the
+    The estimate is biased towards the ELBO, less so for larger `K`. A fit maximizes the mean of the
     estimate, and the gradients of this mean are unbiased.
 
     Args:
         alpha: The order, not negative: below 0 the bound lies above the evidence.
-        doubly_reparameterized: Whether to use doubly reparameterised gradients, which have little
+        doubly_reparameterized: Whether to use doubly reparameterized gradients, which have little
             variance; otherwise, the derivative of the formula as it stands.
 
     Example:
@@ -85,7 +85,7 @@ class Renyi(_Weighted):
         if self.alpha < 0:
             raise ValueError(
                 f"alpha of Renyi must not be negative, got {self.alpha!r}: the bound would lie "
-                "above the evidence, and a fit that maximises it leads away from the posterior. "
+                "above the evidence, and a fit that maximizes it leads away from the posterior. "
                 "Renyi(0.0) is ImportanceWeighted(), a number between 0 and 1 covers more of the "
                 "posterior than ELBO()"
             )
@@ -125,7 +125,7 @@ class ImportanceWeighted(_Weighted):
     guide, and no approximation of the posterior by itself.
 
     Args:
-        doubly_reparameterized: Whether to use doubly reparameterised gradients, which have little
+        doubly_reparameterized: Whether to use doubly reparameterized gradients, which have little
             variance. For large `K`, the signal of plain gradients is lost in noise.
 
     Example:
@@ -155,17 +155,17 @@ class ImportanceWeighted(_Weighted):
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class ForwardKL(_Weighted):
-    r"""The forward divergence :math:`KL(p \| q)`, minimised by guides that cover the posterior.
+    r"""The forward divergence :math:`KL(p \| q)`, minimized by guides that cover the posterior.
 
     The best guide has the means of the posterior. A normal guide also has its variances, whatever
     the correlations, whereas the ELBO's best normal guide has too small ones. The gradient is the
     derivative of :math:`\sum_k \tilde w_k \log q(z_k)`, with the `K` draws (`num_particles`) and
-    their normalised weights held fixed. Its bias is of order `1/K`. Where few draws carry all
+    their normalized weights held fixed. Its bias is of order `1/K`. Where few draws carry all
     weight, as a high Pareto k shows, the gradient is biased towards the current guide. The value at
     each step is the importance weighted bound.
 
     Args:
-        doubly_reparameterized: Whether to use doubly reparameterised gradients, which have the same
+        doubly_reparameterized: Whether to use doubly reparameterized gradients, which have the same
             mean and less variance. Otherwise draws may be discrete, and the log density needs no
             gradient.
 
@@ -184,7 +184,7 @@ class ForwardKL(_Weighted):
 
     @property
     def needs_paths(self) -> bool:
-        """Whether draws must be differentiable: only if doubly reparameterised."""
+        """Whether draws must be differentiable: only if doubly reparameterized."""
         return self.doubly_reparameterized
 
     def mean(

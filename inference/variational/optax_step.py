@@ -1,4 +1,4 @@
-"""Optax optimisers: the check of a user's optimiser, and one step of it."""
+"""Optax optimizers: the check of a user's optimizer, and one step of it."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ from ppl.harvest.function_equality import ByContents
 
 
 def optimizer_of(optimizer: Any, rate: float) -> ByContents:
-    """The user's optimiser, compared by contents; by default Adam with the learning rate `rate`.
+    """The user's optimizer, compared by contents; by default Adam with the learning rate `rate`.
 
     Raises:
-        TypeError: if `optimizer` is not an optax optimiser, or one that needs more than gradients
+        TypeError: if `optimizer` is not an optax optimizer, or one that needs more than gradients
             and the value of the loss.
     """
     import optax
@@ -22,7 +22,7 @@ def optimizer_of(optimizer: Any, rate: float) -> ByContents:
         optimizer = optimizer.gradient_transformation()
     if not isinstance(optimizer, optax.GradientTransformation):
         raise TypeError(
-            f"optimizer must be an optax optimiser such as optax.adam({rate}), got {optimizer!r}"
+            f"optimizer must be an optax optimizer such as optax.adam({rate}), got {optimizer!r}"
         )
     rule = ByContents.of(optimizer)
     _check_needs(rule, rate)
@@ -30,7 +30,7 @@ def optimizer_of(optimizer: Any, rate: float) -> ByContents:
 
 
 def _check_needs(optimizer: ByContents, rate: float) -> None:
-    """Refuses optimisers that a step cannot give what they need, after a step that is traced only.
+    """Refuses optimizers that a step cannot give what they need, after a step that is traced only.
 
     Raises:
         TypeError: if it needs the loss as a function, or pairs of parameters.
@@ -63,7 +63,7 @@ def apply_gradient(
 ) -> tuple[Any, Any]:
     """Parameters and state after a step against `gradient`.
 
-    `more` holds extra arguments, such as the value of the loss, for optimisers that take them.
+    `more` holds extra arguments, such as the value of the loss, for optimizers that take them.
     """
     import optax
 

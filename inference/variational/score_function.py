@@ -16,7 +16,7 @@ from inference.variational.elbo import LogDensity, with_gradient_of
 class ScoreFunction:
     r"""The ELBO with score function gradients (REINFORCE), for guides with discrete draws.
 
-    The gradient follows the paths of reparameterised draws. For the other draws, :math:`d`, it adds
+    The gradient follows the paths of reparameterized draws. For the other draws, :math:`d`, it adds
 
     .. math:: \frac1K \sum_k \Big(\ell_k - \frac{1}{K - 1} \sum_{j \ne k} \ell_j\Big)
               \nabla \log q(d_k)

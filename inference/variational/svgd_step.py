@@ -21,7 +21,7 @@ class Swarm(NamedTuple):
 
     Attributes:
         target: The density.
-        optimizer: An optax optimiser, compared by contents.
+        optimizer: An optax optimizer, compared by contents.
         bandwidth: Bandwidth of the kernel. If it is not positive, the median heuristic sets it.
         layout: Layout of flat positions.
     """
@@ -47,7 +47,7 @@ class SVGDState(NamedTuple):
     Attributes:
         step: Number of complete steps.
         particles: Flat positions, ``(particle, size)``.
-        optimizer_state: State of the optimiser.
+        optimizer_state: State of the optimizer.
     """
 
     step: Any

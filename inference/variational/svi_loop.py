@@ -42,12 +42,12 @@ CALLBACK_STEPS = 100  # steps from one call of a callback to the next
 _MAX_DRAWS_PER_BATCH = 64
 _REMEDIES = (
     "The parameters are those before that step. Use a smaller learning rate, more particles, "
-    "optax.clip_by_global_norm before the optimiser, or another init."
+    "optax.clip_by_global_norm before the optimizer, or another init."
 )
 
 
 class Fit(NamedTuple):
-    """The result of an optimisation.
+    """The result of an optimization.
 
     Attributes:
         state: The last state.

@@ -68,7 +68,7 @@ class SVIState(NamedTuple):
         seed: Two 32-bit words; with its number, they determine the noise of a step.
         parameters: Parameters of the guide.
         average: Polynomial-decay average of the parameters: step `t` has a weight like ``t**7``.
-        optimizer_state: State of the optimiser.
+        optimizer_state: State of the optimizer.
         settling: Record of the test whether the ELBO has settled.
 
     References:
@@ -111,13 +111,13 @@ class Parametric(Protocol):
 
 
 class Problem(NamedTuple):
-    """The target, guide, objective and optimiser of an SVI run; a pytree.
+    """The target, guide, objective and optimizer of an SVI run; a pytree.
 
     Attributes:
         target: The density.
         guide: The family.
-        objective: The function of the guide's parameters to be maximised.
-        optimizer: An optax optimiser, compared by contents.
+        objective: The function of the guide's parameters to be maximized.
+        optimizer: An optax optimizer, compared by contents.
         particles: The numbers of the draws of a step.
         layout: Layout of flat positions.
         batches: A function ``(key, target, guide)`` that draws a batch of the data: it returns the

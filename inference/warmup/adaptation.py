@@ -304,7 +304,7 @@ def fisher_diagonal(spread: Spread, default: jax.Array) -> jax.Array:
 
     .. math:: \Sigma_i = \sqrt{\mathrm{var}(x_i) / \mathrm{var}(\partial_i \log p)}
 
-    It minimises the Fisher divergence between the density and a normal one of this covariance, and
+    It minimizes the Fisher divergence between the density and a normal one of this covariance, and
     is the variance where the density is normal and has no correlations. It is `default` while
     there are fewer than ten observations, and for coordinates whose observations are all equal.
 

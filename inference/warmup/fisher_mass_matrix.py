@@ -1,6 +1,6 @@
 """Fisher mass matrices, dense or of low rank, learnt on the host at the end of each warm-up window.
 
-They minimise the Fisher divergence between the density and a normal one. A warm-up decomposes a
+They minimize the Fisher divergence between the density and a normal one. A warm-up decomposes a
 matrix a few times only. Done on the host, this has three advantages:
 
 - it needs no compilation;
@@ -30,7 +30,7 @@ def fisher_matrix(draws: np.ndarray, gradients: np.ndarray, default: np.ndarray)
 
     .. math:: \Sigma\, \mathrm{cov}(\nabla \log p)\, \Sigma = \mathrm{cov}(x)
 
-    It minimises the Fisher divergence between the density and a normal one of this covariance. For
+    It minimizes the Fisher divergence between the density and a normal one of this covariance. For
     a normal density and more draws than dimensions, it is the covariance itself. A ridge on the
     diagonals of both covariances, larger for fewer draws, shrinks the matrix towards
     :func:`inference.warmup.adaptation.fisher_diagonal`.

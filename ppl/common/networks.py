@@ -38,7 +38,7 @@ def take_apart(net: Any, inputs: Sequence[Any], where: str) -> Network:
 
     Args:
         net: The network.
-        inputs: Inputs to initialise the last two kinds with; only shapes and dtypes count.
+        inputs: Inputs to initialize the last two kinds with; only shapes and dtypes count.
         where: The start of error messages.
 
     Raises:

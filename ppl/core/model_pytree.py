@@ -88,7 +88,7 @@ def unwrap_model(model: Model) -> Model:
 
 
 def innermost(model: Model) -> Model:
-    """The function that a modeller wrote, without transformations such as `condition`."""
+    """The function that a modeler wrote, without transformations such as `condition`."""
     while isinstance(model := _strip_jit(unwrap_model(model)), Partial):
         model = model.args[0] if model.args and callable(model.args[0]) else model.func
     return model.__wrapped__ if isinstance(model, UnhashableModel) else model

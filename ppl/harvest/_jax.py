@@ -51,7 +51,7 @@ class PerformEffect(_PersistentEffect):
     """Effect of an operation for `handle`. It is no sow, so harvest leaves it alone."""
 
 
-# `jax.export` finds the class of a serialised effect by a search in this list.
+# `jax.export` finds the class of a serialized effect by a search in this list.
 mlir.lowerable_effects.add_type(SowEffect)
 
 

@@ -56,17 +56,17 @@ class Liveness:
 
     def equations(self, jaxpr: Jaxpr, live_outs: Sequence[bool]) -> list[Needs | None]:
         """Needs of each equation of a jaxpr; None for a dead one."""
-        return self._analyse(jaxpr, tuple(live_outs))[0]
+        return self._analyze(jaxpr, tuple(live_outs))[0]
 
     def inputs(self, jaxpr: Jaxpr, live_outs: Sequence[bool]) -> Mask:
         """Mask of the inputs of a jaxpr that are needed."""
-        return self._analyse(jaxpr, tuple(live_outs))[1]
+        return self._analyze(jaxpr, tuple(live_outs))[1]
 
     def replaces(self, jaxpr: Jaxpr) -> bool:
         """Whether a plant replaces a value in a jaxpr."""
         return not self._replaced.isdisjoint(self._survey(jaxpr))
 
-    def _analyse(self, jaxpr: Jaxpr, live_outs: Mask) -> tuple[list[Needs | None], Mask]:
+    def _analyze(self, jaxpr: Jaxpr, live_outs: Mask) -> tuple[list[Needs | None], Mask]:
         key = (id(jaxpr), live_outs)
         if key not in self._memo:
             inner, _ = _jaxprs.raw(jaxpr)

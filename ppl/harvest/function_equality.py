@@ -1,6 +1,6 @@
 """Equality of functions: two functions are alike if the same code made them from equal values.
 
-An optimiser is a fresh closure each time, as from ``optax.adam(1e-2)``. A program that was compiled
+An optimizer is a fresh closure each time, as from ``optax.adam(1e-2)``. A program that was compiled
 for one closure serves all closures like it.
 """
 

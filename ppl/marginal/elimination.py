@@ -296,7 +296,7 @@ class Eliminator:
     def _forward(
         self, alpha: Any, steps: list[Any], order: int, reverse: bool, spread: np.ndarray
     ) -> Any:
-        """The log normaliser of each step given those before, by the forward algorithm.
+        """The log normalizer of each step given those before, by the forward algorithm.
 
         `steps` holds log weights of states with those before, and perhaps of present states alone.
         `spread` has the number of each present state among those that are linked with earlier ones.

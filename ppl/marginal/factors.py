@@ -1,6 +1,6 @@
-"""Factors: tables of log weights with labelled axes, their products and sums.
+"""Factors: tables of log weights with labeled axes, their products and sums.
 
-An axis is labelled by a plate, along which elements are independent given the variables, or by a
+An axis is labeled by a plate, along which elements are independent given the variables, or by a
 variable, whose states run along the axis.
 """
 
@@ -54,7 +54,7 @@ class Local:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Factor:
-    """A table of log weights; its axes are labelled by locals, then by plates."""
+    """A table of log weights; its axes are labeled by locals, then by plates."""
 
     labels: tuple[Any, ...]
     table: Any

@@ -1,4 +1,4 @@
-"""param: a parameter of a guide or a model, to be found by an optimiser."""
+"""param: a parameter of a guide or a model, to be found by an optimizer."""
 
 from collections.abc import Sequence
 from typing import Any

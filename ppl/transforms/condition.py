@@ -116,7 +116,7 @@ def _wrap_ignored(site: Site, d: Any, missing: jax.Array) -> Any:
 def _wrap_imputed(site: Site, d: Any, data: jax.Array, missing: jax.Array, gaps: Gaps) -> Imputed:
     if getattr(d, "moves", False):
         raise ValueError(
-            f"condition: site {describe(site.path)} is reparameterised, and what is observed in "
+            f"condition: site {describe(site.path)} is reparameterized, and what is observed in "
             "part has no other coordinates than its own. Leave it out of reparam, or give a rule "
             "to reparam after condition: it passes over such sites."
         )

@@ -1,4 +1,4 @@
-"""coordinates: which sites of a model are reparameterised, and why the others are not."""
+"""coordinates: which sites of a model are reparameterized, and why the others are not."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -87,7 +87,7 @@ def _describe(d: Any, is_constant: bool) -> SiteCoordinates:
     done = [type(w.strategy).__name__ for w in wrappers if isinstance(w, Reparameterized)]
     strategy, reason = None, None
     if done:
-        strategy, reason = done[0], "reparameterised already"
+        strategy, reason = done[0], "reparameterized already"
     elif any(isinstance(w, Imputed) for w in wrappers):
         reason = "observed in part"
     elif is_constant:
@@ -107,10 +107,10 @@ def coordinates(model: Model) -> Callable[..., Coordinates]:
     """The coordinates of the latent sites of a model: `(*args, **kwargs) -> Coordinates`.
 
     It says which sites `reparam` has given other coordinates, and, of the others, which
-    `auto_reparam` would non-centre and which it would leave, and why.
+    `auto_reparam` would non-center and which it would leave, and why.
 
     Args:
-        model: A function of a random key, reparameterised or not.
+        model: A function of a random key, reparameterized or not.
 
     Returns:
         A function of the arguments of the model without its key. Nothing is evaluated.
@@ -128,7 +128,7 @@ def coordinates(model: Model) -> Callable[..., Coordinates]:
         site   family              coordinates  auto_reparam
         scale  HalfNormal          its own      constant parameters
         share  Beta                its own      Beta has no location or scale
-        walk   GaussianRandomWalk  NonCentered  reparameterised already
+        walk   GaussianRandomWalk  NonCentered  reparameterized already
     """
 
     def looked(*args: Any, **kwargs: Any) -> Coordinates:

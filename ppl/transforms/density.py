@@ -69,7 +69,7 @@ def log_density(model: Model) -> Callable[..., jax.Array]:
 
     log p(values, data | args) = sum over sites of log p(site | the sites before it)
 
-    If sites are observed, this is an unnormalised log density of the latent values.
+    If sites are observed, this is an unnormalized log density of the latent values.
 
     Args:
         model: A function of a random key.

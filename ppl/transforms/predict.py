@@ -299,7 +299,7 @@ def predict(
     - the prior predictive distribution, if `draws` is a number.
 
     Each prediction is a function of the key and of the index of its draw, so the size of the chunks
-    does not matter. There are two exceptions: XLA rounds matrix products and factorisations
+    does not matter. There are two exceptions: XLA rounds matrix products and factorizations
     otherwise in a batch, and with keys of "rbg" JAX draws other numbers for a batch of keys.
 
     Args:

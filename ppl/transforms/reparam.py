@@ -1,4 +1,4 @@
-"""reparam: reparameterisation of latent sites, so that samplers move more easily."""
+"""reparam: reparameterization of latent sites, so that samplers move more easily."""
 
 import dataclasses
 import functools
@@ -138,7 +138,7 @@ def unwrap_distribution(d: Any) -> Any:
 
 
 def _is_free(d: Any) -> bool:
-    """Whether a site may be reparameterised: not yet done, and not observed in part."""
+    """Whether a site may be reparameterized: not yet done, and not observed in part."""
     if isinstance(d, Imputed | Reparameterized):
         return False
     return not isinstance(d, distribution_protocol.DistributionWrapper) or _is_free(d.base)
@@ -148,7 +148,7 @@ def _wrap_with_strategy(d: Any, strategy: Strategy, site: str) -> Any:
     if isinstance(d, JointlyScored) and d.base is None:
         raise ValueError(
             f"reparam: site {site} depends on sites that were taken out, and has a distribution in "
-            "each branch of a cond. Reparameterise before: "
+            "each branch of a cond. Reparameterize before: "
             "ppl.marginalize(ppl.reparam(model, strategies), sites)."
         )
     if isinstance(d, Scaled | JointlyScored):
@@ -158,14 +158,14 @@ def _wrap_with_strategy(d: Any, strategy: Strategy, site: str) -> Any:
             f"reparam: site {site} is observed in part, and has no other coordinates than its own."
         )
     if isinstance(d, Reparameterized):
-        raise ValueError(f"reparam: site {site} is reparameterised already. Choose one strategy.")
+        raise ValueError(f"reparam: site {site} is reparameterized already. Choose one strategy.")
     return Reparameterized(d, strategy, site)
 
 
 def reparam(
     model: Model, strategies: Mapping[str, Any] | Callable[[str, Any], Strategy | None]
 ) -> Model:
-    """Reparameterise latent sites: samplers and optimisers see them in other coordinates.
+    """Reparameterize latent sites: samplers and optimizers see them in other coordinates.
 
     Names, values, draws and densities of the sites stay as they are; only the positions of
     `unconstrain` change, and with them the geometry that an algorithm works in.
@@ -181,7 +181,7 @@ def reparam(
               `f(value, distribution)`.
             - A rule is a function `(name, distribution) -> strategy or None`, such as
               `auto_reparam`. It is called for every latent site, except for sites observed in part
-              and sites that are reparameterised already. If it has a parameter `is_constant`, it is
+              and sites that are reparameterized already. If it has a parameter `is_constant`, it is
               told whether the distribution depends on no latent site and no argument of the model.
 
     Returns:
@@ -189,7 +189,7 @@ def reparam(
 
     Raises:
         ValueError: When the result is called or transformed, if a name is unknown or no latent
-            site, or a site has been reparameterised already. When the result is unconstrained, if a
+            site, or a site has been reparameterized already. When the result is unconstrained, if a
             strategy does not suit a distribution.
         TypeError: If the strategies are no dict and no function.
 

@@ -49,7 +49,7 @@ class Pushforward:
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class NonCentered:
-    """Non-centred parameterisation: a value as an affine function of a standard variable z.
+    """Non-centered parameterization: a value as an affine function of a standard variable z.
 
     | family | value | z |
     |---|---|---|
@@ -88,7 +88,7 @@ class NonCentered:
 
 @dataclasses.dataclass(frozen=True)
 class PartiallyCentered:
-    """Partially centred parameterisation, by a weight c that may be learned.
+    """Partially centered parameterization, by a weight c that may be learned.
 
     c = 0 is `NonCentered`, and c = 1 leaves the original coordinates. z has the distribution of the
     family with location `c * loc` and scale `scale^c`, and the value is
@@ -253,7 +253,7 @@ def _is_circular(d: Any) -> bool:
 
 
 def auto_reparam(name: str, d: Any, is_constant: bool | None = None) -> NonCentered | None:
-    """Rule for `reparam`: non-centres every site whose parameters are not constant.
+    """Rule for `reparam`: non-centers every site whose parameters are not constant.
 
     These sites stay as they are:
 
@@ -297,7 +297,7 @@ def _standardize(d: Any, centeredness: Any, strategy: Any) -> Pushforward:
     if name == "LogNormal" or distribution_protocol.transform(d) is not None:
         return Transformed(strategy)(d)
     raise NotImplementedError(
-        f"{name} has no location and scale to centre by, and no factor of a covariance. {own}"
+        f"{name} has no location and scale to center by, and no factor of a covariance. {own}"
     )
 
 

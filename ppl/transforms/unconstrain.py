@@ -273,7 +273,7 @@ def _fit(path: Path, position: Any, shape: Any) -> list[Any]:
 
 
 def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
-    """The log density of a model over unconstrained space, for samplers and optimisers.
+    """The log density of a model over unconstrained space, for samplers and optimizers.
 
     log_density(position) = log_density(model)(values, *args) + log |d values / d position|,
     where values = constrain(position), site by site through the bijector of its distribution.

@@ -126,13 +126,13 @@ def mean_log_det(df):
 
 
 def wishart(df):
-    """The logarithm of the normaliser for 3 rows, and the mean of half the trace."""
+    """The logarithm of the normalizer for 3 rows, and the mean of half the trace."""
     log_gammas = sum(mpmath.loggamma((df - k) / 2) for k in range(3))
     return 1.5 * df * mpmath.log(2) + 1.5 * mpmath.log(mpmath.pi) + log_gammas + 1.5 * df
 
 
 def lkj(a):
-    """The logarithm of the normaliser for 3 rows."""
+    """The logarithm of the normalizer for 3 rows."""
     return log_beta(a + 0.5, mpmath.mpf(0.5)) + log_beta(a, mpmath.mpf(1)) + mpmath.log(mpmath.pi)
 
 

@@ -262,7 +262,7 @@ def test_draws_around_a_direction_of_huge_concentration(name):
 
 @pytest.mark.parametrize("concentration", [0.0, 0.5, 20.0, 1e3, 1e6, 1e30])
 def test_slope_by_a_concentration(concentration):
-    """That of the normaliser is half an inverse, far below the rounding of 1."""
+    """That of the normalizer is half an inverse, far below the rounding of 1."""
     c = jnp.float32(concentration)
     found = jax.grad(lambda c: dist.VonMises(0.0, c).log_prob(0.0))(c)
     with mpmath.workdps(50):

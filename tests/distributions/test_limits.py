@@ -40,7 +40,7 @@ CANCELLING = {
     ("NoncentralChi2", "df", "noncentrality"): "a value beside 1e10 degrees of freedom",
     ("Wiener", "alpha", "alpha"): "a threshold of 1e10 beside its inverse",
     ("Wiener", "delta", "alpha"): "a drift of 1e10 beside an inverse threshold",
-    ("TruncatedNormal", "scale", "scale"): "by a standardised bound of 1e30 and by the scale",
+    ("TruncatedNormal", "scale", "scale"): "by a standardized bound of 1e30 and by the scale",
     ("Skellam", "rate1", "rate1"): "by the inverse root of the rate and by the rate",
     ("Skellam", "rate2", "rate2"): "by the inverse root of the rate and by the rate",
 }
@@ -262,7 +262,7 @@ def test_a_peak_that_is_an_end_in_another_precision():
 
 
 def test_a_truncated_normal_whose_bound_is_beyond_all_scales():
-    """The standardised bound overflows: there the density is large, and beyond it is none."""
+    """The standardized bound overflows: there the density is large, and beyond it is none."""
     at_bound, beyond = dist.TruncatedNormal(0.0, 1e-30, 1e10, jnp.inf).log_prob(
         jnp.array([1e10, 1.1e10], jnp.float32)
     )

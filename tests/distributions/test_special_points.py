@@ -1,4 +1,4 @@
-"""Derivatives where a formula branches: at the points that starts and optimisers meet."""
+"""Derivatives where a formula branches: at the points that starts and optimizers meet."""
 
 import jax
 import jax.numpy as jnp

@@ -20,10 +20,10 @@ def test_intrinsic_autoregression_is_normal_in_differences(x64):
         np.zeros(4), 2.25 * np.linalg.pinv(laplacian, hermitian=True), allow_singular=True
     )
     d = dist.ICAR(scale=1.5, adj_matrix=GRAPH)
-    centred = FOUR - FOUR.mean(1, keepdims=True)
+    centered = FOUR - FOUR.mean(1, keepdims=True)
     half_log_det = 0.5 * np.log(np.linalg.eigvalsh(laplacian)[1:]).sum()
-    np.testing.assert_allclose(d.log_prob(centred), plane.logpdf(centred) - half_log_det)
-    np.testing.assert_allclose(d.log_prob(FOUR + 1e3), d.log_prob(centred), rtol=1e-9)
+    np.testing.assert_allclose(d.log_prob(centered), plane.logpdf(centered) - half_log_det)
+    np.testing.assert_allclose(d.log_prob(FOUR + 1e3), d.log_prob(centered), rtol=1e-9)
 
 
 def test_islands_of_an_intrinsic_autoregression_are_independent(x64):
@@ -113,7 +113,7 @@ def test_hyperparameters_of_a_process_have_gradients(x64):
 
 @pytest.mark.parametrize("n", [2, 3, 5, 40])
 @pytest.mark.parametrize("concentration", [1e-3, 1.0, 60.0, 1e4])
-def test_normalisers_of_von_mises_fisher(n, concentration, x64):
+def test_normalizers_of_von_mises_fisher(n, concentration, x64):
     """Against scipy's Bessel function, as far as it is finite."""
     direction = np.eye(n)[0]
     order = n / 2 - 1

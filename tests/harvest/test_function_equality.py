@@ -52,7 +52,7 @@ ALIKE = {
 UNLIKE = {
     "another rate": (optax.adam(1e-2), optax.adam(1e-3)),
     "another schedule": (optax.adam(SCHEDULE(0.1)), optax.adam(SCHEDULE(0.2))),
-    "another optimiser": (optax.adam(1e-2), optax.adamw(1e-2)),
+    "another optimizer": (optax.adam(1e-2), optax.adamw(1e-2)),
     "an integer for a float": (power(1), power(1.0)),
     "a boolean for an integer": (power(1), power(True)),
     "another array": (power(np.arange(3)), power(np.arange(3) + 1)),

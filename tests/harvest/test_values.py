@@ -24,7 +24,7 @@ class Point(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass
 class Ball:
-    centre: Any
+    center: Any
     name: str = dataclasses.field(metadata={"static": True})
 
 

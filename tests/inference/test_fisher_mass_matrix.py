@@ -34,10 +34,10 @@ def factors():
 def test_the_gain_is_that_of_all_pairs_of_draws(kind):
     """By the definition, pair by pair."""
     gradients = np.random.default_rng(1).normal(size=(20, 5)) + 3.0
-    centred, (old, dense) = gradients - gradients.mean(0), factors()[kind]
+    centered, (old, dense) = gradients - gradients.mean(0), factors()[kind]
 
     def of_pairs(factor):
-        return sum((a @ b) ** 2 for a, b in itertools.permutations(centred @ factor, 2))
+        return sum((a @ b) ** 2 for a, b in itertools.permutations(centered @ factor, 2))
 
     expected = 0.25 * np.log(of_pairs(dense) / of_pairs(np.diag(SCALES)))
     several = jax.tree.map(lambda x: np.stack([x, x]), old)

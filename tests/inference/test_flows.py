@@ -33,7 +33,7 @@ FLOWS = {
 
 
 def bent(guide, size, dtype=float, spread=0.7):
-    """Parameters as far from the first ones as an optimiser may take them."""
+    """Parameters as far from the first ones as an optimizer may take them."""
     rng, position = np.random.default_rng(size), jnp.zeros(size, dtype)
     parameters = guide.init(position, Layout.of(position))
     noise = lambda x: jnp.asarray(x + spread * rng.normal(size=x.shape), dtype)  # noqa: E731
@@ -137,7 +137,7 @@ class WithoutDeterminant(InverseAutoregressive):
 
 @pytest.mark.quick_rows("masked autoregressive")
 @pytest.mark.parametrize("name", [*FLOWS, "without determinant"])
-def test_the_density_is_normalised_and_that_of_the_draws(x64, name):
+def test_the_density_is_normalized_and_that_of_the_draws(x64, name):
     guide = FLOWS.get(name, WithoutDeterminant(3, (7, 9)))
     parameters, (points, area) = bent(guide, 2, spread=0.4), grid()
     density = jnp.exp(jax.jit(jax.vmap(guide.log_prob, (None, 0)))(parameters, points)) * area

@@ -68,7 +68,7 @@ def test_a_conjugate_posterior_is_recovered(float_dtype):
 @pytest.mark.quick_rows("ForwardKL(doubly_reparameterized=True)")
 @pytest.mark.parametrize("objective", [ImportanceWeighted(), Renyi(0.5), ForwardKL()], ids=str)
 def test_other_objectives_recover_it_as_well(objective):
-    """Without noise at the end, as their gradients are doubly reparameterised."""
+    """Without noise at the end, as their gradients are doubly reparameterized."""
     result = fitted(**RATE | {"num_steps": 4000}, objective=objective, num_particles=5)
     mean, sd, log_evidence = exact(data())
     found = result.guide.values(result.parameters)

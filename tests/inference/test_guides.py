@@ -52,7 +52,7 @@ def layout_of(size, dtype=float):
 
 
 def some_parameters(guide, size, dtype=float):
-    """Parameters as far along as an optimiser may take them."""
+    """Parameters as far along as an optimizer may take them."""
     if not isinstance(guide, MeanField | FullRank | LowRank):
         start = guide.init(jnp.zeros(size, dtype), layout_of(size, dtype))
         return jax.tree.map(moved(np.random.default_rng(size), dtype), start)
@@ -112,11 +112,11 @@ def test_draws_have_the_mean_and_covariance(name, float_dtype):
     draws = jax.jit(jax.vmap(guide.sample, (None, 0)))(parameters, keys)
     assert draws.dtype == float_dtype
     covariance = np.float64(guide.covariance(parameters))
-    centred = np.float64(draws) - np.float64(mean_of(guide, parameters))
+    centered = np.float64(draws) - np.float64(mean_of(guide, parameters))
     variances = np.diag(covariance)
-    assert np.all(np.abs(centred.mean(0)) < Z * np.sqrt(variances / num_draws))
+    assert np.all(np.abs(centered.mean(0)) < Z * np.sqrt(variances / num_draws))
     errors = np.sqrt((np.outer(variances, variances) + covariance**2) / num_draws)
-    assert np.all(np.abs(centred.T @ centred / num_draws - covariance) < Z * errors)
+    assert np.all(np.abs(centered.T @ centered / num_draws - covariance) < Z * errors)
 
 
 def test_the_factor_of_full_rank_is_that_of_its_covariance():

@@ -104,7 +104,7 @@ def test_the_first_call_takes_no_longer_than_a_sign_of_life(monkeypatch, seconds
     starts = list(itertools.takewhile(lambda number: number == 1, budgets))
     first = budgets[len(starts) :][:1]
     assert not first if budget == 1 else first[0] in (budget - 1, budget)
-    assert 10 <= len(starts) <= 20 or budget == 1  # ten starts, and neighbours of one
+    assert 10 <= len(starts) <= 20 or budget == 1  # ten starts, and neighbors of one
 
 
 def test_an_interrupt_in_warm_up_is_one(monkeypatch):

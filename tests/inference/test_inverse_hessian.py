@@ -104,9 +104,9 @@ def some_mixture(dtype):
 def check_draws(guide, parameters, mean, covariance, num_draws=40_000):
     keys = jax.random.split(jax.random.key(1), num_draws)
     draws = np.float64(jax.jit(jax.vmap(guide.sample, (None, 0)))(parameters, keys))
-    centred = draws - mean
-    assert np.all(np.abs(centred.mean(0)) < Z * np.sqrt(np.diag(covariance) / num_draws))
-    products = centred[:, :, None] * centred[:, None]
+    centered = draws - mean
+    assert np.all(np.abs(centered.mean(0)) < Z * np.sqrt(np.diag(covariance) / num_draws))
+    products = centered[:, :, None] * centered[:, None]
     errors = products.std(0) / np.sqrt(num_draws)
     assert np.all(np.abs(products.mean(0) - covariance) < Z * errors)
 

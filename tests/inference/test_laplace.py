@@ -15,7 +15,7 @@ from inference.optimization import hessian_normal
 from inference.runtime.compiled_program import compile_program
 from tests.inference.regression import design, evidence, exact_posterior, posterior
 from tests.inference.test_optimize import DESIGN as LOGISTIC_DESIGN
-from tests.inference.test_optimize import exponential, labelled, nowhere, schools
+from tests.inference.test_optimize import exponential, labeled, nowhere, schools
 
 KEY = jax.random.key(0)
 
@@ -62,7 +62,7 @@ def test_broken_variants_are_rejected(x64, monkeypatch, name):
 
 @pytest.mark.slow
 def test_logistic_regression_has_the_hessian_by_hand(x64):
-    result = laplace(KEY, labelled(), jnp.asarray(LOGISTIC_DESIGN), num_draws=2000)
+    result = laplace(KEY, labeled(), jnp.asarray(LOGISTIC_DESIGN), num_draws=2000)
     p = sp.expit(LOGISTIC_DESIGN @ result.parameters.loc)
     precision = (LOGISTIC_DESIGN.T * (p * (1 - p))) @ LOGISTIC_DESIGN + np.eye(4) / 9
     covariance = result.guide.covariance(result.parameters)
@@ -70,7 +70,7 @@ def test_logistic_regression_has_the_hessian_by_hand(x64):
     np.testing.assert_allclose(result.parameters.loc, result.mode.values["w"], atol=1e-6)
     draws = np.cov(result.draws["w"][0].T) @ precision
     np.testing.assert_allclose(np.diag(draws), 1.0, atol=0.25)
-    better = importance(KEY, labelled(), jnp.asarray(LOGISTIC_DESIGN), guide=result)
+    better = importance(KEY, labeled(), jnp.asarray(LOGISTIC_DESIGN), guide=result)
     assert better.pareto_k < 0.7
     assert abs(better.log_evidence - result.log_evidence) < 0.3
 

@@ -98,7 +98,7 @@ def walk(scale):
         ),
         (
             problems(energy=np.where(np.arange(4)[:, None] == 2, walk(1.0), STATS["energy"])),
-            r"E-BFMI is below 0.3 in chain 2: .*Reparameterise",
+            r"E-BFMI is below 0.3 in chain 2: .*Reparameterize",
         ),
         (
             problems(acceptance_rate=np.where(np.arange(4)[:, None] % 2, 0.8, 0.03)),

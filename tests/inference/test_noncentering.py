@@ -35,8 +35,8 @@ def schools(key, sigma):
     ppl.sample(key, dist.Normal(theta, sigma), name="y")
 
 
-CENTRED = ppl.condition(schools, {"y": Y})
-NONCENTRED = ppl.reparam(CENTRED, ppl.auto_reparam)
+CENTERED = ppl.condition(schools, {"y": Y})
+NONCENTERED = ppl.reparam(CENTERED, ppl.auto_reparam)
 
 
 def within(key):
@@ -59,15 +59,15 @@ DENSITY = ppl.from_density(lambda x: -0.5 * x["a"] ** 2, {"a": 0.0})
 @pytest.mark.parametrize(
     ("model", "args", "expected"),
     [
-        (CENTRED, (SIGMA,), "possible"),
-        (NONCENTRED, (SIGMA,), "done"),
-        (ppl.reparam(CENTRED, {"theta": ppl.NonCentered()}), (SIGMA,), "done"),
+        (CENTERED, (SIGMA,), "possible"),
+        (NONCENTERED, (SIGMA,), "done"),
+        (ppl.reparam(CENTERED, {"theta": ppl.NonCentered()}), (SIGMA,), "done"),
         (within, (), "done"),
         (pair, (), "possible"),
         (PARTLY, (), "impossible"),
         (DENSITY, (), "impossible"),
     ],
-    ids=["centred", "by the rule", "by name", "in a scope", "pair", "partly observed", "density"],
+    ids=["centered", "by the rule", "by name", "in a scope", "pair", "partly observed", "density"],
 )
 def test_what_the_rule_would_change_is_found(model, args, expected):
     target = ppl.unconstrain(model, *args)
@@ -97,7 +97,7 @@ def test_low_ess_asks_for_the_rule():
     assert noncentering_of_chains(target, slow, STATS) == "possible"
     settings = KNOWN | {"noncentering": "possible"}
     found = " ".join(result(settings, draws=slow).summary().problems)
-    assert "Raise num_draws, or reparameterise hierarchical sites, as by ppl.reparam" in found
+    assert "Raise num_draws, or reparameterize hierarchical sites, as by ppl.reparam" in found
     settings = KNOWN | {"noncentering": "impossible"}
     assert "eparam" not in " ".join(result(settings, draws=slow).summary().problems)
 
@@ -150,9 +150,9 @@ def divergences(model, sigma, **settings):
     return dict(run.settings), warning
 
 
-def test_centred_schools_are_to_be_reparameterised():
+def test_centered_schools_are_to_be_reparameterized():
     """With few data per group: standard errors ten times as large as they were."""
-    settings, warning = divergences(CENTRED, 10 * SIGMA)
+    settings, warning = divergences(CENTERED, 10 * SIGMA)
     assert settings == {
         "num_warmup": 200,
         "target_acceptance_rate": 0.8,
@@ -161,12 +161,12 @@ def test_centred_schools_are_to_be_reparameterised():
         "noncentering": "possible",
     }
     assert f"{REPARAM}, raise target_acceptance_rate to 0.95, or" in warning
-    assert "reparameterised already" not in warning
+    assert "reparameterized already" not in warning
 
 
-def test_reparameterised_schools_are_not_to_be_again():
-    """With many data per group, for which the centred form is better."""
-    settings, warning = divergences(NONCENTRED, SIGMA / 100, init="prior")
+def test_reparameterized_schools_are_not_to_be_again():
+    """With many data per group, for which the centered form is better."""
+    settings, warning = divergences(NONCENTERED, SIGMA / 100, init="prior")
     assert (settings["noncentering"], settings["init"]) == ("done", "prior")
     assert "ppl.auto_reparam" not in warning
     assert warning.endswith(UNDO)

@@ -59,7 +59,7 @@ def laplace_of_badly_scaled():
 
 @pytest.mark.slow
 def test_a_fit_that_starts_at_laplace_is_exact_at_once():
-    """From the end of a climb it is far off, as steps of an optimiser suit one scale."""
+    """From the end of a climb it is far off, as steps of an optimizer suit one scale."""
     guides = {FullRank(): COVARIANCE, MeanField(): np.diag(1 / np.diag(np.linalg.inv(COVARIANCE)))}
     start = laplace_of_badly_scaled()
     for guide, covariance in guides.items():

@@ -127,7 +127,7 @@ def logistic(key, design):
     return ppl.sample(key, dist.Bernoulli(logits=design @ w), name="y")
 
 
-def labelled(y=LABELS):
+def labeled(y=LABELS):
     return ppl.condition(logistic, {"y": y})
 
 
@@ -137,10 +137,10 @@ def loss_gradient(w):
 
 @pytest.mark.slow
 def test_logistic_regression_has_the_mode_of_scipy(x64):
-    result = optimize(KEY, labelled(), jnp.asarray(DESIGN))
+    result = optimize(KEY, labeled(), jnp.asarray(DESIGN))
     expected = scipy.optimize.root(loss_gradient, np.zeros(4), tol=1e-12)
     np.testing.assert_allclose(result.values["w"], expected.x, atol=1e-6)
-    target = ppl.unconstrain(labelled(), jnp.asarray(DESIGN))
+    target = ppl.unconstrain(labeled(), jnp.asarray(DESIGN))
     np.testing.assert_allclose(result.log_density, target.log_density(result.values), rtol=1e-12)
     gradient = jax.grad(target.log_density)(result.position)["w"]
     np.testing.assert_allclose(result.gradient_norm, np.linalg.norm(gradient), atol=1e-9)
@@ -161,7 +161,7 @@ def test_narrow_valleys_are_followed(x64):
 
 
 def test_a_climb_that_is_cut_short_says_so():
-    result = optimize(KEY, labelled(), jnp.asarray(DESIGN, jnp.float32), max_steps=3)
+    result = optimize(KEY, labeled(), jnp.asarray(DESIGN, jnp.float32), max_steps=3)
     assert not result.has_converged
     assert result.num_steps == 3
     (first, *_) = result.summary().problems
@@ -250,9 +250,9 @@ def test_starts_that_are_not_finite_are_drawn_anew():
 
 
 def test_new_data_and_keys_compile_nothing():
-    optimize(KEY, labelled(), jnp.asarray(DESIGN, jnp.float32))
+    optimize(KEY, labeled(), jnp.asarray(DESIGN, jnp.float32))
     misses = compile_program.cache_info().misses
-    new = labelled(1 - LABELS), jnp.asarray(DESIGN + 1, jnp.float32)
+    new = labeled(1 - LABELS), jnp.asarray(DESIGN + 1, jnp.float32)
     a = optimize(jax.random.key(1), *new, max_steps=100, tolerance=1e-4)
     b = optimize(jax.random.PRNGKey(1), *new, max_steps=100, tolerance=1e-4)
     assert compile_program.cache_info().misses == misses

@@ -52,7 +52,7 @@ def log_weights(name, size):
 
 
 def arviz_psis(raw):
-    """Normalised log weights and the shape, as ArviZ before and after 1.0 has them."""
+    """Normalized log weights and the shape, as ArviZ before and after 1.0 has them."""
     try:
         from arviz_stats.base.array import array_stats
     except ImportError:

@@ -50,8 +50,8 @@ def test_step_size_is_where_acceptance_crosses(scale, step_size):
 
     assert np.isfinite(search.start.log_density)
     assert np.any(search.start.momentum != 0)
-    neighbour = search.step_size * (0.5 if search.direction > 0 else 2.0)
-    low, high = sorted([acceptance_rate(search.step_size), acceptance_rate(neighbour)])
+    neighbor = search.step_size * (0.5 if search.direction > 0 else 2.0)
+    low, high = sorted([acceptance_rate(search.step_size), acceptance_rate(neighbor)])
     assert low <= 0.8 <= high
     np.testing.assert_allclose(np.log2(search.step_size / step_size) % 1 % 0.99999, 0, atol=1e-3)
 

@@ -34,11 +34,11 @@ def test_density_entropy_and_covariance_are_those_of_the_draws(float_dtype):
     parameters, num_draws = bent(float_dtype), 40_000
     draws = jax.jit(jax.vmap(GUIDE.sample, (None, 0)))(parameters, random.split(KEY, num_draws))
     assert draws.dtype == float_dtype
-    centred = np.float64(draws) - np.float64(parameters.loc)
-    products = centred[:, :, None] * centred[:, None]
+    centered = np.float64(draws) - np.float64(parameters.loc)
+    products = centered[:, :, None] * centered[:, None]
     errors = products.std(0) / np.sqrt(num_draws)
     assert np.all(np.abs(products.mean(0) - GUIDE.covariance(parameters)) < Z * errors)
-    assert np.all(np.abs(centred.mean(0)) < Z * centred.std(0) / np.sqrt(num_draws))
+    assert np.all(np.abs(centered.mean(0)) < Z * centered.std(0) / np.sqrt(num_draws))
     log_probs = np.float64(jax.jit(jax.vmap(GUIDE.log_prob, (None, 0)))(parameters, draws))
     error = log_probs.std() / np.sqrt(num_draws)
     assert abs(log_probs.mean() + GUIDE.entropy(parameters)) < Z * error

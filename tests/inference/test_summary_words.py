@@ -30,10 +30,10 @@ def problem(*args, **kwargs):
 
 
 NARROW = "narrow priors that allow extremes."
-REPARAM = "Reparameterise hierarchical sites, as by ppl.reparam(model, ppl.auto_reparam)"
+REPARAM = "Reparameterize hierarchical sites, as by ppl.reparam(model, ppl.auto_reparam)"
 UNDO = (
-    " The model is reparameterised already; try it without, too: with many data per group the "
-    "centred form is better."
+    " The model is reparameterized already; try it without, too: with many data per group the "
+    "centered form is better."
 )
 
 
@@ -91,7 +91,7 @@ def test_advice_on_divergences_is_for_this_run(settings, matrix, advice):
 def test_advice_on_slow_energy_is_for_this_model(noncentering, by_rule, more):
     assert problem(KNOWN | {"noncentering": noncentering}, **SLOW_ENERGY) == (
         "E-BFMI is below 0.3 in chain 2: the energy mixes slowly, as with heavy tails or a funnel. "
-        f"Reparameterise{by_rule} with lighter tails on an unconstrained scale, and draw more."
+        f"Reparameterize{by_rule} with lighter tails on an unconstrained scale, and draw more."
         f"{more}"
     )
 

@@ -192,7 +192,7 @@ REFUSED = {
     "bandwidth-text": (lambda: moved(bandwidth="1"), TypeError, "bandwidth must be a positive"),
     "bandwidth-flag": (lambda: moved(bandwidth=True), TypeError, "bandwidth must be a positive"),
     "bandwidths": (lambda: moved(bandwidth=np.ones(2)), ValueError, "bandwidth must be a scalar"),
-    "optimizer": (lambda: moved(optimizer=0.1), TypeError, "optimizer must be an optax optimiser"),
+    "optimizer": (lambda: moved(optimizer=0.1), TypeError, "optimizer must be an optax optimizer"),
     "one place": (lambda: moved(init=ONE), ValueError, "init gives all particles the same start"),
     "state": (lambda: moved(state=1), TypeError, "state must be that of a result"),
     "other state": (

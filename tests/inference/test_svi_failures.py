@@ -183,7 +183,7 @@ STATE = svi_step.SVIState(*[np.zeros(2)] * 6)
         ({"objective": ELBO("no")}, TypeError, "stick_the_landing of ELBO must be True or False"),
         ({"objective": Renyi(0.5, None)}, TypeError, "doubly_reparameterized of Renyi must be"),
         ({"guide": LowRank(0)}, ValueError, "rank of LowRank must be an integer of at least 1"),
-        ({"optimizer": 0.01}, TypeError, "optimizer must be an optax optimiser such as"),
+        ({"optimizer": 0.01}, TypeError, "optimizer must be an optax optimizer such as"),
         ({"optimizer": optax.lbfgs()}, TypeError, "optimizer calls the loss again along a line"),
         (
             {"optimizer": optax.lookahead(optax.adam(0.1), 5, 0.5)},

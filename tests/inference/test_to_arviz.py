@@ -181,7 +181,7 @@ def test_log_probabilities_sum_to_the_log_density(data, result):
 
 
 def test_predictions_are_new_data_for_each_draw(data):
-    """Standardised, they have mean 0 and variance 1, within 4 standard errors."""
+    """Standardized, they have mean 0 and variance 1, within 4 standard errors."""
     post, drawn = data["posterior"], data["posterior_predictive"]
     means = (post["slope"].values * X)[..., None] + post["z"].values
     scores = (drawn["y"].values - means) / 0.7

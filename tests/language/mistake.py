@@ -31,7 +31,7 @@ VALUES = {"slope": 1.0, "scale": 2.0, "y": X}
 
 @dataclasses.dataclass(frozen=True)
 class Mistake:
-    """What a modeller writes, and what the error must name: the site, what came, the remedy."""
+    """What a modeler writes, and what the error must name: the site, what came, the remedy."""
 
     title: str
     run: Callable[[], Any]

@@ -1,4 +1,4 @@
-"""The mistakes that modellers make, and what errors say: `python -m tests.language.mistakes`."""
+"""The mistakes that modelers make, and what errors say: `python -m tests.language.mistakes`."""
 
 import inspect
 import re

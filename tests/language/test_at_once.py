@@ -121,7 +121,7 @@ def test_no_loop_is_left_where_data_are_the_states():
 
 
 def test_innovations_are_added_up_step_by_step():
-    """Positions of a non-centred walk are not its states."""
+    """Positions of a non-centered walk are not its states."""
     target = ppl.unconstrain(ppl.reparam(chain(walk), {"x": ppl.NonCentered()}))
     assert "scan[" in str(jax.make_jaxpr(target.log_density)(target.initial(key(0))))
 

@@ -206,7 +206,7 @@ def test_what_the_rule_leaves_is_said(where):
     after = ppl.coordinates(ppl.reparam(model, ppl.auto_reparam))(2.0)
     for name, site in after.sites.items():
         if before.sites[name].reason is None:
-            assert (site.strategy, site.reason) == ("NonCentered", "reparameterised already")
+            assert (site.strategy, site.reason) == ("NonCentered", "reparameterized already")
         else:
             assert site == before.sites[name]
 

@@ -37,7 +37,7 @@ def around(one: Any, run: str) -> Any:
     return model
 
 
-def centred(key: Any) -> Any:
+def centered(key: Any) -> Any:
     return ppl.sample(key, dist.Normal(1.0, 2.0), name="x")
 
 
@@ -46,7 +46,7 @@ WEIGHTS = jnp.array([0.5, 1.0, 4.0])
 
 @pytest.mark.parametrize("run", ["vmap", "scan", "checkpoint"])
 def test_a_strategy_takes_a_value_along(run):
-    one = lambda key, w: ppl.reparam(centred, {"x": jax.tree_util.Partial(by_weight, w)})(key)  # noqa: E731
+    one = lambda key, w: ppl.reparam(centered, {"x": jax.tree_util.Partial(by_weight, w)})(key)  # noqa: E731
     model = around(one, run)
     weights = WEIGHTS[0] if run == "checkpoint" else WEIGHTS
     target = ppl.unconstrain(model, WEIGHTS)
@@ -58,7 +58,7 @@ def test_a_strategy_takes_a_value_along(run):
 @pytest.mark.parametrize("run", ["vmap", "scan", "checkpoint"])
 def test_a_strategy_that_outlives_a_value_is_explained(run):
     def one(key: Any, weight: Any) -> Any:
-        return ppl.reparam(centred, {"x": lambda d: by_weight(weight, d)})(key)
+        return ppl.reparam(centered, {"x": lambda d: by_weight(weight, d)})(key)
 
     position = {"x": jnp.zeros(() if run == "checkpoint" else 3)}
     with pytest.raises(jax.errors.UnexpectedTracerError) as caught:

@@ -1,4 +1,4 @@
-"""Coordinates of marginalized models: reparameterised before and after, densities are the same."""
+"""Coordinates of marginalized models: reparameterized before and after, densities are the same."""
 
 import jax
 import jax.numpy as jnp

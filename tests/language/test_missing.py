@@ -314,7 +314,7 @@ SITE = lambda key: ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="y")  # 
 NUMBERS = lambda key: ppl.sample(key, dist.Poisson(jnp.ones(3)), name="n")  # noqa: E731
 SIMPLEX = lambda key: ppl.sample(key, dist.Dirichlet(jnp.ones(3)), name="p")  # noqa: E731
 HOLE = np.array([1.0, NAN, 2.0])
-NON_CENTRED = {"y": ppl.NonCentered()}
+NON_CENTERED = {"y": ppl.NonCentered()}
 MASKED = np.ma.masked_array([1.0, np.nan, 3.0], [False, False, True])
 
 
@@ -384,8 +384,8 @@ ERRORS = {
     "integers-traced": (lambda: jax.jit(lambda n: ppl.condition(NUMBERS, {"n": ppl.ignore(n)})(KEY))(HOLE), TypeError, "'n': expected int32, got float32, whose known entries are traced"),
     "ignored-and-given": (lambda: ppl.log_density(ppl.condition(SITE, {"y": ppl.ignore(HOLE)}))({"y": np.ones(3)}), ValueError, "'y' .* is observed already.*There are no latent sites"),
     "simplex": (lambda: ppl.unconstrain(ppl.condition(SIMPLEX, {"p": ppl.impute(np.array([0.5, NAN, NAN]))})), ValueError, "'p'.*impute is for numbers"),
-    "reparam-after": (lambda: ppl.reparam(ppl.condition(SITE, {"y": ppl.impute(HOLE)}), NON_CENTRED)(KEY), ValueError, "'y' is observed in part"),
-    "reparam-before": (lambda: ppl.condition(ppl.reparam(SITE, NON_CENTRED), {"y": ppl.impute(HOLE)})(KEY), ValueError, "condition: site 'y' is reparameterised.*after condition"),
+    "reparam-after": (lambda: ppl.reparam(ppl.condition(SITE, {"y": ppl.impute(HOLE)}), NON_CENTERED)(KEY), ValueError, "'y' is observed in part"),
+    "reparam-before": (lambda: ppl.condition(ppl.reparam(SITE, NON_CENTERED), {"y": ppl.impute(HOLE)})(KEY), ValueError, "condition: site 'y' is reparameterized.*after condition"),
 }  # fmt: skip
 
 

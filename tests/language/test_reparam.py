@@ -22,7 +22,7 @@ from .programs import EFFECTS, SIGMA, eight_schools
 tfd = tfp.distributions
 KEY = key(5)
 POSITION = {"scale": jnp.float32(-0.3), "x": jnp.array([0.5, -1.0, 2.0])}
-NON_CENTRED, HALF = ppl.NonCentered(), ppl.PartiallyCentered(0.3)
+NON_CENTERED, HALF = ppl.NonCentered(), ppl.PartiallyCentered(0.3)
 NORMAL = stats.norm.logpdf
 
 
@@ -120,29 +120,29 @@ PARTS = {
 }
 IID_VECTORS = lambda loc, scale: dist.iid(VECTORS["scale-tril"](loc, scale), 4)  # noqa: E731
 ROWS = (
-    {f"{name}-non-centred": (one(make), {"x": NON_CENTRED}) for name, make in (FAMILIES | VECTORS).items()}
+    {f"{name}-non-centered": (one(make), {"x": NON_CENTERED}) for name, make in (FAMILIES | VECTORS).items()}
     | {f"{name}-partly": (one(make), {"x": HALF}) for name, make in FAMILIES.items() if name in ("normal", "half-cauchy", "gamma", "log-normal", "tfp-weibull")}
     | {f"{name}-auto": (one(make), ppl.auto_reparam) for name, make in (FAMILIES | VECTORS).items() if name in ("normal", "gamma", "log-normal", "precision")}
-    | {f"{name}-{i}": (one(make), strategies) for name, make in PARTS.items() for i, strategies in enumerate(({"x": NON_CENTRED}, {"x": HALF}, ppl.auto_reparam))}
+    | {f"{name}-{i}": (one(make), strategies) for name, make in PARTS.items() for i, strategies in enumerate(({"x": NON_CENTERED}, {"x": HALF}, ppl.auto_reparam))}
     | {
-        "iid-vectors": (one(IID_VECTORS), {"x": NON_CENTRED}),
+        "iid-vectors": (one(IID_VECTORS), {"x": NON_CENTERED}),
         "transformed": (one(FAMILIES["log-normal"]), {"x": ppl.Transformed()}),
-        "transformed-then": (one(FAMILIES["log-normal"]), {"x": ppl.Transformed(NON_CENTRED)}),
+        "transformed-then": (one(FAMILIES["log-normal"]), {"x": ppl.Transformed(NON_CENTERED)}),
         "transformed-of-a-half-line": (one(lambda loc, scale: dist.TransformedDistribution(dist.HalfNormal(scale), dist.bijectors.Affine(loc, 3.0))), {"x": ppl.Transformed()}),
-        "transformed-then-of-a-half-line": (one(lambda loc, scale: dist.TransformedDistribution(dist.HalfNormal(scale), dist.bijectors.Affine(loc, 3.0))), {"x": ppl.Transformed(NON_CENTRED)}),
+        "transformed-then-of-a-half-line": (one(lambda loc, scale: dist.TransformedDistribution(dist.HalfNormal(scale), dist.bijectors.Affine(loc, 3.0))), {"x": ppl.Transformed(NON_CENTERED)}),
         "transformed-iid": (one(lambda loc, scale: dist.iid(dist.LogNormal(loc, scale), 3)), {"x": ppl.Transformed()}),
-        "transformed-independent": (one(lambda loc, scale: dist.Independent(dist.LogNormal(loc, scale * jnp.ones(2)), 1)), {"x": ppl.Transformed(NON_CENTRED)}),
-        "transformed-iid-of-transformed": (one(lambda loc, scale: dist.iid(dist.TransformedDistribution(dist.HalfNormal(scale), dist.bijectors.Exp()), (2, 2))), {"x": ppl.Transformed(NON_CENTRED)}),
-        "transformed-tfp-independent": (one(lambda loc, scale: tfd.Independent(tfd.LogNormal(loc, scale * jnp.ones(2)), 1)), {"x": ppl.Transformed(NON_CENTRED)}),
+        "transformed-independent": (one(lambda loc, scale: dist.Independent(dist.LogNormal(loc, scale * jnp.ones(2)), 1)), {"x": ppl.Transformed(NON_CENTERED)}),
+        "transformed-iid-of-transformed": (one(lambda loc, scale: dist.iid(dist.TransformedDistribution(dist.HalfNormal(scale), dist.bijectors.Exp()), (2, 2))), {"x": ppl.Transformed(NON_CENTERED)}),
+        "transformed-tfp-independent": (one(lambda loc, scale: tfd.Independent(tfd.LogNormal(loc, scale * jnp.ones(2)), 1)), {"x": ppl.Transformed(NON_CENTERED)}),
         "transformed-tfp": (one(lambda loc, scale: tfd.TransformedDistribution(tfd.Normal(loc, scale), tfp.bijectors.Softplus())), {"x": ppl.Transformed(HALF)}),
         "own": (one(lambda loc, scale: dist.Gamma(0.5, scale)), {"x": by_square}),
         "weights-by-element": (one(FAMILIES["normal"]), {"x": ppl.PartiallyCentered(np.array([0.2, 0.9]))}),
-        "vmap": (mapped, {"x": NON_CENTRED}),
-        "scan": (walk, {"x": NON_CENTRED}),
-        "cond": (in_cond, {"x": NON_CENTRED}),
-        "nest": (ppl.nest(mapped, scope="a"), {"a": {"x": NON_CENTRED}}),
-        "scaled-before": (ppl.scale(mapped, 3.0), {"x": NON_CENTRED}),
-        "several": (mapped, {"x": HALF, "scale": NON_CENTRED}),
+        "vmap": (mapped, {"x": NON_CENTERED}),
+        "scan": (walk, {"x": NON_CENTERED}),
+        "cond": (in_cond, {"x": NON_CENTERED}),
+        "nest": (ppl.nest(mapped, scope="a"), {"a": {"x": NON_CENTERED}}),
+        "scaled-before": (ppl.scale(mapped, 3.0), {"x": NON_CENTERED}),
+        "several": (mapped, {"x": HALF, "scale": NON_CENTERED}),
         "rule": (mapped, lambda name, d: HALF if name == "x" else None),
     }
 )  # fmt: skip
@@ -151,7 +151,7 @@ ROWS = (
 @pytest.mark.quick_rows(
     "transformed-tfp-independent",
     "iid-log-normal-2",
-    "log-normal-non-centred",
+    "log-normal-non-centered",
     "transformed-independent",
     "log-normal-auto",
     "iid-log-normal-0",
@@ -166,12 +166,12 @@ def test_density_and_inverse(model, strategies, x64):
 
 
 def test_scaled_after(x64):
-    check_determinant(ppl.scale(ppl.reparam(mapped, {"x": NON_CENTRED}), 3.0), KEY, {})
+    check_determinant(ppl.scale(ppl.reparam(mapped, {"x": NON_CENTERED}), 3.0), KEY, {})
 
 
 def test_values_and_densities_stay():
     """Only positions change: draws, values and densities by name are those of the model."""
-    other = ppl.reparam(mapped, {"x": NON_CENTRED})
+    other = ppl.reparam(mapped, {"x": NON_CENTERED})
     values = ppl.simulate(mapped)(KEY)
     assert_close(ppl.simulate(other)(KEY), values, "float32")
     assert_close(ppl.log_density(other)(values), ppl.log_density(mapped)(values), "float32")
@@ -183,9 +183,9 @@ def test_values_and_densities_stay():
 
 @pytest.mark.quick_rows("before-condition")
 @pytest.mark.parametrize("before", [False, True], ids=["after-condition", "before-condition"])
-def test_non_centred_eight_schools(before, x64):
+def test_non_centered_eight_schools(before, x64):
     """The density of z ~ Normal(0, 1), theta = mu + tau z by hand, for any order of transformations."""
-    change = lambda model: ppl.reparam(model, {"theta": NON_CENTRED})  # noqa: E731
+    change = lambda model: ppl.reparam(model, {"theta": NON_CENTERED})  # noqa: E731
     observe = lambda model: ppl.condition(model, {"y": EFFECTS})  # noqa: E731
     model = observe(change(eight_schools)) if before else change(observe(eight_schools))
     target = ppl.unconstrain(model, SIGMA)
@@ -205,7 +205,7 @@ def test_non_centred_eight_schools(before, x64):
 
 def test_small_scales_keep_their_precision():
     """theta rounds to mu, and the density must not be that of the rounded value."""
-    target = ppl.unconstrain(ppl.reparam(one(FAMILIES["normal"]), {"x": NON_CENTRED}))
+    target = ppl.unconstrain(ppl.reparam(one(FAMILIES["normal"]), {"x": NON_CENTERED}))
     position = {"loc": 1.0, "scale": -20.0, "x": jnp.array([0.7, -1.3])}
     assert_close(jax.grad(target.log_density)(position)["x"], -position["x"], "float32")
 
@@ -306,13 +306,13 @@ def test_the_position_of_an_angle():
     assert_close(target.constrain(target.unconstrain(values)), values, "float32")
 
 
-def centred(key: Any) -> Any:
+def centered(key: Any) -> Any:
     return ppl.sample(key, dist.Normal(1.0, 2.0), name="x")
 
 
 def test_an_error_in_a_strategy_names_its_site():
     with pytest.raises(AttributeError, match="'rate'") as caught:
-        ppl.unconstrain(ppl.reparam(centred, {"x": lambda d: 1 / d.rate}))
+        ppl.unconstrain(ppl.reparam(centered, {"x": lambda d: 1 / d.rate}))
     assert "This is from the strategy that reparam has for site 'x'." in caught.value.__notes__
 
 
@@ -336,7 +336,7 @@ def test_auto_leaves_constants_alone():
     @jax.jit
     def traced(loc: Any) -> Any:
         for d in (dist.Normal(loc, 1.0), dist.iid(dist.Normal(loc, 1.0), 3)):
-            assert ppl.auto_reparam("x", d) == NON_CENTRED
+            assert ppl.auto_reparam("x", d) == NON_CENTERED
             assert ppl.auto_reparam("x", d, is_constant=True) is None
         return loc
 
@@ -344,33 +344,33 @@ def test_auto_leaves_constants_alone():
 
 
 def test_a_rule_passes_over_sites_that_have_their_coordinates():
-    """Those that have been reparameterised, and those that are observed in part."""
+    """Those that have been reparameterized, and those that are observed in part."""
     half = ppl.reparam(mapped, {"x": HALF})
     for model in (half, ppl.scale(half, 2.0)):
         ours = ppl.unconstrain(ppl.reparam(model, ppl.auto_reparam))
         assert_close(ours.constrain(POSITION), ppl.unconstrain(model).constrain(POSITION))
     partly = ppl.condition(mapped, {"x": ppl.impute(np.array([0.0, np.nan, 1.0]))})
-    target = ppl.unconstrain(ppl.reparam(partly, lambda name, d: NON_CENTRED))
+    target = ppl.unconstrain(ppl.reparam(partly, lambda name, d: NON_CENTERED))
     values = target.constrain({"scale": 2.0, "x": jnp.array([0.7])})
     assert_close(values["x"], jnp.array([0.0, 0.7, 1.0]), "float32")
 
 
 SAMPLE = lambda key: ppl.sample(key, dist.Beta(1.0, 2.0), name="x")  # noqa: E731
 ERRORS = {
-    "family": (lambda: ppl.unconstrain(ppl.reparam(SAMPLE, {"x": NON_CENTRED})), ValueError, "'x': Beta has no location and scale.*Pushforward"),
-    "family-of-parts": (lambda: ppl.unconstrain(ppl.reparam(lambda key: ppl.sample(key, dist.iid(dist.Beta(1.0, 2.0), 3), name="x"), {"x": NON_CENTRED})), ValueError, "'x': Beta has no location and scale"),
+    "family": (lambda: ppl.unconstrain(ppl.reparam(SAMPLE, {"x": NON_CENTERED})), ValueError, "'x': Beta has no location and scale.*Pushforward"),
+    "family-of-parts": (lambda: ppl.unconstrain(ppl.reparam(lambda key: ppl.sample(key, dist.iid(dist.Beta(1.0, 2.0), 3), name="x"), {"x": NON_CENTERED})), ValueError, "'x': Beta has no location and scale"),
     "vector-partly": (lambda: ppl.unconstrain(ppl.reparam(one(VECTORS["covariance"]), {"x": HALF})), ValueError, "'x': MultivariateNormal"),
     "not-transformed": (lambda: ppl.unconstrain(ppl.reparam(SAMPLE, {"x": ppl.Transformed()})), ValueError, "'x': Transformed.*Beta"),
     "not-transformed-but-truncated": (lambda: ppl.unconstrain(ppl.reparam(lambda key: ppl.sample(key, dist.Truncated(dist.Normal(0.0, 1.0), 0.5, 2.0), name="x"), {"x": ppl.Transformed()})), ValueError, "'x': Transformed.*got Truncated"),
     "not-transformed-but-iid": (lambda: ppl.unconstrain(ppl.reparam(lambda key: ppl.sample(key, dist.iid(dist.Gamma(1.0, 1.0), 2), name="x"), {"x": ppl.Transformed()})), ValueError, "'x': Transformed.*got Gamma"),
     "then": (lambda: ppl.Transformed(3), TypeError, r"Transformed: then must be a strategy, as ppl.NonCentered\(\), got 3"),
-    "unknown": (lambda: ppl.reparam(SAMPLE, {"y": NON_CENTRED})(KEY), ValueError, "reparam: .*no site 'y'.*'x'"),
-    "observed": (lambda: ppl.reparam(ppl.condition(mapped, {"x": jnp.ones(3)}), {"x": NON_CENTRED})(KEY), ValueError, "'x' of model 'mapped' is observed"),
-    "twice": (lambda: ppl.reparam(ppl.reparam(mapped, {"x": NON_CENTRED}), {"x": HALF})(KEY), ValueError, "'x' is reparameterised already"),
+    "unknown": (lambda: ppl.reparam(SAMPLE, {"y": NON_CENTERED})(KEY), ValueError, "reparam: .*no site 'y'.*'x'"),
+    "observed": (lambda: ppl.reparam(ppl.condition(mapped, {"x": jnp.ones(3)}), {"x": NON_CENTERED})(KEY), ValueError, "'x' of model 'mapped' is observed"),
+    "twice": (lambda: ppl.reparam(ppl.reparam(mapped, {"x": NON_CENTERED}), {"x": HALF})(KEY), ValueError, "'x' is reparameterized already"),
     "rule's number": (lambda: ppl.unconstrain(ppl.reparam(SAMPLE, lambda name, d: 3)), TypeError, r"the rule, of site .x.: expected a strategy, as ppl.NonCentered\(\).*, got 3"),
     "rule's class": (lambda: ppl.unconstrain(ppl.reparam(SAMPLE, lambda name, d: ppl.NonCentered)), TypeError, "reparam: the rule, of site 'x': expected a strategy, as ppl.NonCentered()"),
     "class": (lambda: ppl.reparam(SAMPLE, {"x": ppl.NonCentered}), TypeError, "expected a strategy, as ppl.NonCentered()"),
-    "one strategy": (lambda: ppl.reparam(SAMPLE, NON_CENTRED), TypeError, "expected a dict of strategies.*NonCentered"),
+    "one strategy": (lambda: ppl.reparam(SAMPLE, NON_CENTERED), TypeError, "expected a dict of strategies.*NonCentered"),
     "text as weight": (lambda: ppl.PartiallyCentered("a"), TypeError, "PartiallyCentered: expected a number or an array as centeredness, got 'a'"),
     "list as weight": (lambda: ppl.PartiallyCentered([0.5]), TypeError, r"expected a number or an array as centeredness, got \[0.5\]"),
     "number": (lambda: ppl.reparam(SAMPLE, 3), TypeError, "expected a dict of strategies.*3"),

@@ -67,7 +67,7 @@ def by_scan(key: Any, s: System, scale: Any) -> Any:
     return lax.scan(step, start, split(rest, NUM_STEPS))[0]
 
 
-def marginalised(key: Any, y: Any, s: System, scale: Any) -> Any:
+def marginalized(key: Any, y: Any, s: System, scale: Any) -> Any:
     """The Kalman filter is a part of the model: the states are integrated out."""
 
     def step(state: Any, y: Any) -> Any:
@@ -149,7 +149,7 @@ def symmetric(x: Any) -> Any:
 
 
 def evidence(y: Any, s: System, scale: Any) -> Any:
-    return ppl.log_density(marginalised)({}, y, s, scale)
+    return ppl.log_density(marginalized)({}, y, s, scale)
 
 
 @pytest.mark.slow
@@ -167,7 +167,7 @@ def test_many_series_at_once(system):
     """vmap of the scan in the model, and vmap of the evidence: sums of those of each series."""
     y, s, scale = system
     series = jnp.stack([y, 2 * y, y[::-1]])
-    many = lambda key, ys: jax.vmap(marginalised, (0, 0, None, None))(split(key, 3), ys, s, scale)  # noqa: E731
+    many = lambda key, ys: jax.vmap(marginalized, (0, 0, None, None))(split(key, 3), ys, s, scale)  # noqa: E731
     terms = ppl.log_probs(many)({}, series)["evidence"]
     expected = jnp.stack([kalman(y, s, scale)[0] for y in series])
     assert_close(terms.sum(1), expected)

@@ -23,7 +23,7 @@ class OnTheInterval:
 
 
 class Sine:
-    """Normalised by the series of Singh, Hnizdo and Demchuk; sums of angles by quadrature."""
+    """Normalized by the series of Singh, Hnizdo and Demchuk; sums of angles by quadrature."""
 
     def __init__(self, phi_loc, psi_loc, k, m, r):
         self.loc, self.k, self.m, self.r = np.array([phi_loc, psi_loc]), k, m, r

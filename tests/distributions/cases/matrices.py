@@ -76,7 +76,7 @@ def log_integral(power: float) -> float:
 
 
 def lkj(concentration: Any) -> Each:
-    """Of three rows; normalised by quadrature over a partial correlation and two correlations."""
+    """Of three rows; normalized by quadrature over a partial correlation and two correlations."""
     log_total = 2 * log_integral(concentration - 0.5) + log_integral(concentration - 1)
 
     def logpdf(x: np.ndarray) -> float:
