@@ -19,14 +19,14 @@ class Objective(Protocol):
 
     Attributes:
         name: Name of its value, as shown to users.
-        least_particles: Minimum number of draws in a step.
+        min_particles: Minimum number of draws in a step.
         is_linear: Whether the objective is linear in the log density. Unbiased estimates of the
             log density, such as those from a batch, then give unbiased gradients.
         needs_density: Whether the guide must have a density.
     """
 
     name: ClassVar[str]
-    least_particles: ClassVar[int]
+    min_particles: ClassVar[int]
     is_linear: ClassVar[bool]
     needs_density: ClassVar[bool]
 
@@ -75,7 +75,7 @@ class ELBO:
 
     stick_the_landing: bool = False
     name: ClassVar[str] = "ELBO"
-    least_particles: ClassVar[int] = 1
+    min_particles: ClassVar[int] = 1
     is_linear: ClassVar[bool] = True
     needs_density: ClassVar[bool] = False
     needs_paths = True
@@ -130,10 +130,10 @@ def check_objective(objective: Any, guide: Any, num_particles: int, has_batches:
             "ScoreFunction() and num_particles=10, say; or draw from another distribution, or "
             "transform a normal one by dist.TransformedDistribution."
         )
-    if num_particles < objective.least_particles:
+    if num_particles < objective.min_particles:
         raise ValueError(
             f"{objective!r} needs several draws in each step: give num_particles="
-            f"{max(10, objective.least_particles)}, say, got {num_particles}"
+            f"{max(10, objective.min_particles)}, say, got {num_particles}"
         )
     if objective.needs_density and not guide.has_density:
         raise ValueError(

@@ -32,7 +32,7 @@ class _Weighted:
     """Base class of the objectives of several weights."""
 
     name: ClassVar[str] = "importance weighted bound"
-    least_particles: ClassVar[int] = 2
+    min_particles: ClassVar[int] = 2
     is_linear: ClassVar[bool] = False
     needs_density: ClassVar[bool] = True
 

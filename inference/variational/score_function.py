@@ -48,7 +48,7 @@ class ScoreFunction:
     """
 
     name: ClassVar[str] = "ELBO"
-    least_particles: ClassVar[int] = 2
+    min_particles: ClassVar[int] = 2
     is_linear: ClassVar[bool] = True
     needs_density: ClassVar[bool] = True
     needs_paths = False

@@ -64,7 +64,7 @@ class BlockIntegral:
     Attributes:
         jaxpr: The program, without constants.
         sites: The paths of the sites that are integrated out.
-        most: The largest number of elements that are coupled as a whole.
+        max_block: The largest number of elements that are coupled as a whole.
         scored: The paths of the sites whose scores depend on these sites, and of these.
         inputs: For each input of the program, the first that is known to be equal.
         strategy: The name of the strategy that users ask for.
@@ -73,7 +73,7 @@ class BlockIntegral:
 
     jaxpr: Any
     sites: tuple[Path, ...]
-    most: int
+    max_block: int
     scored: tuple[Path, ...]
     inputs: tuple[int, ...]
     strategy: ClassVar[str]
@@ -131,7 +131,7 @@ class BlockIntegral:
         """Check that few elements are coupled as a whole.
 
         Raises:
-            ValueError: If they are more than `most`.
+            ValueError: If they are more than `max_block`.
         """
         for group in filter(None, dict.fromkeys(self.groups.values())):
             self._layout(group)
@@ -169,7 +169,7 @@ class BlockIntegral:
         scopes, reader = self._structure
         layout = self._find_layout(group, scopes)
         size = max(layout.size_of_block, layout.size_of_border)
-        if size > self.most:
+        if size > self.max_block:
             raise ValueError(self._explain_size(group, size, reader.causes))
         return layout
 
@@ -368,9 +368,9 @@ class BlockIntegral:
         words = "".join(f" {describe(p)}: {causes[p]}." for p in group if p in causes)
         return (
             f"marginalize: {size} elements of {describe_all(group)} are coupled as a whole, more "
-            f"than most={self.most}; the cost is their number cubed.{words} Let each element "
-            "depend on few of them, let a loop carry the last values alone, or raise "
-            f"{self.strategy}(most=...)."
+            f"than max_block={self.max_block}; the cost is their number cubed.{words} Let each "
+            "element depend on few of them, let a loop carry the last values alone, or raise "
+            f"{self.strategy}(max_block=...)."
         )
 
 

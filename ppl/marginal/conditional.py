@@ -172,7 +172,7 @@ class _Search:
         except ValueError:
             return None
         equal = find_equal_inputs(self._inputs)
-        summation = Summation(jaxpr, states, Enumerate().most, self._scored, equal)
+        summation = Summation(jaxpr, states, Enumerate().max_states, self._scored, equal)
         try:
             return finite_conditional(summation, self._inputs, self._plants)
         except EliminationError:
@@ -184,7 +184,7 @@ class _Search:
         integral = GaussianIntegral(
             self._program.jaxpr,
             (self._path,),
-            Gaussian().most,
+            Gaussian().max_block,
             self._scored,
             find_equal_inputs(self._inputs),
         )

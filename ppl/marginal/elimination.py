@@ -54,7 +54,7 @@ class Eliminator:
         sizes: The number of states of each variable.
         plates: The plates of each variable.
         chains: The chains.
-        most: The largest number of states in one table, over its variables.
+        max_states: The largest number of states in one table, over its variables.
         describe: Words for variables and sizes, for errors.
         key: A random key, to draw states instead of weighing them, by the gradient of the sum.
     """
@@ -64,12 +64,12 @@ class Eliminator:
         sizes: Mapping[Variable, int],
         plates: Mapping[Variable, frozenset[Plate]],
         chains: Chains,
-        most: int,
+        max_states: int,
         describe: Callable[[Collection[Variable]], str],
         key: jax.Array | None = None,
     ):
         self._sizes, self._plates, self._chains = sizes, plates, chains
-        self._most, self._describe = most, describe
+        self._max_states, self._describe = max_states, describe
         self._key, self._num_keys = key, 0
 
     def run(self, factors: Sequence[Factor]) -> list[Factor]:
@@ -118,12 +118,12 @@ class Eliminator:
     def _check(self, labels: Iterable[Any]) -> None:
         """Check the size of a table over some variables, beside plates."""
         found = {x for x in labels if isinstance(x, Local)}
-        if (size := self._size(found)) > self._most:
+        if (size := self._size(found)) > self._max_states:
             together = {x.variable for x in found}
             raise EliminationError(
                 f"marginalize: {self._describe(together)} depend on one another, and must be "
-                f"summed together over {size} states, more than most={self._most}. Sum out fewer "
-                "sites, or raise most."
+                f"summed together over {size} states, more than "
+                f"max_states={self._max_states}. Sum out fewer sites, or raise max_states."
             )
 
     def _plates_of(self, x: Local) -> frozenset[Plate]:

@@ -25,15 +25,15 @@ class Enumerate:
     """Strategy of `marginalize`: the states of a discrete site are summed over.
 
     Attributes:
-        most: The largest number of states that one table may have, 65,536 by default; a larger sum
-            is an error.
+        max_states: The largest number of states that one table may have, 65,536 by default; a
+            larger sum is an error.
     """
 
-    most: int = 2**16
+    max_states: int = 2**16
 
     def __post_init__(self) -> None:
         """Check the limit."""
-        _check_limit("Enumerate", self.most)
+        _check_limit("Enumerate", "max_states", self.max_states)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,15 +41,15 @@ class Gaussian:
     """Strategy of `marginalize`: sites that are jointly normal given all others are integrated out.
 
     Attributes:
-        most: The largest number of elements that are coupled as a whole, whose precision matrix is
-            dense, 4,096 by default; more are an error.
+        max_block: The largest number of elements that are coupled as a whole, whose precision
+            matrix is dense, 4,096 by default; more are an error.
     """
 
-    most: int = 2**12
+    max_block: int = 2**12
 
     def __post_init__(self) -> None:
         """Check the limit."""
-        _check_limit("Gaussian", self.most)
+        _check_limit("Gaussian", "max_block", self.max_block)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,13 +60,13 @@ class Laplace:
         tolerance: The mode of the sites given all others is found by Newton's method from 0, where
             the density must not be 0. It ends where the mode is at most so many nats higher.
         max_steps: The largest number of its steps.
-        most: The largest number of elements that are coupled as a whole, whose precision matrix is
-            dense, 4,096 by default; more are an error.
+        max_block: The largest number of elements that are coupled as a whole, whose precision
+            matrix is dense, 4,096 by default; more are an error.
     """
 
     tolerance: float = 1e-8
     max_steps: int = 100
-    most: int = 2**12
+    max_block: int = 2**12
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -76,8 +76,8 @@ class Laplace:
                 "Laplace: tolerance must be a number of nats above 0 and at most 1, got "
                 f"{self.tolerance!r}. The distribution is distributions.Laplace."
             )
-        _check_limit("Laplace", self.most)
-        _check_limit("Laplace", self.max_steps, "max_steps")
+        _check_limit("Laplace", "max_block", self.max_block)
+        _check_limit("Laplace", "max_steps", self.max_steps)
 
 
 Strategy = Enumerate | Gaussian | Laplace
@@ -88,7 +88,7 @@ _EXPECTED = (
 )
 
 
-def _check_limit(where: str, limit: Any, name: str = "most") -> None:
+def _check_limit(where: str, name: str, limit: Any) -> None:
     is_count = isinstance(limit, int | np.integer) and not isinstance(limit, bool)
     if not (is_count and limit >= 1):
         raise ValueError(f"{where}: {name} must be an integer of at least 1, got {limit!r}.")
@@ -101,12 +101,15 @@ def take_out(
     scored: tuple[Path, ...],
 ) -> Summation | BlockIntegral:
     """The sum or the integral over some sites, all of which have strategies of one kind."""
-    most = max((strategy.most for strategy in strategies), default=1)
     equal = find_equal_inputs(program.inputs)
     laplace = [strategy for strategy in strategies if isinstance(strategy, Laplace)]
-    if not laplace and not any(isinstance(strategy, Gaussian) for strategy in strategies):
-        return Summation(program.jaxpr, find_states(program, sites), most, scored, equal)
-    common = program.jaxpr, tuple(sites), most, scored, equal
+    gaussian = [strategy for strategy in strategies if isinstance(strategy, Gaussian)]
+    if not laplace and not gaussian:
+        sums = [strategy for strategy in strategies if isinstance(strategy, Enumerate)]
+        max_states = max((strategy.max_states for strategy in sums), default=1)
+        return Summation(program.jaxpr, find_states(program, sites), max_states, scored, equal)
+    max_block = max(strategy.max_block for strategy in (*gaussian, *laplace))
+    common = program.jaxpr, tuple(sites), max_block, scored, equal
     if laplace:
         tolerance = min(strategy.tolerance for strategy in laplace)
         max_steps = max(strategy.max_steps for strategy in laplace)

@@ -92,8 +92,9 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
     Args:
         model: A function of a random key.
         sites: Names of discrete latent sites, "scope.name" for one in a scope; or a dict from names
-            to `Enumerate(most=...)`, `Gaussian(most=...)` or `Laplace(...)`; or a rule that gives
-            such a dict, `auto_marginal`. Given sites that are summed, others are integrated.
+            to `Enumerate(max_states=...)`, `Gaussian(max_block=...)` or `Laplace(...)`; or a rule
+            that gives such a dict, `auto_marginal`. Given sites that are summed, others are
+            integrated.
 
     Returns:
         A model without these sites.
@@ -102,7 +103,7 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
         TypeError: If `sites` is neither.
         ValueError: When the result is called or transformed, if a name is unknown, a site is not
             latent, has infinitely many states or is not normal given the rest, or the sum is larger
-            than `most`.
+            than `max_states` or `max_block`.
 
     Example:
         >>> import jax.numpy as jnp, ppl, distributions as dist

@@ -90,8 +90,8 @@ class Recover:
         batch, draws = check_draws("recover", run, self.draws)
         shapes = [a.shape for f in hidden for a in f.collapse().avals]
         size = sum(map(math.prod, shapes))
-        most = _CHUNK_ELEMENTS // max(size, 1)
-        chunk = choose_chunk_size(self.chunk_size, math.prod(batch), most)
+        max_chunk = _CHUNK_ELEMENTS // max(size, 1)
+        chunk = choose_chunk_size(self.chunk_size, math.prod(batch), max_chunk)
         _, numbers = trace_and_fingerprint(lambda _: None, self.model, arguments, data)
         plan = RecoveryPlan(arguments, batch, chunk, any(0 in x for x in shapes), numbers)
         (values, log_weights), flags = predict_draws(plan, self.model, data, key, draws)

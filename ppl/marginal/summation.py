@@ -33,14 +33,14 @@ class Summation:
     Attributes:
         jaxpr: The program, without constants.
         states: The states of each summed site.
-        most: The largest number of states in one table.
+        max_states: The largest number of states in one table.
         scored: The paths of the sites whose scores depend on the summed sites, and of these.
         inputs: For each input of the program, the first that is known to be equal.
     """
 
     jaxpr: Any
     states: Mapping[Path, np.ndarray]
-    most: int
+    max_states: int
     scored: tuple[Path, ...]
     inputs: tuple[int, ...]
     is_exact: ClassVar[bool] = True
@@ -57,7 +57,7 @@ class Summation:
     def _fingerprint(self) -> Any:
         states = tuple((path, tuple(x.tolist())) for path, x in self.states.items())
         program = tuple(fingerprint_constants(self.jaxpr, ())), fingerprint_wiring(self.jaxpr)
-        return program, states, self.most, self.scored, self.inputs
+        return program, states, self.max_states, self.scored, self.inputs
 
     @property
     def sites(self) -> Collection[Path]:
@@ -146,7 +146,7 @@ class Summation:
     ) -> jax.Array:
         """The log weights of the states of a site whose elements are apart, along the last axis."""
         problem, factors = self._find_factors(self.groups[path], inputs, plants, {})
-        table = _eliminator(problem, factors, self.most, None).multiply(factors)
+        table = _eliminator(problem, factors, self.max_states, None).multiply(factors)
         scope = problem.scopes[path]
         plates = [problem.plate(path, axis) for axis in range(len(scope.shape))]
         weights = table.over([*plates, Local(Variable(path))])
@@ -230,7 +230,7 @@ class Summation:
     ) -> tuple[list[Factor], Mapping[Any, int]]:
         """Factors whose sum is the log of the sum, and the plates along which it is apart."""
         problem, factors = self._find_factors(group, inputs, plants, probes)
-        done = _eliminator(problem, factors, self.most, key).run(factors)
+        done = _eliminator(problem, factors, self.max_states, key).run(factors)
         return done, problem.plates_of_group(group)
 
     def _find_factors(
@@ -244,7 +244,7 @@ class Summation:
         problem = self._problem(inputs, plants)
         paths = [path for path in self.scored if problem.group(path) == group]
         for path in paths:
-            if (count := problem.num_configurations(path)) > self.most:
+            if (count := problem.num_configurations(path)) > self.max_states:
                 raise EliminationError(self._explain(problem, path, count))
         tables = {path: problem.table(path) for path in paths}
         evaluator = Evaluator(
@@ -269,9 +269,9 @@ class Summation:
         return (
             f"marginalize: site {describe(path)} depends on many elements of "
             f"{', '.join(map(describe, sorted(sites)))} at once, which take {states} states "
-            f"together, more than most={self.most}."
+            f"together, more than max_states={self.max_states}."
             f"{' ' + '; '.join(causes) + '.' if causes else ''} Let each element depend on few of "
-            "them, let a loop carry the last states alone, or raise most."
+            "them, let a loop carry the last states alone, or raise max_states."
         )
 
 
@@ -286,7 +286,9 @@ def _total(factors: Sequence[Factor], plates: Mapping[Any, int]) -> jax.Array:
     return total
 
 
-def _eliminator(problem: Problem, factors: Sequence[Factor], most: int, key: Any) -> Eliminator:
+def _eliminator(
+    problem: Problem, factors: Sequence[Factor], max_states: int, key: Any
+) -> Eliminator:
     variables = {x.variable for f in factors for x in f.locals}
     plates = {
         v: frozenset(
@@ -308,7 +310,7 @@ def _eliminator(problem: Problem, factors: Sequence[Factor], most: int, key: Any
         counts = {p: sum(describe(v.path) == p for v in together) for p in paths}
         return ", ".join(f"{p} ({n} elements)" if n > 1 else f"site {p}" for p, n in counts.items())
 
-    return Eliminator(sizes, plates, Chains(problem.chained, starts), most, words, key)
+    return Eliminator(sizes, plates, Chains(problem.chained, starts), max_states, words, key)
 
 
 def _factors(problem: Problem, path: Path, table: Table, score: Any) -> list[Factor]:

@@ -128,9 +128,9 @@ def test_single_precision_holds():
     np.testing.assert_allclose(density_in(np.float32), density_in(np.float64), rtol=1e-5)
 
 
-def refused(data, model, sites=("x",), most=100):
+def refused(data, model, sites=("x",), max_block=100):
     posterior = ppl.condition(model, data)
-    return ppl.marginalize(posterior, dict.fromkeys(sites, ppl.Gaussian(most)))
+    return ppl.marginalize(posterior, dict.fromkeys(sites, ppl.Gaussian(max_block)))
 
 
 def scaled(key):
@@ -319,7 +319,7 @@ def mixture(key):
 def test_discrete_sites_are_summed_by_element_after_normal_ones():
     y = np.array([0.3, 1.2, -0.4, 0.1])
     summed = ppl.marginalize(
-        ppl.condition(mixture, {"y": y}), {"z": ppl.Enumerate(most=2), "x": ppl.Gaussian()}
+        ppl.condition(mixture, {"y": y}), {"z": ppl.Enumerate(max_states=2), "x": ppl.Gaussian()}
     )
     density = np.stack([0.7 * np.exp(-0.4 * (y + 1) ** 2), 0.3 * np.exp(-0.4 * (y - 1) ** 2)])
     exact = np.log(density.sum(0) / np.sqrt(2 * np.pi * 1.25))

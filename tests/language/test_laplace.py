@@ -290,13 +290,13 @@ def wide(key):
 REFUSED = [
     (bounded, "family Exponential, whose support is not.*ppl.Laplace"),
     (unbounded, "no mode of 'f' given the rest was found in 30 steps"),
-    (wide, r"9 elements of 'f' are coupled as a whole.*ppl.Laplace\(most="),
+    (wide, r"9 elements of 'f' are coupled as a whole.*ppl.Laplace\(max_block="),
 ]
 
 
 @pytest.mark.parametrize(("model", "message"), REFUSED, ids=lambda x: getattr(x, "__name__", ""))
 def test_what_has_no_laplace_approximation_is_refused(model, message):
-    summed = laplace(model, ["f"], data=np.array(1), most=8, max_steps=30)
+    summed = laplace(model, ["f"], data=np.array(1), max_block=8, max_steps=30)
     with pytest.raises(ValueError, match=message):
         ppl.log_density(summed)({})
 

@@ -68,7 +68,7 @@ def test_with_no_latent_site_left_one_draw_is_recovered():
     ("sites", "match"),
     [
         ("z", r"expected a list of names of sites, .* got 'z'; write \['z'\]"),
-        (ppl.Enumerate(), r"or the rule ppl.auto_marginal, got Enumerate\(most=65536\)"),
+        (ppl.Enumerate(), r"or the rule ppl.auto_marginal, got Enumerate\(max_states=65536\)"),
         (ppl.Gaussian, "a dict from names to"),
         ([("a", "z")], r"got the name \('a', 'z'\)"),
         ({"z": "sum"}, "got 'z': 'sum'"),
@@ -81,10 +81,10 @@ def test_what_to_take_out_is_explained(sites, match):
 
 
 @pytest.mark.parametrize("strategy", [ppl.Enumerate, ppl.Gaussian])
-@pytest.mark.parametrize("most", [0, "a", True, 1e5])
-def test_limits_are_counts(strategy, most):
-    with pytest.raises(ValueError, match="most must be an integer of at least 1, got "):
-        strategy(most)
+@pytest.mark.parametrize("limit", [0, "a", True, 1e5])
+def test_limits_are_counts(strategy, limit):
+    with pytest.raises(ValueError, match="max_.* must be an integer of at least 1, got "):
+        strategy(limit)
 
 
 @pytest.mark.parametrize("shape", [(5, 1), (1, 3)])

@@ -75,7 +75,7 @@ IN_PARALLEL = ["markov_from_site", "markov_reversed", "several_markov", "open_po
 
 @pytest.mark.parametrize("name", ["rows_by_index", "columns_by_index", "row_in_vmap"])
 def test_rows_that_an_index_reads_are_summed_one_by_one(name):
-    model = ppl.marginalize(get_model(name).posterior(), {"z": ppl.Enumerate(most=4)})
+    model = ppl.marginalize(get_model(name).posterior(), {"z": ppl.Enumerate(max_states=4)})
     assert jax.eval_shape(ppl.log_density(model), {"mu": 0.7}).shape == ()
 
 
@@ -384,7 +384,11 @@ MISTAKES = {
     "pairs": (model_of_pairs, ["a"], "'y' depends on many elements of 'a' at once"),
     "crossed": (model_of_rows_and_columns, ["a", "b"], "meets many elements of the others"),
     "support": (model_of_support, ["z"], "the support of site 'x' depends on a summed site"),
-    "most": (get_model("totals").model, {"z": ppl.Enumerate(most=4)}, "take 8 states together"),
+    "max_states": (
+        get_model("totals").model,
+        {"z": ppl.Enumerate(max_states=4)},
+        "take 8 states together",
+    ),
 }
 
 

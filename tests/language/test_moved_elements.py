@@ -130,6 +130,6 @@ def test_normal_elements_that_are_moved_are_integrated_apart():
         ppl.sample(keys[1], dist.Normal(jnp.roll(x.reshape(20, 15), 1, 1), 1.0), name="y")
 
     y = np.random.default_rng(3).normal(150.0, 90.0, (20, 15))
-    summed = ppl.marginalize(model, {"x": ppl.Gaussian(most=10)})
+    summed = ppl.marginalize(model, {"x": ppl.Gaussian(max_block=10)})
     expected = stats.norm.logpdf(y, np.roll(np.arange(300.0).reshape(20, 15), 1, 1), np.sqrt(5.0))
     np.testing.assert_allclose(ppl.log_probs(summed)({"y": y})["y"], expected, rtol=1e-9)

@@ -190,10 +190,12 @@ SEASONAL = np.sin(np.arange(40.0))
 
 @pytest.mark.parametrize("num_lags", [2, 11])
 def test_a_carry_of_many_earlier_states_is_a_chain(num_lags):
-    """With most=num_lags, no element may be coupled with all others."""
+    """With max_block=num_lags, no element may be coupled with all others."""
     with jax.enable_x64(True):
         model = ppl.condition(seasonal, {"y": jnp.asarray(SEASONAL)})
-        found = ppl.log_density(ppl.marginalize(model, {"effect": ppl.Gaussian(most=num_lags)}))
+        found = ppl.log_density(
+            ppl.marginalize(model, {"effect": ppl.Gaussian(max_block=num_lags)})
+        )
         differences = np.eye(40) + sum(np.eye(40, k=-lag) for lag in range(1, num_lags + 1))
         root = np.linalg.inv(differences)
         d = stats.multivariate_normal(np.zeros(40), 0.09 * root @ root.T + 0.25 * np.eye(40))
