@@ -30,7 +30,7 @@ from jax import lax
 from jax.extend import core as jex
 
 from ppl.harvest import harvest, plant, sow
-from ppl.harvest._interpreter import Interpreter
+from ppl.harvest.interpreter import Interpreter
 
 Function = Callable[..., Any]
 TAG = "t"

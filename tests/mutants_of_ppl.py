@@ -5,7 +5,7 @@ from tests.mutation import Mutant
 MUTANTS = (
     Mutant(
         name="clobber-keeps-first",
-        file="ppl/harvest/_interpreter.py",
+        file="ppl/harvest/interpreter.py",
         old="lambda old, new: new.override_where_taken(old)",
         new="lambda old, new: old.override_where_taken(new)",
         breaks="a name sown again with mode='clobber' keeps its first value",
@@ -14,7 +14,7 @@ MUTANTS = (
     ),
     Mutant(
         name="plant-keeps-tangent",
-        file="ppl/harvest/_interpreter.py",
+        file="ppl/harvest/interpreter.py",
         old="return [jnp.zeros_like(x) for x in args]",
         new="return list(args)",
         breaks="the gradient flows through a value that a plant replaces",
@@ -23,15 +23,15 @@ MUTANTS = (
     ),
     Mutant(
         name="liveness-drops-effects",
-        file="ppl/harvest/_liveness.py",
-        old="if _jax.acts(eqn) or hides_sow(eqn):",
+        file="ppl/harvest/liveness.py",
+        old="if jax_core.acts(eqn) or hides_sow(eqn):",
         new="if hides_sow(eqn):",
         breaks="an equation whose results nothing reads is dead, whatever its effects",
         tests=("tests/harvest/test_liveness.py",),
     ),
     Mutant(
         name="scan-states-reversed",
-        file="ppl/harvest/rules/_parallel_scan.py",
+        file="ppl/harvest/rules/parallel_scan.py",
         old="if reverse else (first, after[:-1])",
         new="if not reverse else (first, after[:-1])",
         breaks="the states of a scan that runs in parallel are shifted the wrong way",
@@ -40,7 +40,7 @@ MUTANTS = (
     ),
     Mutant(
         name="compensation-sign",
-        file="ppl/harvest/rules/_loop_carry.py",
+        file="ppl/harvest/rules/loop_carry.py",
         old="(new - old) - term",
         new="term - (new - old)",
         breaks="the compensated sum of a scan doubles the rounding",
@@ -49,7 +49,7 @@ MUTANTS = (
     ),
     Mutant(
         name="loop-axis-behind-vmap",
-        file="ppl/harvest/_sow.py",
+        file="ppl/harvest/sowing.py",
         old="if depth <= len(self.loops) else 0",
         new="if depth <= len(self.loops) else len(self.axes)",
         breaks="what is sown in a vmap within a scan is stacked along the axis of the vmap",
@@ -66,7 +66,7 @@ MUTANTS = (
     ),
     Mutant(
         name="scopes-inside-out",
-        file="ppl/harvest/_sow.py",
+        file="ppl/harvest/sowing.py",
         old="scope=(scope, *site.scope)",
         new="scope=(*site.scope, scope)",
         breaks="nested scopes stand in the wrong order",

@@ -166,9 +166,9 @@ def test_mcmc_reaches_chains():
 
 INSIDES = {
     "jax._src": {"inference/runtime/xla_options.py"},
-    "jax.core": {"ppl/harvest/_jax.py"},
+    "jax.core": {"ppl/harvest/jax_core.py"},
     "jax.interpreters": {
-        *("ppl/harvest/_jax.py", "ppl/harvest/_jax_tables.py"),
+        *("ppl/harvest/jax_core.py", "ppl/harvest/jax_tables.py"),
         *("ppl/marginal/triangular_factors.py", "distributions/common/triangular_factors.py"),
         "distributions/common/eigenvectors.py",
     },

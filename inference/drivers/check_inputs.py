@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from inference.drivers.check_keywords import check_keywords
 from ppl.core.model_pytree import name_of
-from ppl.harvest._jax import is_traced
+from ppl.harvest.jax_core import is_traced
 
 
 def check_inputs(

@@ -13,9 +13,9 @@ import ppl
 from inference.common.layout import Layout
 from ppl.common.arguments import Arguments
 from ppl.core.captured_constants import trace_and_fingerprint
-from ppl.harvest._names import nest_by_path
-from ppl.harvest._survey import Path
+from ppl.harvest.names import nest_by_path
 from ppl.harvest.pytrees import register_dataclass
+from ppl.harvest.survey import Path
 from ppl.transforms.prior_weights import ParameterError
 from ppl.transforms.trace import flatten_sites
 

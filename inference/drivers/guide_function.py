@@ -20,10 +20,10 @@ from inference.drivers.discrete_target import (
     sites_of,
 )
 from inference.runtime.devices import copy_to_default_device
-from ppl.harvest._names import nest_by_path
-from ppl.harvest._site_names import join_scopes
-from ppl.harvest._survey import Path
+from ppl.harvest.names import nest_by_path
 from ppl.harvest.pytrees import register_dataclass
+from ppl.harvest.site_names import join_scopes
+from ppl.harvest.survey import Path
 
 
 @register_dataclass

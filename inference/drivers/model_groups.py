@@ -21,10 +21,10 @@ from ppl.common.arguments import Arguments
 from ppl.common.distribution_protocol import DistributionWrapper
 from ppl.common.missing_data import Ignored, Imputed
 from ppl.core.model_pytree import as_pytree, innermost
-from ppl.harvest._names import nest_by_path
-from ppl.harvest._site_names import join_scopes
-from ppl.harvest._survey import Path
-from ppl.harvest._values import convert_foreign_arrays
+from ppl.harvest.leaf_values import convert_foreign_arrays
+from ppl.harvest.names import nest_by_path
+from ppl.harvest.site_names import join_scopes
+from ppl.harvest.survey import Path
 from ppl.primitives.sample import check_key
 from ppl.transforms.likelihood import Likelihood
 from ppl.transforms.scored_entries import ScoredEntries

@@ -23,7 +23,7 @@ from inference.runtime.jax_settings import full_precision, numbers_of_any_kind
 from inference.variational.elbo import ELBO, Objective
 from inference.variational.svi_loop import restore_state, start_fed
 from inference.variational.svi_step import NEVER, Problem, SVIState, step_svi
-from ppl.harvest._jax import is_traced
+from ppl.harvest.jax_core import is_traced
 
 if TYPE_CHECKING:
     import optax

@@ -1,8 +1,8 @@
 """Latent sites whose distribution is a constant, read off a program."""
 
 from ppl.analysis.dependence import Dependence, Earlier, MutableArrayError
-from ppl.harvest._jaxprs import Jaxpr
-from ppl.harvest._survey import Path
+from ppl.harvest.jaxprs import Jaxpr
+from ppl.harvest.survey import Path
 from ppl.primitives.site_kinds import LATENT, PARAM, kind_of
 
 

@@ -15,12 +15,12 @@ from jax.extend import core as jex
 from ppl.analysis.misplaced_sites import check_no_site
 from ppl.common import distribution_protocol
 from ppl.common.lift import lift
-from ppl.harvest import _jax, _jaxprs
-from ppl.harvest._jaxprs import Jaxpr
-from ppl.harvest._sow import Site, sow_p
-from ppl.harvest._survey import Path, struct_of
-from ppl.harvest._wiring import Branches, Call, Scan, Shards, While
+from ppl.harvest import jax_core, jaxprs
+from ppl.harvest.jaxprs import Jaxpr
 from ppl.harvest.rules import wiring_of
+from ppl.harvest.sowing import Site, sow_p
+from ppl.harvest.survey import Path, struct_of
+from ppl.harvest.wirings import Branches, Call, Scan, Shards, While
 from ppl.primitives.site_kinds import LATENT, RANDOM, TAGS, kind_of
 
 
@@ -166,11 +166,11 @@ class Dependence:
         return self._memo[id(jaxpr)][1]
 
     def _read(self, jaxpr: Jaxpr) -> DependenceSummary:
-        inner, consts = _jaxprs.raw(jaxpr)
+        inner, consts = jaxprs.raw(jaxpr)
         flows = {v: DataFlow(frozenset([i]), i) for i, v in enumerate(inner.invars)}
         known = zip(inner.constvars, consts, strict=False)
         captured = DataFlow(frozenset([Captured()]))
-        flows |= {v: captured for v, x in known if _jax.is_traced(x)}
+        flows |= {v: captured for v, x in known if jax_core.is_traced(x)}
         sites: dict[Path, SownSite] = {}
 
         def read(atoms: Sequence[Any]) -> list[DataFlow]:
@@ -187,7 +187,7 @@ class Dependence:
         return DependenceSummary(tuple(read(inner.outvars)), sites)
 
     def _equation(self, eqn: jex.JaxprEqn, operands: list[DataFlow]) -> DependenceSummary:
-        if any(_jax.is_ref(v.aval) for v in eqn.invars):
+        if any(jax_core.is_ref(v.aval) for v in eqn.invars):
             raise MutableArrayError(
                 "graph: the model writes to a mutable array (jax.new_ref), through which no "
                 "dependence is followed. Carry the value through the loop, or return it."
@@ -196,7 +196,7 @@ class Dependence:
             return _sow(eqn, operands)
         if eqn.primitive is lax.convert_element_type_p:
             return _convert(eqn, operands)
-        if _jax.passes_on(eqn):
+        if jax_core.passes_on(eqn):
             return DependenceSummary(tuple(operands[: len(eqn.outvars)]))
         match wiring_of(eqn):
             case Call(body, indices):
@@ -254,7 +254,7 @@ def _families(eqn: jex.JaxprEqn) -> tuple[str, ...]:
 
 def _convert(eqn: jex.JaxprEqn, operands: list[DataFlow]) -> DependenceSummary:
     """Data flow of a cast: a copy if the dtype stays, even if a weak type becomes strong."""
-    is_copy = _jax.dtype_of(eqn.invars[0]) == _jax.dtype_of(eqn.outvars[0])
+    is_copy = jax_core.dtype_of(eqn.invars[0]) == jax_core.dtype_of(eqn.outvars[0])
     return DependenceSummary((operands[0] if is_copy else DataFlow(operands[0].sources),))
 
 

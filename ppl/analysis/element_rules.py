@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ppl.analysis.terms import Element, Made, Term, Terms, row
-from ppl.harvest import _jax
+from ppl.harvest import jax_core
 
 
 def _stack(terms: Terms, made: Made, out: int, i: int) -> Term | None:
@@ -81,7 +81,7 @@ def _reshape(terms: Terms, made: Made, out: int, i: int) -> Term | None:
 def _split(terms: Terms, made: Made, out: int, i: int) -> Term | None:
     if made.shapes[0]:
         return _elementwise(terms, made, out, i)
-    return terms.of("split", made.operands[0], i) if _jax.splits_alike(made.eqn) else None
+    return terms.of("split", made.operands[0], i) if jax_core.splits_alike(made.eqn) else None
 
 
 def _elementwise(terms: Terms, made: Made, out: int, i: int) -> Term | None:

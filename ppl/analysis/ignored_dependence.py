@@ -6,11 +6,11 @@ from typing import Any
 from ppl.analysis.dependence import Dependence, MutableArrayError
 from ppl.common import distribution_protocol
 from ppl.common.missing_data import Ignored
-from ppl.harvest import _values
-from ppl.harvest._program import Program
-from ppl.harvest._site_names import describe
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path, Sites
+from ppl.harvest import leaf_values
+from ppl.harvest.program import Program
+from ppl.harvest.site_names import describe
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Path, Sites
 from ppl.primitives.site_kinds import DETERMINISTIC
 
 
@@ -42,7 +42,7 @@ def check_ignored(model: str, program: Program, sites: Sites) -> None:
 
 
 def _is_ignored(site: Site) -> bool:
-    return any(kind is Ignored for kind, _ in _values.nodes(site.extra_tree))
+    return any(kind is Ignored for kind, _ in leaf_values.nodes(site.extra_tree))
 
 
 def _graph(jaxpr: Any) -> dict[Path, tuple[Any, frozenset[Path]]]:

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from ppl.analysis.symbolic_evaluation import Place, Symbolic
 from ppl.analysis.terms import Term
-from ppl.harvest._program import Program
-from ppl.harvest._site_names import describe
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path, Survey
+from ppl.harvest.program import Program
+from ppl.harvest.site_names import describe
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Path, Survey
 
 _LOOPS = {
     "scan": (

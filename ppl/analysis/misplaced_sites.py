@@ -5,10 +5,10 @@ from typing import Any
 
 from jax.extend import core as jex
 
-from ppl.harvest import _jax
-from ppl.harvest._site_names import describe
-from ppl.harvest._sow import sites_in
-from ppl.harvest._survey import MisplacedError
+from ppl.harvest import jax_core
+from ppl.harvest.site_names import describe
+from ppl.harvest.sowing import sites_in
+from ppl.harvest.survey import MisplacedError
 from ppl.primitives.site_kinds import RANDOM
 
 _WHY = {
@@ -68,7 +68,7 @@ def check_no_site(eqn: jex.JaxprEqn, tags: Collection[Any]) -> None:
                 f"site {describe(site.path)} stands inside of {eqn.primitive.name!r}, into which "
                 "ppl cannot look. Move it out."
             )
-    if _jax.has_sow(eqn) and not _jax.subjaxprs(eqn):
+    if jax_core.has_sow(eqn) and not jax_core.subjaxprs(eqn):
         raise NotImplementedError(
             f"a site may stand inside of {eqn.primitive.name!r}, into which ppl cannot look. Move "
             "it out."

@@ -11,16 +11,16 @@ from jax.extend import core as jex
 
 from ppl.common.lift import lift
 from ppl.common.missing_data import Imputed, is_imputed
-from ppl.harvest import _jax, _jaxprs
-from ppl.harvest._construct import Construct
-from ppl.harvest._interpreter import Action, Interpreter, Opened, Operands, Reaped, Results
-from ppl.harvest._liveness import Liveness, Mask
-from ppl.harvest._program import Program
-from ppl.harvest._site_names import describe
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path, Sites, Survey
-from ppl.harvest._wiring import Branches, Call, Scan, Wiring
+from ppl.harvest import jax_core, jaxprs
+from ppl.harvest.construct import Construct
+from ppl.harvest.interpreter import Action, Interpreter, Opened, Operands, Reaped, Results
+from ppl.harvest.liveness import Liveness, Mask
+from ppl.harvest.program import Program
 from ppl.harvest.rules import CONSTRUCTS
+from ppl.harvest.site_names import describe
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Path, Sites, Survey
+from ppl.harvest.wirings import Branches, Call, Scan, Wiring
 from ppl.primitives.site_kinds import RANDOM
 
 
@@ -47,7 +47,7 @@ def find_missing(program: Program, sizes: Mapping[Path, int]) -> dict[Path, jax.
 
 def _positions(path: Path, record: tuple[Any, Any], size: int) -> jax.Array:
     missing, agrees = record
-    if _jax.is_traced(missing):
+    if jax_core.is_traced(missing):
         return jnp.nonzero(missing.ravel(), size=size, fill_value=missing.size)[0]
     if not np.all(agrees):
         raise ValueError(disagreement(path))
@@ -163,7 +163,7 @@ def _compare_branches(opened: Opened, branches: Branches) -> list[Reaped]:
 def _read_all_steps(scan: Scan, args: Sequence[Any], on: Interpreter) -> list[Reaped]:
     consts, carry, rows = scan.split(args)
     sites = on.survey(scan.body)
-    dead = [False] * len(_jaxprs.raw(scan.body)[0].outvars)
+    dead = [False] * len(jaxprs.raw(scan.body)[0].outvars)
 
     def step(_: Any, row: Sequence[Any]) -> list[Reaped]:
         reaps = on.run(scan.body, [*consts, *carry, *row], {}, dead)[1]

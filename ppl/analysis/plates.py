@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 
 from ppl.analysis.dependence import Loop, SownSite
-from ppl.harvest._survey import Path
+from ppl.harvest.survey import Path
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Protocol
 import jax
 
 from ppl.analysis.dependence import Dependence, Earlier, SownSite
-from ppl.harvest import _jaxprs
-from ppl.harvest._site_names import describe
-from ppl.harvest._survey import Found, Path, Survey
+from ppl.harvest import jaxprs
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.rules import CONSTRUCTS
+from ppl.harvest.site_names import describe
+from ppl.harvest.survey import Found, Path, Survey
 from ppl.primitives.draw_primitive import draw_p
 from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, SUMMED, TAGS, Hidden, kind_of
 
@@ -90,7 +90,7 @@ def find_drawn(jaxpr: Any, equations: Sequence[Any]) -> tuple[Path, ...]:
         if eqn.primitive is draw_p:
             drawn.add((*eqn.params["draw"].scope, eqn.params["draw"].name))
         for value in eqn.params.values():
-            stack += [e for inner in _jaxprs.jaxprs_in(value) for e in _jaxprs.raw(inner)[0].eqns]
+            stack += [e for inner in jaxprs.jaxprs_in(value) for e in jaxprs.raw(inner)[0].eqns]
     return tuple(path for path in gone if path in drawn)
 
 

@@ -13,14 +13,14 @@ from jax.extend import core as jex
 from ppl.analysis.element_rules import ELEMENTS
 from ppl.analysis.misplaced_sites import check_no_site
 from ppl.analysis.terms import Term, Terms
-from ppl.harvest import _jax, _jaxprs
-from ppl.harvest._jaxprs import Jaxpr
-from ppl.harvest._liveness import Liveness, Mask
-from ppl.harvest._program import Program
-from ppl.harvest._sow import Site, sow_p
-from ppl.harvest._survey import Survey
-from ppl.harvest._wiring import Branches, Call, Scan, Shards
+from ppl.harvest import jax_core, jaxprs
+from ppl.harvest.jaxprs import Jaxpr
+from ppl.harvest.liveness import Liveness, Mask
+from ppl.harvest.program import Program
 from ppl.harvest.rules import CONSTRUCTS, wiring_of
+from ppl.harvest.sowing import Site, sow_p
+from ppl.harvest.survey import Survey
+from ppl.harvest.wirings import Branches, Call, Scan, Shards
 from ppl.primitives.site_kinds import RANDOM
 
 _MAX_ITERATIONS = 3  # iterations, elements or shards of a loop looked at: two keys may alternate
@@ -87,7 +87,7 @@ class Symbolic:
         self._program = program
         self._visit = visit
         self.terms = Terms(ELEMENTS)
-        self._liveness = Liveness(survey, CONSTRUCTS, _reads, _jax.has_sow, frozenset())
+        self._liveness = Liveness(survey, CONSTRUCTS, _reads, jax_core.has_sow, frozenset())
 
     def run(self) -> None:
         """Visit all sites."""
@@ -98,7 +98,7 @@ class Symbolic:
         self, jaxpr: Jaxpr, args: Sequence[Any], live_outs: Sequence[bool], place: Place
     ) -> list[Any]:
         """The results of a jaxpr; `args` and results that are not needed are None."""
-        inner, consts = _jaxprs.raw(jaxpr)
+        inner, consts = jaxprs.raw(jaxpr)
         given = [*(self.terms.of("constant", id(c)) for c in consts), *args]
         env = dict(zip([*inner.constvars, *inner.invars], given, strict=True))
 
@@ -126,13 +126,13 @@ class Symbolic:
             case Branches(bodies):
                 return self._cond(bodies, operands, needs[1], place)
             case Scan() as scan:
-                return self._scan(scan, operands, needs, place, _jax.has_sow(eqn))
+                return self._scan(scan, operands, needs, place, jax_core.has_sow(eqn))
             case Shards() as shards:
-                if _jax.has_sow(eqn):
+                if jax_core.has_sow(eqn):
                     self._visit_shards(shards, operands, needs[1], place)
                 return self.terms.results(eqn, operands, place.shards)
         check_no_site(eqn, (RANDOM,))
-        told = _jax.find_varied_axes(eqn, [axis for axis, _ in place.shards])
+        told = jax_core.find_varied_axes(eqn, [axis for axis, _ in place.shards])
         context = tuple(shard for shard in place.shards if shard[0] in told)
         return self.terms.results(eqn, operands, context)
 
@@ -196,7 +196,7 @@ class Symbolic:
 
     def _block(self, array: Any, spec: Any, place: Place) -> Any:
         """The block of an operand in one shard, if the operand is split over axes of the mesh."""
-        at = tuple((axis, i) for axis, i in place.shards if axis in _jax.axes_in(spec))
+        at = tuple((axis, i) for axis, i in place.shards if axis in jax_core.axes_in(spec))
         return array if array is None or not at else self.terms.of("block", array, spec, at)
 
 

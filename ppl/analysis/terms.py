@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax.extend import core as jex
 
-from ppl.harvest import _jax
+from ppl.harvest import jax_core
 
 Term = int
 
@@ -61,7 +61,7 @@ class Terms:
     def literal(self, literal: jex.Literal) -> Term:
         """The term of a constant in the program, by its dtype, shape and bits."""
         value = np.asarray(literal.val)
-        return self.of("literal", _jax.dtype_of(literal), value.shape, value.tobytes())
+        return self.of("literal", jax_core.dtype_of(literal), value.shape, value.tobytes())
 
     def results(
         self, eqn: jex.JaxprEqn, operands: Sequence[Any], context: Hashable = ()
@@ -72,7 +72,7 @@ class Terms:
 
     def make(self, made: Made) -> Sequence[Any]:
         """The terms of the results of an application, simplified to a normal form."""
-        if _jax.passes_on(made.eqn):
+        if jax_core.passes_on(made.eqn):
             return made.operands[: len(made.eqn.outvars)]
         if (simpler := self._simpler(made)) is not None:
             return simpler
@@ -85,7 +85,7 @@ class Terms:
         return outs
 
     def _number(self, made: Made) -> Term:
-        if _jax.acts(made.eqn):
+        if jax_core.acts(made.eqn):
             return self.fresh()
         try:
             params = frozenset(made.params.items())
@@ -103,7 +103,7 @@ class Terms:
             return self.make(row(made, [element], dimensions=rest)) if rest else [element]
         if made.name == "random_wrap" and made.operands[0] in self._made_by:
             inner, _ = self._made_by[made.operands[0]]
-            if inner.name == "random_unwrap" and _jax.is_same_kind_of_key(inner.eqn, made.eqn):
+            if inner.name == "random_unwrap" and jax_core.is_same_kind_of_key(inner.eqn, made.eqn):
                 return [inner.operands[0]]
         return None
 

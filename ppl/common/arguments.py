@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ppl.harvest import _values
+from ppl.harvest import leaf_values
 
 
 class _HOLE:
@@ -41,7 +41,7 @@ class Arguments:
         Raises:
             TypeError: If an argument is neither data nor hashable.
         """
-        leaves, tree = jax.tree.flatten(_values.convert_foreign_arrays((args, dict(kwargs))))
+        leaves, tree = jax.tree.flatten(leaf_values.convert_foreign_arrays((args, dict(kwargs))))
         leaves = [x.item() if isinstance(x, np.integer | np.bool_) else x for x in leaves]
         data = [jnp.asarray(x) for x in leaves if isinstance(x, cls._DATA)]
         rest = tuple(_HOLE if isinstance(x, cls._DATA) else x for x in leaves)

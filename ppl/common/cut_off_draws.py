@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ppl.harvest import _jax
-from ppl.harvest._site_names import describe
-from ppl.harvest._survey import Path
+from ppl.harvest import jax_core
+from ppl.harvest.site_names import describe
+from ppl.harvest.survey import Path
 
 
 def has_counts(value: Any) -> bool:
@@ -28,7 +28,11 @@ def warn_of_cut_off(where: str, path: Path, count: Any, value: Any) -> None:
             it, for each part of the draws; None where there are no integers.
         value: All draws of the site.
     """
-    if count is None or _jax.is_traced(count) or not getattr(count, "is_fully_addressable", True):
+    if (
+        count is None
+        or jax_core.is_traced(count)
+        or not getattr(count, "is_fully_addressable", True)
+    ):
         return
     if not (num := int(np.sum(count))):
         return

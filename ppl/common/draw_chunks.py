@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ppl.harvest import _jax
+from ppl.harvest import jax_core
 
 _NUM_USUAL = 2**14  # draws, above which larger chunks are worth a program of their own
 _CHUNK = 64  # draws of a chunk; of fewer draws, the next power of two
@@ -33,8 +33,10 @@ def choose_chunk_size(given: int | None, num_draws: int, most: int) -> int:
 def has_chunks(arguments: Any) -> bool:
     """Whether the host can cut arguments into chunks: none is traced or on another process."""
     leaves = [jnp.zeros(()), *jax.tree.leaves(arguments)]  # zeros are traced within a `jit`
-    can_read = (getattr(x, "is_fully_addressable", True) for x in leaves if not _jax.is_traced(x))
-    return not any(map(_jax.is_traced, leaves)) and all(can_read)
+    can_read = (
+        getattr(x, "is_fully_addressable", True) for x in leaves if not jax_core.is_traced(x)
+    )
+    return not any(map(jax_core.is_traced, leaves)) and all(can_read)
 
 
 def map_chunks(

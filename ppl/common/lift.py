@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 
-from ppl.harvest._sow import Axis
+from ppl.harvest.sowing import Axis
 
 
 def lift(fn: Callable[..., Any], axes: Sequence[Axis], num_mapped: int = 0) -> Callable[..., Any]:

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppl.common import distribution_protocol
-from ppl.harvest import _jax, _values
-from ppl.harvest._sow import Site
+from ppl.harvest import jax_core, leaf_values
 from ppl.harvest.pytrees import register_dataclass
+from ppl.harvest.sowing import Site
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,7 +199,7 @@ def impute(data: Any, missing: Any = None) -> Missing | jax.Array:
         Gelman et al., *Bayesian Data Analysis*, 3rd ed. (2013), chapter 18.
     """
     data, missing = _check_data_and_mask("impute", data, missing)
-    if _jax.is_traced(missing):
+    if jax_core.is_traced(missing):
         raise ValueError(
             "impute: the number of missing entries decides the shape of what is to be inferred, so "
             "it must be known when the program is traced. Give `missing` as a NumPy array, or call "
@@ -254,7 +254,7 @@ def _why_not_counts(data: jax.Array, missing: Any) -> str:
     """Why the known entries are neither integers nor floats that a cast to integers keeps."""
     if not jnp.issubdtype(data.dtype, jnp.floating):
         return ""
-    if _jax.is_traced(data) or _jax.is_traced(missing):
+    if jax_core.is_traced(data) or jax_core.is_traced(missing):
         return "whose known entries are traced, so that they may not be whole numbers"
     known = np.asarray(data)[~np.asarray(missing)]
     if np.any(known != np.round(known)):  # No entry is told: new data have to be alike.
@@ -271,12 +271,12 @@ def _check_data_and_mask(where: str, data: Any, missing: Any) -> tuple[jax.Array
         masked, data = np.ma.getmaskarray(data), data.data
     given = data
     try:
-        data = _values.as_array(given)
-        if missing is None and _jax.is_traced(given):
+        data = leaf_values.as_array(given)
+        if missing is None and jax_core.is_traced(given):
             missing = jnp.isnan(data)
         elif missing is None:  # NumPy: stays concrete under a trace.
             missing = np.asarray(np.isnan(np.asarray(given)) | masked)
-        missing = missing if isinstance(missing, np.ndarray) else _values.as_array(missing)
+        missing = missing if isinstance(missing, np.ndarray) else leaf_values.as_array(missing)
     except TypeError as error:
         raise TypeError(f"{where}: expected an array and a boolean mask. {error}") from error
     except ValueError as error:
@@ -289,7 +289,7 @@ def _check_data_and_mask(where: str, data: Any, missing: Any) -> tuple[jax.Array
             f"{missing.shape}. Give a boolean for each entry, by jnp.broadcast_to(missing, "
             "data.shape) if one stands for several, or leave it out where the data are NaN."
         )
-    if not (_jax.is_traced(data) or _jax.is_traced(missing)):
+    if not (jax_core.is_traced(data) or jax_core.is_traced(missing)):
         num_left = int(np.sum(np.isnan(data) & ~np.asarray(missing)))
         if num_left:
             raise ValueError(
@@ -301,7 +301,7 @@ def _check_data_and_mask(where: str, data: Any, missing: Any) -> tuple[jax.Array
 
 def gaps_of(site: Site) -> Gaps | None:
     """The gaps of a site that `impute` observes in part, else None."""
-    gaps = (metadata for kind, metadata in _values.nodes(site.extra_tree) if kind is Imputed)
+    gaps = (metadata for kind, metadata in leaf_values.nodes(site.extra_tree) if kind is Imputed)
     return next((found for (found,) in gaps), None)
 
 
@@ -333,7 +333,7 @@ def check_no_nan(where: str, what: str, values: Mapping[str, Any], remedy: str) 
 def check_whole(where: str, d: Any, missing: Any) -> None:
     """Check that no event of a joint distribution is known to be missing in part."""
     d = distribution_protocol.part_of(d)
-    if _jax.is_traced(missing) or not (num_events := distribution_protocol.num_event_axes(d)):
+    if jax_core.is_traced(missing) or not (num_events := distribution_protocol.num_event_axes(d)):
         return
     flags = np.asarray(missing)
     axes = tuple(range(flags.ndim - num_events, flags.ndim))
@@ -380,7 +380,9 @@ def _count_nan(leaf: Any) -> int:
     """The number of entries that are known to be NaN, or masked."""
     if isinstance(leaf, np.ma.MaskedArray):
         return np.ma.count_masked(leaf) + _count_nan(leaf.compressed())
-    if _jax.is_traced(leaf) or not isinstance(leaf, jax.Array | np.ndarray | np.generic | float):
+    if jax_core.is_traced(leaf) or not isinstance(
+        leaf, jax.Array | np.ndarray | np.generic | float
+    ):
         return 0
     if not jnp.issubdtype(getattr(leaf, "dtype", float), jnp.floating):
         return 0

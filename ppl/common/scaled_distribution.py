@@ -8,8 +8,8 @@ import jax.numpy as jnp
 
 from ppl.common import distribution_protocol
 from ppl.common.lift import lift
-from ppl.harvest._sow import Site
 from ppl.harvest.pytrees import register_dataclass
+from ppl.harvest.sowing import Site
 
 
 @register_dataclass

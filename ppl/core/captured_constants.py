@@ -15,13 +15,13 @@ from ppl.common.arguments import Arguments
 from ppl.core.model_pytree import Model, name_of
 from ppl.core.model_run import trace_model
 from ppl.core.scalar_sizes import explaining_sizes
-from ppl.harvest import _jax, _jaxprs
-from ppl.harvest._program import Program
-from ppl.harvest._site_names import describe
-from ppl.harvest._values import check_range
-from ppl.harvest._wiring import Shards
+from ppl.harvest import jax_core, jaxprs
 from ppl.harvest.function_equality import likeness
+from ppl.harvest.leaf_values import check_range
+from ppl.harvest.program import Program
 from ppl.harvest.rules import wiring_of
+from ppl.harvest.site_names import describe
+from ppl.harvest.wirings import Shards
 
 _PLAIN = (bool, int, float, str, types.NoneType, enum.Enum, np.dtype)
 
@@ -86,13 +86,13 @@ def fingerprint_constants(jaxpr: Any, consts: Sequence[Any]) -> Iterator[Hashabl
         if "site" in eqn.params:
             site = eqn.params["site"]
             yield site.path, site.axes, site.loops, _fingerprint_tree(site.extra_tree)
-        for inner in _jax.subjaxprs(eqn):
-            yield from fingerprint_constants(*_jaxprs.raw(inner))
+        for inner in jax_core.subjaxprs(eqn):
+            yield from fingerprint_constants(*jaxprs.raw(inner))
 
 
 def fingerprint_wiring(jaxpr: Any) -> Hashable:
     """Fingerprint of how the equations of a program are joined: its variables by number."""
-    inner, _ = _jaxprs.raw(jaxpr)
+    inner, _ = jaxprs.raw(jaxpr)
     numbers: dict[Any, int] = {}
     number = lambda v: (  # noqa: E731
         str(v.aval) if isinstance(v, jex.Literal) else numbers.setdefault(v, len(numbers))
@@ -102,7 +102,7 @@ def fingerprint_wiring(jaxpr: Any) -> Hashable:
         (
             tuple(map(number, eqn.invars)),
             tuple(map(number, eqn.outvars)),
-            tuple(map(fingerprint_wiring, _jax.subjaxprs(eqn))),
+            tuple(map(fingerprint_wiring, jax_core.subjaxprs(eqn))),
         )
         for eqn in inner.eqns
     )
@@ -114,8 +114,8 @@ def find_mesh(jaxpr: Any) -> Any:
     for eqn in jaxpr.eqns:
         if isinstance(wiring := wiring_of(eqn), Shards):
             return wiring.mesh
-        for inner in _jax.subjaxprs(eqn):
-            if (mesh := find_mesh(_jaxprs.raw(inner)[0])) is not None:
+        for inner in jax_core.subjaxprs(eqn):
+            if (mesh := find_mesh(jaxprs.raw(inner)[0])) is not None:
                 return mesh
     return None
 
@@ -133,7 +133,7 @@ def _fingerprint_tree(tree: Any) -> Hashable:
 
 def fingerprint_value(value: Any) -> Hashable:
     """Fingerprint of a number or array by its bits; of a traced one by shape and dtype."""
-    if _jax.is_traced(value) or jnp.issubdtype(jnp.result_type(value), jax.dtypes.extended):
+    if jax_core.is_traced(value) or jnp.issubdtype(jnp.result_type(value), jax.dtypes.extended):
         return jax.typeof(value)
     if not getattr(value, "is_fully_addressable", True):
         return jax.typeof(value)  # shards on other processes cannot be read

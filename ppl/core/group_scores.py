@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ppl.harvest._site_names import join_scopes
-from ppl.harvest._survey import Path
+from ppl.harvest.site_names import join_scopes
+from ppl.harvest.survey import Path
 
 
 @dataclasses.dataclass(frozen=True)

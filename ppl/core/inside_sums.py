@@ -12,9 +12,9 @@ from jax.tree_util import Partial
 
 from ppl.analysis.summed_sites import find_rewritten
 from ppl.core.model_pytree import Model, unwrap_model
-from ppl.harvest._program import Program
-from ppl.harvest._site_names import describe, join_scopes
-from ppl.harvest._survey import Path
+from ppl.harvest.program import Program
+from ppl.harvest.site_names import describe, join_scopes
+from ppl.harvest.survey import Path
 
 Transformation = Callable[[Model, Any], Model]
 

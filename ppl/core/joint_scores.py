@@ -12,8 +12,8 @@ import jax.numpy as jnp
 
 from ppl.common import distribution_protocol
 from ppl.core.group_scores import GroupScores
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path, Sites
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Path, Sites
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

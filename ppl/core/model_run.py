@@ -17,14 +17,14 @@ from ppl.core.foreign_models import explaining_foreign_models
 from ppl.core.model_pytree import Model, check_callable, name_of, unwrap_model
 from ppl.core.scalar_sizes import NOT_CONCRETE, explaining_sizes, needs_a_number
 from ppl.core.site_cache import cached_at_site, lift_to_leaves
-from ppl.harvest import _values
-from ppl.harvest._interpreter import Action, Operands
-from ppl.harvest._names import fit_plant, paths_in, suggest_names
-from ppl.harvest._program import Harvester, Program, trace
-from ppl.harvest._site_names import describe, join_scopes
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Found, MisplacedError, Path, Sites, SowError, Survey
+from ppl.harvest import leaf_values
+from ppl.harvest.interpreter import Action, Operands
+from ppl.harvest.names import fit_plant, paths_in, suggest_names
+from ppl.harvest.program import Harvester, Program, trace
 from ppl.harvest.rules import CONSTRUCTS
+from ppl.harvest.site_names import describe, join_scopes
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Found, MisplacedError, Path, Sites, SowError, Survey
 from ppl.primitives.site_kinds import (
     DETERMINISTIC,
     FACTOR,
@@ -54,7 +54,7 @@ def trace_model(
         TypeError: If the model cannot be called with these arguments.
     """
     check_callable(model)
-    args, kwargs = _values.convert_foreign_arrays((args, dict(kwargs)))
+    args, kwargs = leaf_values.convert_foreign_arrays((args, dict(kwargs)))
     try:
         inspect.signature(unwrap_model(model)).bind(key, *args, **kwargs)
     except TypeError as error:

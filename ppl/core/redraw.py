@@ -11,11 +11,11 @@ from ppl.common.missing_data import Imputed, is_imputed
 from ppl.core.joint_scores import JointlyScored, joint_scores_of
 from ppl.core.model_run import SiteAction
 from ppl.core.replaced_distribution import replace_distribution
-from ppl.harvest._harvest import sow_again
-from ppl.harvest._interpreter import Operands
-from ppl.harvest._program import Harvester, Program
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path
+from ppl.harvest.harvesting import sow_again
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.program import Harvester, Program
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Path
 from ppl.primitives.draw_primitive import hash_of_path
 from ppl.primitives.site_kinds import LATENT, OBSERVED, RANDOM, kind_of
 

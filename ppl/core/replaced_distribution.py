@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from ppl.common.lift import lift
-from ppl.harvest._interpreter import Operands
-from ppl.harvest._sow import Axis, Site
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.sowing import Axis, Site
 
 
 def replace_distribution(

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 
 from ppl.core.model_pytree import Model, name_of
-from ppl.harvest._jax import is_traced
-from ppl.harvest._program import trace
+from ppl.harvest.jax_core import is_traced
+from ppl.harvest.program import trace
 
 NOT_CONCRETE = (
     jax.errors.ConcretizationTypeError,

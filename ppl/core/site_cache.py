@@ -9,8 +9,8 @@ import numpy as np
 
 from ppl.common import distribution_protocol
 from ppl.common.lift import lift
-from ppl.harvest import _jax, _values
-from ppl.harvest._sow import Axis, Site
+from ppl.harvest import jax_core, leaf_values
+from ppl.harvest.sowing import Axis, Site
 
 _CONTAINERS = (type(None), tuple, list, dict)
 _MAX_HOST_NUMBERS = 256  # numbers of the host that one cached function may keep in memory
@@ -52,7 +52,7 @@ def cached_at_site(
         summed: Whether to sum the second part of the pair.
     """
     values = tuple(values)
-    traced = any(_jax.is_traced(x) for x in (*values, *extras))
+    traced = any(jax_core.is_traced(x) for x in (*values, *extras))
     numbers = [x for x in extras if not isinstance(x, jax.Array)]
     is_small = sum(np.size(x) for x in numbers) <= _MAX_HOST_NUMBERS
     if not (traced and is_small and _is_pure_tree(site.extra_tree)):
@@ -71,7 +71,7 @@ def _finish(pair: tuple[Any, jax.Array], summed: bool) -> tuple[Any, jax.Array]:
 @functools.lru_cache(maxsize=1024)
 def _is_pure_tree(tree: Any) -> bool:
     """Whether all distributions in a tree depend on their leaves and structure alone."""
-    kinds = (kind for kind, _ in _values.nodes(tree))
+    kinds = (kind for kind, _ in leaf_values.nodes(tree))
     return all(kind in _CONTAINERS or getattr(kind, "is_closed", False) for kind in kinds)
 
 

@@ -6,10 +6,10 @@ from typing import Any, NoReturn
 import jax
 from jax.extend import core as jex
 
-from ppl.harvest import _jax, _jaxprs
-from ppl.harvest._effect import PerformedEffect, describe_effect, handler_key, read_performed
-from ppl.harvest._hidden_sows import hides_sow
-from ppl.harvest._jaxprs import Jaxpr
+from ppl.harvest import jax_core, jaxprs
+from ppl.harvest.effects import PerformedEffect, describe_effect, handler_key, read_performed
+from ppl.harvest.hidden_sows import hides_sow
+from ppl.harvest.jaxprs import Jaxpr
 from ppl.harvest.rules import construct_of
 
 Handlers = Mapping[Any, Callable[..., Any]]
@@ -28,18 +28,18 @@ class Finder:
         return ", ".join(self._in_equation(eqn))
 
     def _in_equation(self, eqn: jex.JaxprEqn) -> tuple[str, ...]:
-        if not _jax.has_effect(eqn) and not hides_sow(eqn):
+        if not jax_core.has_effect(eqn) and not hides_sow(eqn):
             return ()
         if (key := handler_key(eqn)) is not None:
             return (describe_effect(eqn),) if key in self._handlers else ()
-        jaxprs = _jax.subjaxprs(eqn)
+        jaxprs = jax_core.subjaxprs(eqn)
         if not jaxprs:
             return ("an effect",)  # in a program that JAX does not show
         return _distinct(where for jaxpr in jaxprs for where in self._inside(jaxpr))
 
     def _inside(self, jaxpr: Jaxpr) -> tuple[str, ...]:
         if id(jaxpr) not in self._memo:
-            eqns = _jaxprs.raw(jaxpr)[0].eqns
+            eqns = jaxprs.raw(jaxpr)[0].eqns
             wheres = _distinct(where for eqn in eqns for where in self._in_equation(eqn))
             self._memo[id(jaxpr)] = jaxpr, wheres
         return self._memo[id(jaxpr)][1]
@@ -115,16 +115,18 @@ def _check_unchanged(where: str, new: Any, old: Any) -> None:
 
 def start_evaluation(jaxpr: Jaxpr, args: Sequence[Any]) -> tuple[Any, dict[Any, Any]]:
     """Open jaxpr, and the values of its constants and inputs by variable."""
-    inner, consts = _jaxprs.raw(jaxpr)
+    inner, consts = jaxprs.raw(jaxpr)
     return inner, dict(zip([*inner.constvars, *inner.invars], [*consts, *args], strict=True))
 
 
 def bind_equation(env: dict[Any, Any], eqn: jex.JaxprEqn) -> None:
     """Evaluate an equation as it stands, and add its results to `env`."""
     args = [v.val if isinstance(v, jex.Literal) else env[v] for v in eqn.invars]
-    env.update(zip(eqn.outvars, _jax.bind(eqn, args), strict=True))
+    env.update(zip(eqn.outvars, jax_core.bind(eqn, args), strict=True))
 
 
 def read_arrays(env: Mapping[Any, Any], atoms: Sequence[Any]) -> list[jax.Array]:
     """Values of variables and literals as arrays, with the types that the program declares."""
-    return [_jax.as_aval(v.val if isinstance(v, jex.Literal) else env[v], v.aval) for v in atoms]
+    return [
+        jax_core.as_aval(v.val if isinstance(v, jex.Literal) else env[v], v.aval) for v in atoms
+    ]

@@ -12,9 +12,9 @@ from ppl.common.arguments import Arguments
 from ppl.common.text_table import table
 from ppl.core.model_pytree import Model, as_pytree, name_of
 from ppl.core.model_run import ModelRun, trace_model
-from ppl.harvest._program import Program
-from ppl.harvest._site_names import join_scopes
-from ppl.harvest._survey import Path
+from ppl.harvest.program import Program
+from ppl.harvest.site_names import join_scopes
+from ppl.harvest.survey import Path
 from ppl.marginal.block_integral import find_equal_inputs
 from ppl.marginal.gaussian_integral import GaussianIntegral
 from ppl.marginal.marginal_strategies import Enumerate, Gaussian, Strategy

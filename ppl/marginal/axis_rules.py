@@ -10,7 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax.extend import core as jex
 
-from ppl.harvest import _jax
+from ppl.harvest import jax_core
 from ppl.marginal.element_dependence import Indexed, Place, Uses, join, mix, move_axes
 from ppl.marginal.moved_elements import MOVES, move_elements
 from ppl.marginal.values import Value
@@ -54,7 +54,7 @@ def apply_rule(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
     if not any(value.uses for value in operands):
         return [{}] * num_outs
     name = eqn.primitive.name
-    if _jax.passes_on(eqn):
+    if jax_core.passes_on(eqn):
         return [value.uses for value in operands[:num_outs]]
     if name in BY_ELEMENT:
         shape = tuple(eqn.outvars[0].aval.shape)  # pyright: ignore[reportAttributeAccessIssue]

@@ -17,11 +17,11 @@ from jax import lax
 from ppl.common.missing_data import is_imputed
 from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
 from ppl.core.group_scores import GroupScores, Lookup
-from ppl.harvest import _jax
-from ppl.harvest._program import Harvester, Program
-from ppl.harvest._site_names import describe, describe_all
-from ppl.harvest._survey import Path, Sites
-from ppl.harvest._values import vary_alike
+from ppl.harvest import jax_core
+from ppl.harvest.leaf_values import vary_alike
+from ppl.harvest.program import Harvester, Program
+from ppl.harvest.site_names import describe, describe_all
+from ppl.harvest.survey import Path, Sites
 from ppl.marginal.block_layout import BlockLayout
 from ppl.marginal.block_matrices import BlockVector
 from ppl.marginal.completed_square import CompletedSquare
@@ -49,7 +49,7 @@ def find_equal_inputs(inputs: Sequence[Any]) -> tuple[int, ...]:
     known: dict[Any, int] = {}
     for i, x in enumerate(inputs):
         key: Any = i
-        if not _jax.is_traced(x) and getattr(x, "dtype", None) in _INDICES:
+        if not jax_core.is_traced(x) and getattr(x, "dtype", None) in _INDICES:
             key = x.shape, str(x.dtype), np.asarray(x).tobytes()
         found.append(known.setdefault(key, i))
     return tuple(found)

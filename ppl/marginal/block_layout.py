@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ppl.harvest._survey import Path
+from ppl.harvest.survey import Path
 from ppl.marginal.block_matrices import BlockMatrix, BlockVector
 from ppl.marginal.element_dependence import Indexed
 

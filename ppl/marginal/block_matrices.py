@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ppl.harvest._values import vary_alike
+from ppl.harvest.leaf_values import vary_alike
 from ppl.harvest.pytrees import register_dataclass
 from ppl.marginal import triangular_factors
 

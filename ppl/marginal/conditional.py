@@ -13,10 +13,10 @@ from ppl.common import distribution_protocol
 from ppl.common.missing_data import is_imputed
 from ppl.core.model_pytree import Model, as_pytree, name_of
 from ppl.core.model_run import ModelRun, trace_model
-from ppl.harvest._names import suggest_names
-from ppl.harvest._program import Harvester
-from ppl.harvest._site_names import describe, join_scopes
-from ppl.harvest._survey import Path
+from ppl.harvest.names import suggest_names
+from ppl.harvest.program import Harvester
+from ppl.harvest.site_names import describe, join_scopes
+from ppl.harvest.survey import Path
 from ppl.marginal.block_integral import find_equal_inputs
 from ppl.marginal.conjugacy import Question
 from ppl.marginal.factors import EliminationError

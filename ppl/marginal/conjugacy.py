@@ -22,9 +22,9 @@ from ppl.core.captured_constants import (
 )
 from ppl.core.model_pytree import Model
 from ppl.core.model_run import trace_model
-from ppl.harvest import _jax
-from ppl.harvest._program import Harvester, Program
-from ppl.harvest._survey import Path, Sites
+from ppl.harvest import jax_core
+from ppl.harvest.program import Harvester, Program
+from ppl.harvest.survey import Path, Sites
 from ppl.marginal.full_conditional import RecordValues, score_values
 from ppl.marginal.natural_parameters import alternate, measure_in_bulk, points_at
 from ppl.marginal.states import look_at_distributions
@@ -87,7 +87,7 @@ class Question:
     def _answer(self) -> tuple[bool, Sequence[Path]]:
         """The answer, and the sites whose values it depends on, as they cannot be drawn."""
         leaves = jax.tree.leaves((self.model, self.args, self.kwargs))
-        has_masks = any(_jax.is_traced(x) and x.dtype == bool for x in leaves)
+        has_masks = any(jax_core.is_traced(x) and x.dtype == bool for x in leaves)
         numbers = [_Numbers(bit) for bit in ((None, False, True) if has_masks else (None,))]
         try:
             with jax.enable_x64(True):
@@ -225,7 +225,7 @@ class _Numbers:
 
     def fill(self, x: Any) -> Any:
         """Numbers of the same shape and dtype for a value that is traced, any other as it is."""
-        if not _jax.is_traced(x):
+        if not jax_core.is_traced(x):
             return x
         rng = np.random.default_rng(0)
         if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):

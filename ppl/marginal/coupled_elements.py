@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from ppl.harvest._survey import Path
+from ppl.harvest.survey import Path
 from ppl.marginal.block_layout import BlockLayout, Place
 from ppl.marginal.element_dependence import ALL, Aligned, Indexed, Use
 from ppl.marginal.scopes import Scope

@@ -24,10 +24,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core as jex
 
-from ppl.harvest import _jax, _jaxprs
-from ppl.harvest._jaxprs import Jaxpr
-from ppl.harvest._wiring import Branches, Call, Scan, Shards, While
+from ppl.harvest import jax_core, jaxprs
+from ppl.harvest.jaxprs import Jaxpr
 from ppl.harvest.rules import wiring_of
+from ppl.harvest.wirings import Branches, Call, Scan, Shards, While
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +76,7 @@ def find_degrees(jaxpr: Jaxpr, operands: Sequence[Degree]) -> list[Degree]:
         jaxpr: The program.
         operands: The degrees of its inputs.
     """
-    inner, _ = _jaxprs.raw(jaxpr)
+    inner, _ = jaxprs.raw(jaxpr)
     degrees: dict[Any, Degree] = dict(zip(inner.invars, operands, strict=True))
 
     def look_up(atom: Any) -> Degree:
@@ -91,7 +91,7 @@ def find_degrees(jaxpr: Jaxpr, operands: Sequence[Degree]) -> list[Degree]:
 def _of_equation(eqn: jex.JaxprEqn, operands: list[Degree]) -> list[Degree]:
     if all(x.degree == 0 for x in operands):
         return [CONSTANT] * len(eqn.outvars)
-    if _jax.passes_on(eqn):
+    if jax_core.passes_on(eqn):
         return operands[: len(eqn.outvars)]
     match wiring_of(eqn):
         case Call(body, indices):
@@ -168,7 +168,7 @@ def _of_power(eqn: jex.JaxprEqn, operands: Sequence[Degree]) -> float:
 
 
 def _of_convert(eqn: jex.JaxprEqn, operands: Sequence[Degree]) -> float:
-    is_inexact = jnp.issubdtype(_jax.dtype_of(eqn.outvars[0]), jnp.inexact)
+    is_inexact = jnp.issubdtype(jax_core.dtype_of(eqn.outvars[0]), jnp.inexact)
     return operands[0].degree if is_inexact else math.inf
 
 

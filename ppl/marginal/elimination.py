@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ppl.harvest._values import vary_alike
+from ppl.harvest.leaf_values import vary_alike
 from ppl.marginal.factors import (
     EliminationError,
     Factor,

@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppl.core.model_run import SiteAction
-from ppl.harvest._interpreter import Operands
-from ppl.harvest._plants import ByPath
-from ppl.harvest._program import Harvester, Program
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.plants import ByPath
+from ppl.harvest.program import Harvester, Program
 from ppl.harvest.pytrees import register_dataclass
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Path
 from ppl.marginal.block_matrices import BlockFactor, BlockMatrix, BlockVector, half_log_det
 from ppl.marginal.gaussian_integral import GaussianIntegral
 from ppl.marginal.quadratic_scores import Score

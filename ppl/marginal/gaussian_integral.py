@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ppl.harvest import _jax
-from ppl.harvest._site_names import describe_all
-from ppl.harvest._survey import Path
+from ppl.harvest import jax_core
+from ppl.harvest.site_names import describe_all
+from ppl.harvest.survey import Path
 from ppl.marginal.block_integral import (
     BlockIntegral,
     LogDensity,
@@ -74,7 +74,7 @@ class GaussianIntegral(BlockIntegral):
         height, slope = value_and_slope(log_density, mode)
         square = CompletedSquare(mode, height, slope, matrix, factor, layout, shear)
         is_wrong = jnp.any(square.is_improper) & jnp.all(jnp.stack(is_finite))
-        if not _jax.is_traced(is_wrong) and is_wrong:
+        if not jax_core.is_traced(is_wrong) and is_wrong:
             raise ValueError(
                 f"marginalize: {describe_all(group)} are improper given the rest: their precision "
                 "matrix is not positive definite. Give each a proper prior, or data that tell all "

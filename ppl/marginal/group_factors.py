@@ -13,12 +13,12 @@ import numpy as np
 
 from ppl.common.lift import lift
 from ppl.core.model_run import SiteAction
-from ppl.harvest import _jax
-from ppl.harvest._interpreter import Operands
-from ppl.harvest._program import Harvester, Program
-from ppl.harvest._site_names import describe, describe_all
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path
+from ppl.harvest import jax_core
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.program import Harvester, Program
+from ppl.harvest.site_names import describe, describe_all
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Path
 from ppl.marginal.multipliers import Multiplier, read_multipliers
 from ppl.primitives.site_kinds import FACTOR, RANDOM
 
@@ -151,7 +151,7 @@ class GroupFactors:
         if any(m.all_axes for m in factors):
             return "weights of its elements"
         values = [m.value.read and m.value.read() for m in factors]
-        if any(x is None or _jax.is_traced(x) for x in values):
+        if any(x is None or jax_core.is_traced(x) for x in values):
             return "a number that is not known before it runs"
         return float(np.prod([np.asarray(x) for x in values]))
 

@@ -11,12 +11,12 @@ from ppl.common import distribution_protocol
 from ppl.common.missing_data import is_imputed, missing_entries
 from ppl.core.model_run import SiteAction
 from ppl.core.replaced_distribution import replace_distribution
-from ppl.harvest._harvest import sow_again
-from ppl.harvest._interpreter import Operands
-from ppl.harvest._program import Harvester, Program, rewrite
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path, Sites
+from ppl.harvest.harvesting import sow_again
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.program import Harvester, Program, rewrite
 from ppl.harvest.pytrees import register_dataclass
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Path, Sites
 from ppl.marginal.marginal_sites import ScoreOne, zeros_of
 
 

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ppl.harvest import _jax
-from ppl.harvest._site_names import describe, describe_all
-from ppl.harvest._survey import Path
+from ppl.harvest import jax_core
+from ppl.harvest.site_names import describe, describe_all
+from ppl.harvest.survey import Path
 from ppl.marginal.block_integral import BlockIntegral, LogDensity, sheared, value_and_slope
 from ppl.marginal.block_matrices import vary_like
 from ppl.marginal.completed_square import CompletedSquare, precision_of
@@ -76,7 +76,7 @@ class LaplaceIntegral(BlockIntegral):
         is_lost = square.is_improper | (square.gain > max(self.tolerance, _LARGEST_GAIN))
         square = dataclasses.replace(square, height=jnp.where(is_lost, height - jnp.inf, height))
         is_wrong = jnp.any(is_lost) & jnp.all(jnp.isfinite(height))
-        if not _jax.is_traced(is_wrong) and is_wrong:
+        if not jax_core.is_traced(is_wrong) and is_wrong:
             raise ValueError(
                 f"marginalize: no mode of {describe_all(group)} given the rest was found in "
                 f"{self.max_steps} steps of Newton's method from 0. Give each a proper prior and a "

@@ -11,14 +11,14 @@ from ppl.common import distribution_protocol
 from ppl.core.joint_scores import JointlyScored, score_by_step
 from ppl.core.model_run import SiteAction, apply_at_site, log_prob
 from ppl.core.redraw import redraw_one
-from ppl.harvest._harvest import sow_again
-from ppl.harvest._interpreter import Operands
-from ppl.harvest._plants import ByPath
-from ppl.harvest._program import Harvester, Program
-from ppl.harvest._site_names import describe, describe_all
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Found, Path
+from ppl.harvest.harvesting import sow_again
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.plants import ByPath
+from ppl.harvest.program import Harvester, Program
 from ppl.harvest.pytrees import register_dataclass
+from ppl.harvest.site_names import describe, describe_all
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Found, Path
 from ppl.marginal.block_integral import BlockIntegral
 from ppl.marginal.summation import Summation
 from ppl.primitives.site_kinds import FACTOR, RANDOM, Hidden

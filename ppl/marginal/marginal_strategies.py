@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ppl.core.model_run import ModelRun
-from ppl.harvest._names import suggest_names
-from ppl.harvest._program import Program
-from ppl.harvest._site_names import describe, join_scopes
-from ppl.harvest._survey import Path
-from ppl.harvest._values import short_repr
+from ppl.harvest.leaf_values import short_repr
+from ppl.harvest.names import suggest_names
+from ppl.harvest.program import Program
+from ppl.harvest.site_names import describe, join_scopes
+from ppl.harvest.survey import Path
 from ppl.marginal.block_integral import BlockIntegral, find_equal_inputs
 from ppl.marginal.gaussian_integral import GaussianIntegral
 from ppl.marginal.laplace_integral import LaplaceIntegral

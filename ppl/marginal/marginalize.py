@@ -17,11 +17,11 @@ from ppl.core.group_scores import GroupScores
 from ppl.core.inside_sums import Transformation
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
-from ppl.harvest._plants import ByPath
-from ppl.harvest._program import Harvester
-from ppl.harvest._site_names import join_scopes
-from ppl.harvest._sow import Site, sow_p
-from ppl.harvest._survey import Path
+from ppl.harvest.plants import ByPath
+from ppl.harvest.program import Harvester
+from ppl.harvest.site_names import join_scopes
+from ppl.harvest.sowing import Site, sow_p
+from ppl.harvest.survey import Path
 from ppl.marginal.group_factors import GroupFactors
 from ppl.marginal.known_entries import count_entries, score_known
 from ppl.marginal.marginal_sites import (

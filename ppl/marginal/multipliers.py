@@ -8,9 +8,9 @@ from jax.extend import core as jex
 
 from ppl.analysis.terms import Term
 from ppl.common.scaled_distribution import factors_at
-from ppl.harvest._program import Program
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path
+from ppl.harvest.program import Program
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Path
 from ppl.marginal.element_dependence import Uses
 from ppl.marginal.scopes import ScopeReader, Scopes
 from ppl.marginal.values import Value

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ppl.harvest._values import vary_alike
+from ppl.harvest.leaf_values import vary_alike
 
 _NUM_ROUNDS = 6  # moves to the bulk: in single precision, slopes far from it lose a parameter
 _OFFSET = 0.8  # of the two points from the center, in spreads

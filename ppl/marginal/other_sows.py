@@ -7,12 +7,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ppl.harvest._harvest import sow_again
-from ppl.harvest._interpreter import Action, Operands
-from ppl.harvest._program import Harvester, Program, trace
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path, Survey
+from ppl.harvest.harvesting import sow_again
+from ppl.harvest.interpreter import Action, Operands
+from ppl.harvest.program import Harvester, Program, trace
 from ppl.harvest.rules import CONSTRUCTS
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Path, Survey
 from ppl.primitives.param import PARAM_VALUE
 from ppl.primitives.site_kinds import PARAM, TAGS, Hidden
 

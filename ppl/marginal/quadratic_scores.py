@@ -12,12 +12,12 @@ import jax.numpy as jnp
 from ppl.common import distribution_protocol
 from ppl.common.missing_data import is_imputed, missing_entries
 from ppl.core.model_run import SiteAction, apply_at_site
-from ppl.harvest._interpreter import Operands
-from ppl.harvest._plants import ByPath
-from ppl.harvest._program import Harvester, Program
-from ppl.harvest._site_names import describe, describe_all
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.plants import ByPath
+from ppl.harvest.program import Harvester, Program
+from ppl.harvest.site_names import describe, describe_all
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Path
 from ppl.marginal.degree import CONSTANT, Degree, find_degrees
 from ppl.marginal.score_tables import score_parts
 from ppl.primitives.site_kinds import FACTOR, RANDOM

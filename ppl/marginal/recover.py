@@ -15,13 +15,13 @@ from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.core.joint_scores import joint_scores_of
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, trace_model
-from ppl.harvest import _values
-from ppl.harvest._interpreter import Operands
-from ppl.harvest._names import nest_by_path
-from ppl.harvest._plants import ByPath
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path
-from ppl.harvest._values import short_repr
+from ppl.harvest import leaf_values
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.leaf_values import short_repr
+from ppl.harvest.names import nest_by_path
+from ppl.harvest.plants import ByPath
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Path
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import LATENT, OBSERVED, RANDOM, Hidden, kind_of
 from ppl.transforms.draw_checks import check_given, is_near_support, is_possible_data
@@ -192,5 +192,5 @@ def recover(
         )
     if not isinstance(log_weights, bool):
         raise TypeError(f"recover: log_weights must be True or False, got {log_weights!r}.")
-    draws = _values.convert_foreign_arrays(dict(draws))
+    draws = leaf_values.convert_foreign_arrays(dict(draws))
     return Recover(as_pytree(model), draws, chunk_size, log_weights)

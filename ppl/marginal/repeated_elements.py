@@ -16,10 +16,10 @@ import numpy as np
 from jax import lax
 from jax.extend import core as jex
 
-from ppl.harvest import _jax, _jaxprs
-from ppl.harvest._jaxprs import Jaxpr
-from ppl.harvest._wiring import Call
+from ppl.harvest import jax_core, jaxprs
+from ppl.harvest.jaxprs import Jaxpr
 from ppl.harvest.rules import wiring_of
+from ppl.harvest.wirings import Call
 from ppl.marginal.axis_rules import BY_ELEMENT
 
 _MAX_RUNS = 4  # along an axis
@@ -87,7 +87,7 @@ def evaluate_once(f: Callable[..., Any], *args: Any) -> Any:
 
 
 def _evaluate(jaxpr: Jaxpr, args: Sequence[Runs]) -> list[Runs]:
-    inner, consts = _jaxprs.raw(jaxpr)
+    inner, consts = jaxprs.raw(jaxpr)
     constants = map(Runs.of, consts)
     env = dict(zip([*inner.constvars, *inner.invars], [*constants, *args], strict=True))
 
@@ -112,11 +112,11 @@ def _equation(eqn: jex.JaxprEqn, operands: list[Runs]) -> list[Runs]:
             return _by_element(eqn, operands)
         if name in _RULES:
             return [_RULES[name](eqn, operands)]
-    return [Runs.of(x) for x in _jax.bind(eqn, [x.full for x in operands])]
+    return [Runs.of(x) for x in jax_core.bind(eqn, [x.full for x in operands])]
 
 
 def _bind(eqn: jex.JaxprEqn, *operands: Any, **params: Any) -> Any:
-    return _jax.bind(eqn.replace(params=eqn.params | params), operands)[0]
+    return jax_core.bind(eqn.replace(params=eqn.params | params), operands)[0]
 
 
 def _one_run(size: int) -> Starts:
@@ -152,7 +152,7 @@ def _by_element(eqn: jex.JaxprEqn, operands: list[Runs]) -> list[Runs]:
     stored = [x.stored for x in operands]
     for i, x in zip(arrays, aligned, strict=True):
         stored[i] = x.stored
-    return [Runs(x, shape, aligned[0].starts) for x in _jax.bind(eqn, stored)]
+    return [Runs(x, shape, aligned[0].starts) for x in jax_core.bind(eqn, stored)]
 
 
 def _stretch(x: Runs, shape: Sequence[int]) -> Runs:

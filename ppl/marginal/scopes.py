@@ -13,13 +13,13 @@ from ppl.analysis.terms import Terms
 from ppl.common import distribution_protocol
 from ppl.common.lift import lift
 from ppl.core.group_scores import Lookup, Spread
-from ppl.harvest import _jax, _jaxprs
-from ppl.harvest._jaxprs import Jaxpr
-from ppl.harvest._sow import Site, sow_p
-from ppl.harvest._survey import Path, struct_of
-from ppl.harvest._values import nodes
-from ppl.harvest._wiring import Branches, Call, Scan
+from ppl.harvest import jax_core, jaxprs
+from ppl.harvest.jaxprs import Jaxpr
+from ppl.harvest.leaf_values import nodes
 from ppl.harvest.rules import wiring_of
+from ppl.harvest.sowing import Site, sow_p
+from ppl.harvest.survey import Path, struct_of
+from ppl.harvest.wirings import Branches, Call, Scan
 from ppl.marginal.axis_rules import apply_rule
 from ppl.marginal.element_dependence import (
     Aligned,
@@ -129,7 +129,7 @@ class ScopeReader:
             inputs: Its inputs, which may be abstract (None).
             names: A number for each input, the same for inputs that are equal.
         """
-        inner, _ = _jaxprs.raw(jaxpr)
+        inner, _ = jaxprs.raw(jaxpr)
         names = range(len(inputs)) if names is None else names
         values = [
             Value(_shape(v), {}, self._terms.of("input", name), lambda x=x: x)
@@ -140,7 +140,7 @@ class ScopeReader:
         return scopes
 
     def _walk(self, jaxpr: Jaxpr, args: Sequence[Value], scopes: Scopes) -> list[Value]:
-        inner, consts = _jaxprs.raw(jaxpr)
+        inner, consts = jaxprs.raw(jaxpr)
         constants = [
             Value(np.shape(c), {}, self._terms.of("constant", id(c)), lambda c=c: c) for c in consts
         ]
@@ -165,14 +165,14 @@ class ScopeReader:
                 return self._walk(body, [operands[i] for i in indices], scopes)
             case Branches(bodies):
                 return self._cond(eqn, bodies, operands, scopes)
-            case Scan() as scan if _jax.has_sow(eqn) or any(x.uses for x in operands):
+            case Scan() as scan if jax_core.has_sow(eqn) or any(x.uses for x in operands):
                 return self._scan(eqn, scan, operands, scopes)
         return self._results(eqn, operands, apply_rule(eqn, operands))
 
     def _results(
         self, eqn: jex.JaxprEqn, operands: list[Value], uses: Sequence[Uses]
     ) -> list[Value]:
-        if any(uses) or _jax.has_sow(eqn):
+        if any(uses) or jax_core.has_sow(eqn):
             return [self._fresh(v, each) for v, each in zip(eqn.outvars, uses, strict=True)]
         terms = self._terms.results(eqn, [x.term for x in operands])
         if any(x.read is None for x in operands):
@@ -180,7 +180,7 @@ class ScopeReader:
 
         @functools.cache
         def evaluate() -> list[Any]:
-            return _jax.bind(eqn, [x.read() for x in operands])  # pyright: ignore
+            return jax_core.bind(eqn, [x.read() for x in operands])  # pyright: ignore
 
         columns = columns_of(eqn, operands)
         return [
@@ -389,5 +389,5 @@ def bounds_itself(jaxpr: Jaxpr, path: Path, unknown: Collection[Path]) -> bool:
     """
     reader = ScopeReader(unknown, [path], {}, bounds_summed=True)
     if unknown:
-        reader.read(jaxpr, [None] * len(_jaxprs.raw(jaxpr)[0].invars))
+        reader.read(jaxpr, [None] * len(jaxprs.raw(jaxpr)[0].invars))
     return path in reader.bounded

@@ -18,10 +18,10 @@ from ppl.common import distribution_protocol
 from ppl.common.missing_data import is_imputed
 from ppl.core.model_run import SiteAction, apply_at_site
 from ppl.core.site_cache import cached_at_site
-from ppl.harvest._interpreter import Operands
-from ppl.harvest._program import Harvester, Program
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.program import Harvester, Program
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Path
 from ppl.marginal.element_dependence import Aligned
 from ppl.marginal.repeated_elements import evaluate_once
 from ppl.marginal.scopes import Scope

@@ -9,13 +9,13 @@ from jax.extend import core as jex
 
 from ppl.common import distribution_protocol
 from ppl.common.lift import lift
-from ppl.harvest import _jax, _jaxprs
-from ppl.harvest._construct import wiring_of
-from ppl.harvest._program import Program
-from ppl.harvest._site_names import describe
-from ppl.harvest._sow import Site, sow_p
-from ppl.harvest._survey import Path, struct_of
-from ppl.harvest._wiring import Branches, Call, Scan
+from ppl.harvest import jax_core, jaxprs
+from ppl.harvest.construct import wiring_of
+from ppl.harvest.program import Program
+from ppl.harvest.site_names import describe
+from ppl.harvest.sowing import Site, sow_p
+from ppl.harvest.survey import Path, struct_of
+from ppl.harvest.wirings import Branches, Call, Scan
 
 Found = TypeVar("Found")
 
@@ -48,7 +48,7 @@ def look_at_distributions(
 
     Parameters are abstract, but for literals and for the first inputs, where they are not None.
     """
-    inner, consts = _jaxprs.raw(jaxpr)
+    inner, consts = jaxprs.raw(jaxpr)
     env = dict(zip(inner.invars, inputs, strict=False))
     env.update((v, x) for v, x in zip(inner.constvars, consts, strict=False) if _is_known(x))
 
@@ -60,12 +60,12 @@ def look_at_distributions(
             site = eqn.params["site"]
             extras = site.split(eqn.invars)[2]
             yield site, _look(site, extras, read(extras), look)
-        for body, given in _bodies(eqn, read(eqn.invars)) if _jax.has_sow(eqn) else ():
+        for body, given in _bodies(eqn, read(eqn.invars)) if jax_core.has_sow(eqn) else ():
             yield from look_at_distributions(body, paths, look, given)
 
 
 def _is_known(x: Any) -> bool:
-    return not _jax.is_traced(x)
+    return not jax_core.is_traced(x)
 
 
 def _bodies(eqn: jex.JaxprEqn, operands: Sequence[Any]) -> list[tuple[Any, Sequence[Any]]]:
@@ -77,7 +77,7 @@ def _bodies(eqn: jex.JaxprEqn, operands: Sequence[Any]) -> list[tuple[Any, Seque
             return [(body, operands[1:]) for body in bodies]
         case Scan(body) as scan:
             return [(body, scan.split(operands)[0])]
-    return [(body, ()) for body in _jax.subjaxprs(eqn)]
+    return [(body, ()) for body in jax_core.subjaxprs(eqn)]
 
 
 def _look(
@@ -127,13 +127,13 @@ def _of_distribution(d: Any) -> np.ndarray | str:
         return _of_tfp(d)
     if hasattr(support, "members"):
         members = support.members
-        if _jax.is_traced(members) or np.ndim(members) != 1:
+        if jax_core.is_traced(members) or np.ndim(members) != 1:
             return "whose states are not known before it runs"
         return np.unique(np.asarray(members))
     low, high = getattr(support, "low", None), getattr(support, "high", None)
     if not getattr(support, "is_discrete", False) or low is None or high is None:
         return "which has infinitely many states"
-    if _jax.is_traced(low) or _jax.is_traced(high):
+    if jax_core.is_traced(low) or jax_core.is_traced(high):
         return "whose number of states is not known before it runs"
     low, high = np.min(np.asarray(low)), np.max(np.asarray(high))
     if not np.isfinite(high) or not np.isfinite(low):

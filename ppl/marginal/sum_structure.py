@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ppl.core.group_scores import Lookup, Spread
-from ppl.harvest._survey import Path
+from ppl.harvest.survey import Path
 from ppl.marginal.element_dependence import ALL, Aligned, Indexed, Source, Use, join
 from ppl.marginal.scopes import Scope
 from ppl.marginal.score_tables import Coordinate, Table

@@ -12,9 +12,9 @@ import numpy as np
 
 from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
 from ppl.core.group_scores import GroupScores
-from ppl.harvest._program import Harvester, Program
-from ppl.harvest._site_names import describe
-from ppl.harvest._survey import Path
+from ppl.harvest.program import Harvester, Program
+from ppl.harvest.site_names import describe
+from ppl.harvest.survey import Path
 from ppl.marginal.element_dependence import Aligned, Indexed, Source
 from ppl.marginal.elimination import Chains, Eliminator
 from ppl.marginal.factors import EliminationError, Factor, Gather, Local, Variable

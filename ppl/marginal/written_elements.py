@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 from jax.extend import core as jex
 
-from ppl.harvest import _jax
+from ppl.harvest import jax_core
 from ppl.marginal.element_dependence import Indexed, Place, Uses, join, mix, move_axes
 from ppl.marginal.values import Value
 
@@ -73,7 +73,7 @@ class _Written:
         """An array written into zeros in place of what is written."""
         base, indices = jnp.zeros(self.shape, jnp.int32), [x.read() for x in self.indices]  # pyright: ignore
         if self.eqn.primitive.name == _SLICE:
-            return _jax.bind(self.eqn, [base, updates, *indices])[0]
+            return jax_core.bind(self.eqn, [base, updates, *indices])[0]
         numbers = self.eqn.params["dimension_numbers"]
         mode = self.eqn.params["mode"]
         return scatter(base, indices[0], updates, numbers, mode=mode)

@@ -9,9 +9,9 @@ import jax
 
 from ppl.common import distribution_protocol
 from ppl.common.lift import lift
-from ppl.harvest import _jax, _values
-from ppl.harvest._sow import SCOPED, Axis, batch_operands
+from ppl.harvest import jax_core, leaf_values
 from ppl.harvest.leaked_tracers import explain_leaked_tracer
+from ppl.harvest.sowing import SCOPED, Axis, batch_operands
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,14 +54,14 @@ def draw(key: jax.Array, d: Any, *, name: str) -> Any:
     arrays = [_as_array(leaf, d, name) for leaf in leaves]
     avals, tree = jax.tree.flatten(distribution_protocol.abstract_draw(d, key))
     static = Draw(name, distribution_tree, tree, tuple(avals))
-    operands = _values.vary_alike([key, *arrays])
+    operands = leaf_values.vary_alike([key, *arrays])
     return jax.tree.unflatten(tree, draw_p.bind(*operands, draw=static))
 
 
 def _as_array(leaf: Any, d: Any, name: str) -> jax.Array:
     """A leaf of a distribution as an array; any other leaf is an error."""
     try:
-        return _values.as_array(leaf)
+        return leaf_values.as_array(leaf)
     except ValueError as error:
         raise ValueError(
             f"sample {name!r}: a parameter of {distribution_protocol.name_of(d)} holds {error} "
@@ -92,11 +92,11 @@ def _impl(*operands: Any, draw: Draw) -> list[Any]:
 
 def _abstract_eval(*avals: Any, draw: Draw) -> list[Any]:
     sizes = tuple(axis.size for axis in reversed(draw.axes))
-    return [_jax.abstract_array(sizes + a.shape, a.dtype, operands=avals) for a in draw.avals]
+    return [jax_core.abstract_array(sizes + a.shape, a.dtype, operands=avals) for a in draw.avals]
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, draw: Draw) -> Any:
-    moving = [not _jax.is_zero_tangent(t) for t in tangents]
+    moving = [not jax_core.is_zero_tangent(t) for t in tangents]
 
     def sample(*some: Any) -> tuple[Any, ...]:
         rest = iter(some)
@@ -116,7 +116,7 @@ def _batch(args: Sequence[Any], dims: Sequence[Any], *, draw: Draw) -> Any:
     return outs, [0] * len(outs)
 
 
-draw_p = _jax.make_primitive(
+draw_p = jax_core.make_primitive(
     "draw", impl=_impl, abstract_eval=_abstract_eval, jvp=_jvp, batch=_batch
 )
 

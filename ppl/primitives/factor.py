@@ -5,10 +5,10 @@ from typing import Any
 import jax.numpy as jnp
 
 from ppl.common.other_names import explain_name_by_position, explaining_calls
-from ppl.harvest import _values
-from ppl.harvest._sow import bind_site
-from ppl.harvest._survey import show
-from ppl.harvest._values import short_repr
+from ppl.harvest import leaf_values
+from ppl.harvest.leaf_values import short_repr
+from ppl.harvest.sowing import bind_site
+from ppl.harvest.survey import show
 from ppl.primitives.sample import check_name
 from ppl.primitives.site_kinds import FACTOR
 
@@ -44,7 +44,7 @@ def factor(log_weight: Any, *, name: str) -> None:
     """
     check_name("factor", name)
     try:
-        array = _values.as_array(log_weight)
+        array = leaf_values.as_array(log_weight)
     except TypeError as error:
         found = short_repr(log_weight)
         raise TypeError(f"factor {name!r}: expected an array, got {found}.") from error

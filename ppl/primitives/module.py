@@ -7,7 +7,7 @@ import jax
 
 from ppl.common import distribution_protocol
 from ppl.common.networks import matching, take_apart
-from ppl.harvest._harvest import nest
+from ppl.harvest.harvesting import nest
 from ppl.primitives.param import param
 from ppl.primitives.sample import check_key, check_name, sample
 

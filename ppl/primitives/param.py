@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppl.common.other_names import explain_name_by_position, explaining_calls
-from ppl.harvest import _jax, _values
-from ppl.harvest._sow import bind_site
-from ppl.harvest._survey import show
-from ppl.harvest._values import short_repr
+from ppl.harvest import jax_core, leaf_values
+from ppl.harvest.leaf_values import short_repr
+from ppl.harvest.sowing import bind_site
+from ppl.harvest.survey import show
 from ppl.primitives.sample import check_name
 from ppl.primitives.site_kinds import PARAM
 
@@ -73,11 +73,11 @@ def _position(name: str, value: Any, support: Any) -> jax.Array:
             f"param {name!r}: expected a support such as constraints.positive, got {support!r}."
         )
     try:
-        array = _values.as_array(value)
+        array = leaf_values.as_array(value)
     except TypeError as error:
         raise TypeError(f"param {name!r}: expected an array, got {short_repr(value)}.") from error
     _check_floats(name, [array])
-    if not _jax.is_traced(value):
+    if not jax_core.is_traced(value):
         known = np.asarray(value, array.dtype)
         with jax.ensure_compile_time_eval():
             is_inside = np.asarray(support.check(known))

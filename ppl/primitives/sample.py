@@ -12,7 +12,7 @@ from ppl.common import distribution_protocol
 from ppl.common.cut_off_draws import has_counts, warn_of_cut_off
 from ppl.common.other_names import explaining_calls
 from ppl.common.tfp_precision import in_default_precision
-from ppl.harvest._sow import bind_site
+from ppl.harvest.sowing import bind_site
 from ppl.primitives.draw_primitive import draw
 from ppl.primitives.site_kinds import LATENT, RANDOM
 

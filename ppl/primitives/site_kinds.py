@@ -2,7 +2,7 @@
 
 import enum
 
-from ppl.harvest._sow import Site
+from ppl.harvest.sowing import Site
 
 LATENT, OBSERVED, DETERMINISTIC, FACTOR = "latent", "observed", "deterministic", "factor"
 RANDOM = "random"  # the tag of latent and observed sites; each other kind is its own tag

@@ -10,14 +10,14 @@ from ppl.analysis.summed_sites import GraphSite, find_rewritten, find_with_summe
 from ppl.core.inside_sums import commutes, move_inside_if_joint
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, trace_model
-from ppl.harvest._harvest import sow_again
-from ppl.harvest._interpreter import Operands
-from ppl.harvest._names import suggest_names
-from ppl.harvest._program import Program
-from ppl.harvest._site_names import join_scopes
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path, Sites
-from ppl.harvest._values import short_repr
+from ppl.harvest.harvesting import sow_again
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.leaf_values import short_repr
+from ppl.harvest.names import suggest_names
+from ppl.harvest.program import Program
+from ppl.harvest.site_names import join_scopes
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Path, Sites
 from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, LATENT, Hidden, kind_of
 from ppl.transforms.intervene import as_deterministic
 

@@ -34,12 +34,12 @@ from ppl.core.model_run import (
     trace_model,
 )
 from ppl.core.replaced_distribution import replace_distribution
-from ppl.harvest import _values
-from ppl.harvest._harvest import sow_again
-from ppl.harvest._interpreter import Operands
-from ppl.harvest._site_names import describe
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path
+from ppl.harvest import leaf_values
+from ppl.harvest.harvesting import sow_again
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.site_names import describe
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Path
 from ppl.primitives.site_kinds import OBSERVED
 
 
@@ -165,7 +165,7 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
     """
     if not isinstance(data, Mapping):
         raise TypeError(f"condition: expected a dict of values by site, got {reprlib.repr(data)}.")
-    data = _values.convert_foreign_arrays(dict(data))
+    data = leaf_values.convert_foreign_arrays(dict(data))
     check_no_nan(
         "condition",
         "data",

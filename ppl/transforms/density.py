@@ -12,10 +12,10 @@ import jax.numpy as jnp
 from ppl.core.joint_scores import name_scores, score_by_step
 from ppl.core.model_pytree import Model
 from ppl.core.model_run import ModelRun, SiteAction, score, trace_model
-from ppl.harvest._interpreter import Operands
-from ppl.harvest._names import nest_by_path
-from ppl.harvest._sow import Site
-from ppl.harvest._values import short_repr
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.leaf_values import short_repr
+from ppl.harvest.names import nest_by_path
+from ppl.harvest.sowing import Site
 from ppl.primitives.site_kinds import FACTOR, RANDOM
 
 

@@ -15,11 +15,11 @@ from ppl.common.missing_data import is_imputed
 from ppl.core.group_scores import GroupScores
 from ppl.core.joint_scores import joint_score_of
 from ppl.core.model_run import apply_at_site
-from ppl.harvest import _jax
-from ppl.harvest._interpreter import Operands
-from ppl.harvest._site_names import describe, describe_all
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Found, Path
+from ppl.harvest import jax_core
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.site_names import describe, describe_all
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Found, Path
 from ppl.primitives.site_kinds import LATENT, OBSERVED, Hidden, kind_of
 
 # Of the way to a point of the support, in units of the precision: draws may be rounded to its edge.
@@ -83,7 +83,7 @@ def check_given(
         ValueError: For draws or data that are not possible, where that is known.
     """
     for path, found in flags.items():
-        if _jax.is_traced(found) or not getattr(found, "is_fully_addressable", True):
+        if jax_core.is_traced(found) or not getattr(found, "is_fully_addressable", True):
             continue
         valid = np.asarray(found)
         if valid.all():

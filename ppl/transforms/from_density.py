@@ -11,8 +11,8 @@ from jax import random
 from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, Partial, SequenceKey
 
 from ppl.core.model_pytree import Model, as_pytree
-from ppl.harvest import _values, nest
-from ppl.harvest._values import short_repr
+from ppl.harvest import leaf_values, nest
+from ppl.harvest.leaf_values import short_repr
 from ppl.harvest.pytrees import register_dataclass
 from ppl.primitives.factor import factor
 from ppl.primitives.sample import check_key, sample
@@ -217,7 +217,7 @@ def _scalar(value: Any) -> jax.Array:
     try:
         if not jax.tree_util.all_leaves([value]):
             raise TypeError("A pytree is no scalar.")
-        array = _values.as_array(value)
+        array = leaf_values.as_array(value)
     except TypeError as error:
         raise TypeError(
             f"from_density: log_density must return a scalar, got {short_repr(value)}."
@@ -254,7 +254,7 @@ def _flat_prior(keys: tuple[Any, ...], leaf: Any) -> FlatPrior:
     where = f"from_density: position{jax.tree_util.keystr(keys)} must be a floating array"
     if not isinstance(leaf, jax.ShapeDtypeStruct):
         try:
-            leaf = jax.eval_shape(_values.as_array, leaf)
+            leaf = jax.eval_shape(leaf_values.as_array, leaf)
         except TypeError as error:
             raise TypeError(f"{where}, got {leaf!r}.") from error
     if not jnp.issubdtype(leaf.dtype, jnp.floating):

@@ -16,9 +16,9 @@ from ppl.analysis.summed_sites import GraphSite, find_with_summed
 from ppl.common.text_table import html_table, table
 from ppl.core.model_pytree import Model
 from ppl.core.model_run import ModelRun, trace_model
-from ppl.harvest._names import suggest_names
-from ppl.harvest._site_names import join_scopes
-from ppl.harvest._survey import Path, show
+from ppl.harvest.names import suggest_names
+from ppl.harvest.site_names import join_scopes
+from ppl.harvest.survey import Path, show
 from ppl.transforms.trace import Inspect
 
 Edge = tuple[str, str]

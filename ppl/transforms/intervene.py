@@ -12,12 +12,12 @@ from ppl.common.missing_data import Missing, check_no_nan, is_imputed
 from ppl.core.inside_sums import commutes, move_inside_if_joint
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, trace_model
-from ppl.harvest import _values
-from ppl.harvest._harvest import sow_again
-from ppl.harvest._interpreter import Operands
-from ppl.harvest._site_names import describe
-from ppl.harvest._sow import Site
-from ppl.harvest._values import short_repr
+from ppl.harvest import leaf_values
+from ppl.harvest.harvesting import sow_again
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.leaf_values import short_repr
+from ppl.harvest.site_names import describe
+from ppl.harvest.sowing import Site
 from ppl.primitives.site_kinds import DETERMINISTIC, LATENT
 
 
@@ -92,7 +92,7 @@ def intervene(model: Model, values: Mapping[str, Any]) -> Model:
     if not isinstance(values, Mapping):
         raise TypeError(f"intervene: expected a dict of values by site, got {short_repr(values)}.")
     remedy = "Give numbers, or leave the site out to have it drawn."
-    values = _values.convert_foreign_arrays(dict(values))
+    values = leaf_values.convert_foreign_arrays(dict(values))
     check_no_nan("intervene", "values", values, remedy)
     return Partial(_run_intervened, as_pytree(model), values)
 

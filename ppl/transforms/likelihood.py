@@ -18,13 +18,13 @@ from ppl.core.joint_scores import joint_score_of, name_of_score, name_scores, sc
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.core.replaced_distribution import replace_distribution
-from ppl.harvest._harvest import sow_again
-from ppl.harvest._interpreter import Operands
-from ppl.harvest._names import nest_by_path, paths_in
-from ppl.harvest._program import Program
-from ppl.harvest._site_names import join_scopes
-from ppl.harvest._sow import Site
+from ppl.harvest.harvesting import sow_again
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.names import nest_by_path, paths_in
+from ppl.harvest.program import Program
 from ppl.harvest.pytrees import register_dataclass
+from ppl.harvest.site_names import join_scopes
+from ppl.harvest.sowing import Site
 from ppl.primitives.site_kinds import FACTOR, LATENT, OBSERVED, kind_of
 from ppl.transforms.density import LogProbs
 from ppl.transforms.scored_entries import ScoredEntries, find_scored

@@ -17,14 +17,14 @@ from ppl.common.draw_chunks import choose_chunk_size, has_chunks, join_chunks, m
 from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, trace_model
-from ppl.harvest import _values
-from ppl.harvest._interpreter import Operands
-from ppl.harvest._names import nest_by_path, paths_in
-from ppl.harvest._plants import ByPath
-from ppl.harvest._site_names import describe
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Found, Path
-from ppl.harvest._values import short_repr
+from ppl.harvest import leaf_values
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.leaf_values import short_repr
+from ppl.harvest.names import nest_by_path, paths_in
+from ppl.harvest.plants import ByPath
+from ppl.harvest.site_names import describe
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Found, Path
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import DETERMINISTIC, LATENT, OBSERVED, RANDOM, kind_of
 from ppl.transforms.draw_checks import check_apart, check_given, draw_at_site, is_near_support
@@ -283,7 +283,7 @@ def _check_not_cut(where: str, path: Path, leaves: Sequence[Any], found: Found) 
             )
         if any(jnp.issubdtype(have, k) and jnp.issubdtype(aval.dtype, k) for k in _CHECKED):
             try:
-                _values.check_range(x, aval.dtype)
+                leaf_values.check_range(x, aval.dtype)
             except ValueError as error:
                 raise ValueError(f"{where}: site {describe(path)}: {error}") from error
 
@@ -338,7 +338,9 @@ def predict(
             f"predict: expected a dict of draws or their number, got {short_repr(draws)}.{instead}"
         )
     draws = (
-        _values.convert_foreign_arrays(dict(draws)) if isinstance(draws, Mapping) else int(draws)
+        leaf_values.convert_foreign_arrays(dict(draws))
+        if isinstance(draws, Mapping)
+        else int(draws)
     )
     if isinstance(draws, int) and draws < 1:
         raise ValueError(f"predict: the number of draws must be at least 1, got {draws}.")

@@ -14,11 +14,11 @@ from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.core.joint_scores import joint_score_of
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
-from ppl.harvest._names import nest_by_path, paths_in
-from ppl.harvest._program import Program
-from ppl.harvest._site_names import describe
-from ppl.harvest._survey import Found, Path
+from ppl.harvest.names import nest_by_path, paths_in
+from ppl.harvest.program import Program
 from ppl.harvest.pytrees import register_dataclass
+from ppl.harvest.site_names import describe
+from ppl.harvest.survey import Found, Path
 from ppl.primitives.site_kinds import LATENT, OBSERVED, kind_of
 from ppl.transforms.density import Scores, total
 from ppl.transforms.simulate import simulate

@@ -19,13 +19,13 @@ from ppl.core.joint_scores import JointlyScored
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.core.replaced_distribution import replace_distribution
-from ppl.harvest._harvest import sow_again
-from ppl.harvest._interpreter import Operands
-from ppl.harvest._site_names import describe, join_scopes
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path
-from ppl.harvest._values import short_repr
+from ppl.harvest.harvesting import sow_again
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.leaf_values import short_repr
 from ppl.harvest.pytrees import register_dataclass
+from ppl.harvest.site_names import describe, join_scopes
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Path
 from ppl.primitives.site_kinds import LATENT, kind_of
 from ppl.transforms.reparam_strategies import Pushforward
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppl.common import distribution_protocol
-from ppl.harvest import _jax
+from ppl.harvest import jax_core
 from ppl.harvest.pytrees import register_dataclass
 from ppl.transforms.reparam_bases import Normal, Plane, angle
 from ppl.transforms.standard_forms import has_standard_form, replace, standard_form
@@ -120,7 +120,7 @@ class PartiallyCentered:
             raise TypeError(
                 f"PartiallyCentered: expected a number or an array as centeredness, got {weight!r}."
             )
-        if _jax.is_traced(weight):
+        if jax_core.is_traced(weight):
             return
         if not np.all((np.asarray(weight) >= 0) & (np.asarray(weight) <= 1)):
             raise ValueError(
@@ -247,7 +247,7 @@ def _is_circular(d: Any) -> bool:
     if support is None:
         return distribution_protocol.name_of(d) == "VonMises"
     low, high = getattr(support, "low", None), getattr(support, "high", None)
-    if low is None or high is None or any(map(_jax.is_traced, (low, high))):
+    if low is None or high is None or any(map(jax_core.is_traced, (low, high))):
         return False
     return np.allclose(low, -np.pi, rtol=1e-6) and np.allclose(high, np.pi, rtol=1e-6)
 
@@ -278,7 +278,7 @@ def auto_reparam(name: str, d: Any, is_constant: bool | None = None) -> NonCente
         0.0
     """
     if is_constant is None:
-        is_constant = not any(map(_jax.is_traced, jax.tree.leaves(d)))
+        is_constant = not any(map(jax_core.is_traced, jax.tree.leaves(d)))
     return NonCentered() if not is_constant and has_standard_form(d) else None
 
 

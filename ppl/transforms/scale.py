@@ -15,14 +15,14 @@ from ppl.core.joint_scores import joint_scores_of, score_by_step
 from ppl.core.model_pytree import as_pytree
 from ppl.core.model_run import SiteAction
 from ppl.core.replaced_distribution import replace_distribution
-from ppl.harvest import _jax, _values
-from ppl.harvest._harvest import sow_again
-from ppl.harvest._interpreter import Operands
-from ppl.harvest._plants import ByPath
-from ppl.harvest._program import Harvester, Program, trace
-from ppl.harvest._site_names import describe
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path, struct_of
+from ppl.harvest import jax_core, leaf_values
+from ppl.harvest.harvesting import sow_again
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.plants import ByPath
+from ppl.harvest.program import Harvester, Program, trace
+from ppl.harvest.site_names import describe
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Path, struct_of
 from ppl.primitives.site_kinds import FACTOR, RANDOM
 from ppl.transforms.density import LogProbs
 
@@ -196,14 +196,16 @@ def _spread(program: Program, weights: jax.Array) -> dict[Path, jax.Array]:
 
 def _check_factor(factor: Any) -> jax.Array:
     try:
-        factor = _values.as_array(factor)
+        factor = leaf_values.as_array(factor)
     except TypeError as error:
         raise TypeError(f"scale: expected a number as factor, got {factor!r}.") from error
     if factor.dtype == bool:
         raise TypeError(f"scale: expected a number as factor, got {factor}, a boolean.")
     if jnp.issubdtype(factor.dtype, jnp.complexfloating):
         raise TypeError(f"scale: expected a real number as factor, got {factor}.")
-    known = None if _jax.is_traced(factor) else np.asarray(factor)  # JAX would trace the test, too
+    known = (
+        None if jax_core.is_traced(factor) else np.asarray(factor)
+    )  # JAX would trace the test, too
     if known is not None and not np.all((known >= 0) & (known < np.inf)):
         raise ValueError(f"scale: factor must be finite and not negative, got {factor}.")
     return factor

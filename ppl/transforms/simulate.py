@@ -9,9 +9,9 @@ import jax
 from ppl.common.cut_off_draws import warn_of_cut_off
 from ppl.core.model_pytree import Model
 from ppl.core.model_run import ModelRun, SiteAction, trace_model
-from ppl.harvest._interpreter import Operands
-from ppl.harvest._names import nest_by_path
-from ppl.harvest._sow import Site
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.names import nest_by_path
+from ppl.harvest.sowing import Site
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import DETERMINISTIC, LATENT, RANDOM, kind_of
 from ppl.transforms.draw_checks import draw_at_site

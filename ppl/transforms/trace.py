@@ -14,14 +14,14 @@ from ppl.common import distribution_protocol
 from ppl.common.text_table import html_table, table
 from ppl.core.model_pytree import Model
 from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, log_prob, trace_model
-from ppl.harvest import _jax
-from ppl.harvest._interpreter import Operands
-from ppl.harvest._names import nest_by_path
-from ppl.harvest._program import Program
-from ppl.harvest._site_names import join_scopes
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path, show
+from ppl.harvest import jax_core
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.names import nest_by_path
+from ppl.harvest.program import Program
 from ppl.harvest.pytrees import register_dataclass
+from ppl.harvest.site_names import join_scopes
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Path, show
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import DETERMINISTIC, RANDOM, kind_of
 
@@ -121,7 +121,7 @@ def _support(support: Any) -> str:
 
 
 def _number(x: Any) -> str:
-    return "traced" if _jax.is_traced(x) else f"{float(x):z.3f}"
+    return "traced" if jax_core.is_traced(x) else f"{float(x):z.3f}"
 
 
 @dataclasses.dataclass(frozen=True)

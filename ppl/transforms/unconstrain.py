@@ -19,15 +19,15 @@ from ppl.core.captured_constants import find_mesh, trace_and_fingerprint
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, log_prob, trace_model
 from ppl.core.site_cache import cached_at_site
-from ppl.harvest import _values
-from ppl.harvest._interpreter import Operands
-from ppl.harvest._names import nest_by_path, paths_in, suggest_names
-from ppl.harvest._plants import ByPath
-from ppl.harvest._program import Program
-from ppl.harvest._site_names import describe, join_scopes
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Found, Path, show
+from ppl.harvest import leaf_values
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.names import nest_by_path, paths_in, suggest_names
+from ppl.harvest.plants import ByPath
+from ppl.harvest.program import Program
 from ppl.harvest.pytrees import register_dataclass
+from ppl.harvest.site_names import describe, join_scopes
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Found, Path, show
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, LATENT, RANDOM, kind_of
 from ppl.transforms.condition import condition_and_complete
@@ -261,7 +261,7 @@ def _fit(path: Path, position: Any, shape: Any) -> list[Any]:
     if jax.tree.structure(position) != jax.tree.structure(shape):
         raise ValueError(f"{where}: expected {show(expected)}, got {position!r}.")
     try:
-        leaves = [_values.as_array(x) for x in jax.tree.leaves(position)]
+        leaves = [leaf_values.as_array(x) for x in jax.tree.leaves(position)]
     except TypeError as error:
         raise TypeError(f"{where}: expected {show(expected)}, got {position!r}.") from error
     numbers = (jnp.integer, jnp.floating)

@@ -9,11 +9,11 @@ import jax
 from ppl.common.scaled_distribution import factors_at, unscaled_terms, without_factors
 from ppl.core.model_run import SiteAction
 from ppl.core.replaced_distribution import replace_distribution
-from ppl.harvest._harvest import sow_again
-from ppl.harvest._interpreter import Operands
-from ppl.harvest._program import Program, rewrite
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Sites
+from ppl.harvest.harvesting import sow_again
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.program import Program, rewrite
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Sites
 from ppl.primitives.site_kinds import FACTOR, RANDOM
 
 

@@ -10,8 +10,8 @@ from jax.tree_util import Partial
 
 from ppl.core.inside_sums import commutes
 from ppl.core.model_pytree import Model, as_pytree, name_of
-from ppl.harvest._harvest import plant, reap
-from ppl.harvest._values import short_repr
+from ppl.harvest.harvesting import plant, reap
+from ppl.harvest.leaf_values import short_repr
 from ppl.primitives.param import PARAM_VALUE
 from ppl.primitives.site_kinds import PARAM
 

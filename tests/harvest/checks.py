@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jax.extend import core as jex
 
-from ppl.harvest import _jax, _jaxprs
+from ppl.harvest import jax_core, jaxprs
 
 TAG = "t"
 OTHER = "other"
@@ -47,8 +47,8 @@ def equations(f: Callable[..., Any], *args: Any) -> Iterator[jex.JaxprEqn]:
 def _walk(jaxpr: Any) -> Iterator[jex.JaxprEqn]:
     for eqn in jaxpr.eqns:
         yield eqn
-        for inner in _jax.subjaxprs(eqn):
-            yield from _walk(_jaxprs.raw(inner)[0])
+        for inner in jax_core.subjaxprs(eqn):
+            yield from _walk(jaxprs.raw(inner)[0])
 
 
 def primitives(f: Callable[..., Any], *args: Any) -> list[str]:

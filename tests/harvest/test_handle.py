@@ -12,8 +12,18 @@ import pytest
 from jax import lax
 from jax.interpreters import batching
 
-from ppl.harvest import _jax, call_and_reap, effect, handle, nest, reap, sow, sow_cond, sown
-from ppl.harvest._effect import perform_p
+from ppl.harvest import (
+    call_and_reap,
+    effect,
+    handle,
+    jax_core,
+    nest,
+    reap,
+    sow,
+    sow_cond,
+    sown,
+)
+from ppl.harvest.effects import perform_p
 
 from .checks import TAG, assert_same, equations, floats, primitives
 
@@ -238,7 +248,7 @@ def test_an_effect_is_neither_dropped_nor_doubled(f: Function) -> None:
 
 
 def test_an_effect_needs_its_jax_effect_and_its_rule_for_vmap() -> None:
-    pure = _jax.make_primitive("pure", impl=list, abstract_eval=list, jvp=None, batch=None)  # pyright: ignore
+    pure = jax_core.make_primitive("pure", impl=list, abstract_eval=list, jvp=None, batch=None)  # pyright: ignore
     f = lambda x: (pure.bind(), x)[1]  # noqa: E731
     assert "pure" not in primitives(jax.grad(jax.jit(f)), X)
     assert "pure" in primitives(jax.vmap(f), XS)  # as if there were no vmap, or its rule had failed
@@ -396,7 +406,7 @@ def test_misuse_is_an_error_that_says_what_to_do(call: Function, error: Any, mes
 
 def test_every_vmap_reaches_the_effect() -> None:
     """JAX calls the rules in its second table also for a vmap that maps no operand."""
-    assert batching.fancy_primitive_batchers[perform_p].__module__ == "ppl.harvest._jax"
+    assert batching.fancy_primitive_batchers[perform_p].__module__ == "ppl.harvest.jax_core"
     for f in (asking, jax.jit(asking), lambda v: scanned(lambda c: c + ask())(v)[0]):
         calls = [e.params["call"] for e in equations(jax.vmap(f), XS) if e.primitive is perform_p]
         assert {call.batch_shape for call in calls if call.effect is ask} == {(2,)}

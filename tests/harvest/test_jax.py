@@ -1,4 +1,4 @@
-"""Guards on what `ppl.harvest._jax` relies on beyond the documented API of JAX.
+"""Guards on what `ppl.harvest.jax_core` relies on beyond the documented API of JAX.
 
 A failure here says what has changed in JAX, before anything built on it fails in a less readable way.
 """
@@ -18,10 +18,10 @@ from jax.extend import core as jex
 from jax.interpreters import ad, batching
 from jax.sharding import PartitionSpec
 
-from ppl.harvest import _jax, _jaxprs, _values, reap
-from ppl.harvest._sow import sow_p
-from ppl.harvest._vmapped_cond import vmapped_cond_p
+from ppl.harvest import jax_core, jaxprs, leaf_values, reap
 from ppl.harvest.rules import CONSTRUCTS
+from ppl.harvest.sowing import sow_p
+from ppl.harvest.vmapped_cond import vmapped_cond_p
 
 from .calls import over_shards, root, solved, with_vjp
 from .checks import TAG, assert_same, equations
@@ -71,18 +71,20 @@ KEPT: dict[str, tuple[Callable[[Any], Any], Any]] = {
 def test_the_effect_keeps_an_unused_sow_exactly_once(f: Callable[[Any], Any], x: Any) -> None:
     """The effect of `jax.debug.callback` is allowed in every construct, for subclasses too."""
     assert [e.primitive.name for e in equations(f, x)].count("sow") == 1
-    assert _jax.has_sow(jax.make_jaxpr(f)(x))
+    assert jax_core.has_sow(jax.make_jaxpr(f)(x))
     jax.block_until_ready(jax.jit(f)(x))
 
 
 def test_the_effect_is_a_subclass_of_the_one_of_debug_callback() -> None:
     (effect,) = jax.make_jaxpr(lambda x: jax.debug.callback(lambda _: None, x))(0.0).effects
-    assert isinstance(_jax.SowEffect(), type(effect))
-    assert isinstance(_jax.SowEffect(), jex.Effect)
-    assert _jax.SowEffect() == _jax.SowEffect()
-    assert hash(_jax.SowEffect()) == hash(_jax.SowEffect())
-    assert str(_jax.SowEffect()) == "Sow"
-    assert not _jax.has_sow(jax.make_jaxpr(lambda x: jax.debug.callback(lambda _: None, x))(0.0))
+    assert isinstance(jax_core.SowEffect(), type(effect))
+    assert isinstance(jax_core.SowEffect(), jex.Effect)
+    assert jax_core.SowEffect() == jax_core.SowEffect()
+    assert hash(jax_core.SowEffect()) == hash(jax_core.SowEffect())
+    assert str(jax_core.SowEffect()) == "Sow"
+    assert not jax_core.has_sow(
+        jax.make_jaxpr(lambda x: jax.debug.callback(lambda _: None, x))(0.0)
+    )
 
 
 def test_a_program_with_sows_runs_without_harvest() -> None:
@@ -97,8 +99,12 @@ def test_the_parameters_of_scan() -> None:
     eqn = the(
         "scan", lambda x, y: lax.scan(lambda c, v: ((c[0] + v, c[1] * y), c), (x, x), XS), X, X
     )
-    assert _jax.scan_sizes(eqn) == (1, 2)
-    assert _jax.scan_options(the("scan", SCAN, X)) == {"length": 2, "reverse": True, "unroll": 2}
+    assert jax_core.scan_sizes(eqn) == (1, 2)
+    assert jax_core.scan_options(the("scan", SCAN, X)) == {
+        "length": 2,
+        "reverse": True,
+        "unroll": 2,
+    }
     assert isinstance(eqn.params["jaxpr"], jex.ClosedJaxpr | jex.Jaxpr)
 
 
@@ -119,18 +125,18 @@ def test_the_parameters_of_a_batched_while() -> None:
 def test_the_parameters_of_cond() -> None:
     """The branch for False comes first, and the index is the first operand."""
     eqn = the("cond", lambda x: lax.cond(x > 0, jnp.sin, jnp.cos, x), X)
-    names = [[e.primitive.name for e in _jaxprs.raw(b)[0].eqns] for b in eqn.params["branches"]]
+    names = [[e.primitive.name for e in jaxprs.raw(b)[0].eqns] for b in eqn.params["branches"]]
     assert names == [["cos"], ["sin"]]
     assert eqn.invars[0].aval.dtype == jnp.int32
 
 
 def test_the_parameters_of_jit() -> None:
     eqn = the("jit", jax.jit(lambda x: x + 1, keep_unused=True), X)
-    assert _jax.jit_options(eqn)["keep_unused"] is True
-    assert _jax.jit_shardings(eqn) == ([None], [None])
+    assert jax_core.jit_options(eqn)["keep_unused"] is True
+    assert jax_core.jit_shardings(eqn) == ([None], [None])
     sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     fixed = jax.jit(lambda x: x + 1, in_shardings=sharding, out_shardings=sharding)
-    assert _jax.jit_shardings(the("jit", fixed, X)) == ([sharding], [sharding])
+    assert jax_core.jit_shardings(the("jit", fixed, X)) == ([sharding], [sharding])
 
 
 PROGRAMS: dict[str, tuple[Callable[[Any], Any], Any]] = {
@@ -152,8 +158,10 @@ def test_the_names_of_the_primitives(primitive: str) -> None:
     f, x = PROGRAMS[primitive]
     eqn = the(primitive, f, x)
     assert primitive in CONSTRUCTS
-    assert _jax.has_sow(eqn)
-    assert "sow" in [e.primitive.name for j in _jax.subjaxprs(eqn) for e in _jaxprs.raw(j)[0].eqns]
+    assert jax_core.has_sow(eqn)
+    assert "sow" in [
+        e.primitive.name for j in jax_core.subjaxprs(eqn) for e in jaxprs.raw(j)[0].eqns
+    ]
 
 
 def test_every_rule_has_a_test_of_its_primitive() -> None:
@@ -165,31 +173,31 @@ def test_every_rule_has_a_test_of_its_primitive() -> None:
 def test_the_parameters_of_a_checkpoint() -> None:
     policy = jax.checkpoint_policies.everything_saveable
     eqn = the("remat2", jax.checkpoint(unused, policy=policy, prevent_cse=False), X)
-    assert _jax.checkpoint_options(eqn) == {"policy": policy, "prevent_cse": False}
+    assert jax_core.checkpoint_options(eqn) == {"policy": policy, "prevent_cse": False}
 
 
 def test_the_parameters_of_a_shard_map() -> None:
     eqn = the("shard_map", over_shards(unused), XS)
-    assert _jax.shards(eqn) == {"i": 2}
-    assert _jax.shard_specs(eqn) == ((PartitionSpec("i"),), (PartitionSpec("i"),))
-    assert _jax.shard_options(eqn)["check_vma"] is True
+    assert jax_core.shards(eqn) == {"i": 2}
+    assert jax_core.shard_specs(eqn) == ((PartitionSpec("i"),), (PartitionSpec("i"),))
+    assert jax_core.shard_options(eqn)["check_vma"] is True
     (sown,) = [
         v for e in equations(over_shards(unused), XS) if e.primitive is sow_p for v in e.outvars
     ]
-    assert _jax.varying_axes(sown.aval) == {"i"}
-    assert _jax.varying_axes(jax.typeof(X)) == frozenset()
+    assert jax_core.varying_axes(sown.aval) == {"i"}
+    assert jax_core.varying_axes(jax.typeof(X)) == frozenset()
 
 
 def test_the_code_of_a_root() -> None:
     """`custom_root` is a custom_jvp in JAX 0.10, and a primitive of a kind of its own in 0.12."""
-    (eqn,) = [e for e in jax.make_jaxpr(root)(X).eqns if _jax.has_sow(e)]
-    body, operands = _jax.custom_body(eqn)
+    (eqn,) = [e for e in jax.make_jaxpr(root)(X).eqns if jax_core.has_sow(e)]
+    body, operands = jax_core.custom_body(eqn)
     assert eqn.primitive.name in ("custom_jvp_call", "call_hi_primitive")
-    assert _jax.has_sow(body)
+    assert jax_core.has_sow(body)
     assert len(operands) == len(body.in_avals)
 
 
-TABLES = "ppl.harvest._jax_tables"
+TABLES = "ppl.harvest.jax_tables"
 
 
 def test_tangents_are_solved_for_without_sows() -> None:
@@ -220,7 +228,10 @@ def test_a_scan_without_a_sow_is_batched_as_by_jax() -> None:
 )
 def test_a_cast_to_an_abstract_value(value: Any, weak: bool) -> None:
     aval = jax.ShapeDtypeStruct((), jnp.float32, weak_type=weak)
-    for cast in (lambda v: _jax.as_aval(v, aval), jax.jit(lambda v: _jax.as_aval(v, aval))):
+    for cast in (
+        lambda v: jax_core.as_aval(v, aval),
+        jax.jit(lambda v: jax_core.as_aval(v, aval)),
+    ):
         out = cast(value)
         assert_same(out, 1.0)
         assert out.weak_type == weak
@@ -232,7 +243,7 @@ def test_an_equation_is_bound_as_jax_does() -> None:
     env: dict[int, Any] = {id(v): X for v in jaxpr.jaxpr.invars}
     for eqn in jaxpr.jaxpr.eqns:
         args = [v.val if isinstance(v, jex.Literal) else env[id(v)] for v in eqn.invars]
-        env |= {id(v): out for v, out in zip(eqn.outvars, _jax.bind(eqn, args), strict=True)}
+        env |= {id(v): out for v, out in zip(eqn.outvars, jax_core.bind(eqn, args), strict=True)}
     assert_same(tuple(env[id(v)] for v in jaxpr.jaxpr.outvars), f(X))
 
 
@@ -242,10 +253,10 @@ def test_a_changed_jaxpr_is_run() -> None:
     jaxpr = jax.make_jaxpr(lambda x: jax.jit(lambda x: x + x)(3 * x))(X)
 
     def inside(eqn: Any) -> Any:
-        params = _jaxprs.map_jaxprs(eqn.params, lambda j: _jaxprs.map_equations(j, add_to_mul))
+        params = jaxprs.map_jaxprs(eqn.params, lambda j: jaxprs.map_equations(j, add_to_mul))
         return eqn.replace(params=params)
 
-    changed = _jaxprs.map_equations(jaxpr, inside)
+    changed = jaxprs.map_equations(jaxpr, inside)
     assert_same(jax.core.eval_jaxpr(changed.jaxpr, changed.consts, X), [9.0])
     assert_same(jax.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, X), [6.0])
 
@@ -274,12 +285,12 @@ def test_nodes_of_a_structure_are_known_without_its_leaves():
         x: Any
         name: Any = dataclasses.field(metadata={"static": True})
 
-    nodes = list(_values.nodes(jax.tree.structure({"a": Pair(1.0, "b"), "c": 2.0})))
+    nodes = list(leaf_values.nodes(jax.tree.structure({"a": Pair(1.0, "b"), "c": 2.0})))
     assert nodes == [(dict, ["a", "c"]), (Pair, ("b",))]
 
 
 def test_mutable_arrays_are_told_from_others():
     refs = []
     jax.make_jaxpr(lambda x: refs.append(jax.new_ref(x)))(X)
-    assert _jax.is_ref(jax.typeof(refs[0]))
-    assert not _jax.is_ref(jax.typeof(X))
+    assert jax_core.is_ref(jax.typeof(refs[0]))
+    assert not jax_core.is_ref(jax.typeof(X))

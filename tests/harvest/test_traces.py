@@ -9,9 +9,9 @@ import pytest
 from jax import lax
 
 from ppl.harvest import harvest, nest, plant, reap
-from ppl.harvest._interpreter import Interpreter
-from ppl.harvest._liveness import Liveness
-from ppl.harvest._survey import Survey
+from ppl.harvest.interpreter import Interpreter
+from ppl.harvest.liveness import Liveness
+from ppl.harvest.survey import Survey
 
 from .checks import TAG, assert_same, equations
 from .constructs import put

@@ -128,7 +128,7 @@ def test_innovations_are_added_up_step_by_step():
 
 @pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["open", "jit"])
 def test_elements_that_fill_memory_are_scored_one_by_one(wrap, monkeypatch):
-    monkeypatch.setattr("ppl.harvest.rules._parallel_scan._MAX_ELEMENTS", 500)
+    monkeypatch.setattr("ppl.harvest.rules.parallel_scan._MAX_ELEMENTS", 500)
 
     def wide(key, s, x):
         return draw(key, wrap(lambda s: jnp.sin(s * jnp.ones(100)).sum())(s)), s
@@ -183,7 +183,7 @@ def test_shared_tables_that_a_branch_picks_from_are_not_repeated(high):
 
 
 def test_repeated_values_are_among_elements_of_the_steps(monkeypatch):
-    monkeypatch.setattr("ppl.harvest.rules._parallel_scan._MAX_ELEMENTS", 7 * 500)
+    monkeypatch.setattr("ppl.harvest.rules.parallel_scan._MAX_ELEMENTS", 7 * 500)
     assert has_loop(by_sign(lambda p, s, i: (p @ p) * s, 500))
     assert not has_loop(by_sign(lambda p, s, i: p[i] * s, 500))
 

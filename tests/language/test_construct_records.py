@@ -13,13 +13,13 @@ from ppl.analysis.dependence import Dependence
 from ppl.analysis.ignored_dependence import check_ignored
 from ppl.analysis.symbolic_evaluation import Symbolic
 from ppl.core.model_run import trace_model
-from ppl.harvest import _jaxprs, handle, reap, sow, sown
-from ppl.harvest._construct import may_be_parallel
-from ppl.harvest._jax import has_sow
-from ppl.harvest._liveness import Liveness
-from ppl.harvest._program import trace
-from ppl.harvest._survey import Survey
+from ppl.harvest import handle, jaxprs, reap, sow, sown
+from ppl.harvest.construct import may_be_parallel
+from ppl.harvest.jax_core import has_sow
+from ppl.harvest.liveness import Liveness
+from ppl.harvest.program import trace
 from ppl.harvest.rules import CONSTRUCTS
+from ppl.harvest.survey import Survey
 from ppl.primitives.site_kinds import TAGS
 
 from .graphs import custom_jvp, custom_vjp, draw
@@ -139,7 +139,7 @@ def around_of(name):
 
 
 def equations(around):
-    return _jaxprs.raw(jax.make_jaxpr(sowing(around))(X, Y))[0].eqns
+    return jaxprs.raw(jax.make_jaxpr(sowing(around))(X, Y))[0].eqns
 
 
 def visited(program, survey):
@@ -287,5 +287,5 @@ PARALLEL = {
 
 @pytest.mark.parametrize(("f", "expected"), PARALLEL.values(), ids=PARALLEL)
 def test_what_vmap_may_not_know_is_evaluated_step_by_step(f, expected):
-    eqns = _jaxprs.raw(jax.make_jaxpr(f)(X))[0].eqns
+    eqns = jaxprs.raw(jax.make_jaxpr(f)(X))[0].eqns
     assert all(map(may_be_parallel, eqns)) == expected

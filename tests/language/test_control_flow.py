@@ -223,7 +223,7 @@ def test_switch_on_a_discrete_latent(i, family, x64):
 @pytest.mark.parametrize("max_elements", [0, 2**24], ids=["step by step", "at once"])
 def test_a_long_scan_adds_up_without_drift(max_elements, monkeypatch):
     """Plain addition in float32 is wrong by more than 1 here; the sum itself is rounded by 0.02."""
-    monkeypatch.setattr("ppl.harvest.rules._parallel_scan._MAX_ELEMENTS", max_elements)
+    monkeypatch.setattr("ppl.harvest.rules.parallel_scan._MAX_ELEMENTS", max_elements)
     num_steps = 200_000
     y = np.random.default_rng(0).normal(size=num_steps).astype(np.float32)
 

@@ -83,7 +83,7 @@ def test_what_to_take_out_is_explained(sites, match):
 @pytest.mark.parametrize("strategy", [ppl.Enumerate, ppl.Gaussian])
 @pytest.mark.parametrize("limit", [0, "a", True, 1e5])
 def test_limits_are_counts(strategy, limit):
-    with pytest.raises(ValueError, match="max_.* must be an integer of at least 1, got "):
+    with pytest.raises(ValueError, match=r"max_.* must be an integer of at least 1, got "):
         strategy(limit)
 
 

@@ -12,9 +12,9 @@ from jax import lax
 from jax.random import fold_in, key, split
 
 from ppl.analysis.symbolic_evaluation import Place, Symbolic
-from ppl.harvest._program import trace
-from ppl.harvest._survey import Survey
+from ppl.harvest.program import trace
 from ppl.harvest.rules import CONSTRUCTS
+from ppl.harvest.survey import Survey
 
 
 def flat(keys):

@@ -1,13 +1,13 @@
 """Rules of the constructs: one file for each, which registers its record in `CONSTRUCTS`.
 
-Reading order: `_call` (base of all calls), `inline`, `jit`, `checkpoint`, `custom`, `shard_map`;
-`cond`, `vmapped_cond`; `_loop_carry`, `while_loop`, `scan`. A scan may run in parallel:
-`_planted_liveness` and `_parallel_scan`.
+Reading order: `call` (base of all calls), `inline`, `jit`, `checkpoint`, `custom`, `shard_map`;
+`cond`, `vmapped_cond`; `loop_carry`, `while_loop`, `scan`. A scan may run in parallel:
+`planted_liveness` and `parallel_scan`.
 """
 
-from ppl.harvest._construct import CONSTRUCTS as CONSTRUCTS
-from ppl.harvest._construct import construct_of as construct_of
-from ppl.harvest._construct import wiring_of as wiring_of
+from ppl.harvest.construct import CONSTRUCTS as CONSTRUCTS
+from ppl.harvest.construct import construct_of as construct_of
+from ppl.harvest.construct import wiring_of as wiring_of
 from ppl.harvest.rules import checkpoint as checkpoint
 from ppl.harvest.rules import cond as cond
 from ppl.harvest.rules import custom as custom

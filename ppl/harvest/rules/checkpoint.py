@@ -5,10 +5,10 @@ from typing import ClassVar
 
 import jax
 
-from ppl.harvest import _jax
-from ppl.harvest._construct import register
-from ppl.harvest._interpreter import Opened, Results
-from ppl.harvest.rules._call import CallRule, call_again
+from ppl.harvest import jax_core
+from ppl.harvest.construct import register
+from ppl.harvest.interpreter import Opened, Results
+from ppl.harvest.rules.call import CallRule, call_again
 
 
 class CheckpointRule(CallRule):
@@ -19,7 +19,7 @@ class CheckpointRule(CallRule):
     def run(self, opened: Opened) -> Results:
         """Results and records of a checkpoint of the body."""
         eqn, args, plants, live_outs, on = opened
-        wrap = functools.partial(jax.checkpoint, **_jax.checkpoint_options(eqn))
+        wrap = functools.partial(jax.checkpoint, **jax_core.checkpoint_options(eqn))
         return call_again(wrap, eqn.params["jaxpr"], args, plants, live_outs, on)
 
 

@@ -10,20 +10,20 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend import core as jex
 
-from ppl.harvest import _jax, _jaxprs, _values, _wiring
-from ppl.harvest._construct import Construct, Threading, register
-from ppl.harvest._interpreter import Opened, Reaped, Results
-from ppl.harvest._jaxprs import Jaxpr
-from ppl.harvest._liveness import Liveness, Mask
-from ppl.harvest._survey import Found, MisplacedError, Path, Sites, SowError, Survey, show
+from ppl.harvest import jax_core, jaxprs, leaf_values, wirings
+from ppl.harvest.construct import Construct, Threading, register
+from ppl.harvest.interpreter import Opened, Reaped, Results
+from ppl.harvest.jaxprs import Jaxpr
+from ppl.harvest.liveness import Liveness, Mask
+from ppl.harvest.survey import Found, MisplacedError, Path, Sites, SowError, Survey, show
 
 
 class CondRule(Construct):
     """Cond: all branches sow the same names with like values; the branch taken is recorded."""
 
-    def wiring(self, eqn: jex.JaxprEqn) -> _wiring.Wiring:
+    def wiring(self, eqn: jex.JaxprEqn) -> wirings.Wiring:
         """Wiring of the branches."""
-        return _wiring.Branches(eqn.params["branches"])
+        return wirings.Branches(eqn.params["branches"])
 
     def find(self, eqn: jex.JaxprEqn, survey: Survey) -> Sites:
         """Sites of the branches, which must agree."""
@@ -61,7 +61,7 @@ class CondRule(Construct):
                 for reap in reaps:
                     _check_same_record(reap, recorded)
                 records = [(r.record, _definite(r.pred, sites[r.site.path])) for r in reaps]
-                return outs, _values.as_varying(records)
+                return outs, leaf_values.as_varying(records)
 
             return call
 
@@ -142,12 +142,12 @@ def _switch_unclamped(index: Any, branches: Sequence[Callable[..., Any]], *opera
     """
     call = lambda *args: lax.switch(args[0], branches, *args[1:])  # noqa: E731
     jaxpr, out = jax.make_jaxpr(call, return_shape=True)(index, *operands)
-    given = _jaxprs.raw(jaxpr)[0].invars[0]
+    given = jaxprs.raw(jaxpr)[0].invars[0]
 
     def unclamped(eqn: jex.JaxprEqn) -> jex.JaxprEqn:
         is_cond = eqn.primitive is jex.primitives.cond_p
         return eqn.replace(invars=[given, *eqn.invars[1:]]) if is_cond else eqn
 
-    program = _jaxprs.map_equations(jaxpr, unclamped)
-    outs = _jax.evaluate(program, jax.tree.leaves((index, operands)))
+    program = jaxprs.map_equations(jaxpr, unclamped)
+    outs = jax_core.evaluate(program, jax.tree.leaves((index, operands)))
     return jax.tree.unflatten(jax.tree.structure(out), outs)

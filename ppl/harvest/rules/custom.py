@@ -13,12 +13,12 @@ import jax
 from jax.extend import core as jex
 from jax.tree_util import Partial
 
-from ppl.harvest import _jax, _values, _wiring
-from ppl.harvest._construct import Construct, register
-from ppl.harvest._interpreter import Interpreter, Opened, Reaped, RestrictedAction, Results
-from ppl.harvest._liveness import Liveness, Mask
-from ppl.harvest._survey import Sites, Survey
-from ppl.harvest.rules._call import scatter_items, select_items
+from ppl.harvest import jax_core, leaf_values, wirings
+from ppl.harvest.construct import Construct, register
+from ppl.harvest.interpreter import Interpreter, Opened, Reaped, RestrictedAction, Results
+from ppl.harvest.liveness import Liveness, Mask
+from ppl.harvest.rules.call import scatter_items, select_items
+from ppl.harvest.survey import Sites, Survey
 
 Function = Callable[..., Any]
 
@@ -31,22 +31,22 @@ class CustomDerivativeRule(Construct):
     at the planted value.
     """
 
-    def wiring(self, eqn: jex.JaxprEqn) -> _wiring.Wiring | None:
+    def wiring(self, eqn: jex.JaxprEqn) -> wirings.Wiring | None:
         """Wiring of the code; None where JAX shows no code."""
-        if _jax.is_opaque(eqn) and not _jax.has_sow(eqn):
+        if jax_core.is_opaque(eqn) and not jax_core.has_sow(eqn):
             return None
-        return _wiring.Call(*_jax.custom_body(eqn))
+        return wirings.Call(*jax_core.custom_body(eqn))
 
     def find(self, eqn: jex.JaxprEqn, survey: Survey) -> Sites:
         """Sites of the code."""
-        return survey(_jax.custom_body(eqn)[0])
+        return survey(jax_core.custom_body(eqn)[0])
 
     def live_operands(self, eqn: jex.JaxprEqn, live_outs: Mask, liveness: Liveness) -> Mask:
         """Mask of the operands that the needed results and all records depend on.
 
         The derivative may read every operand.
         """
-        body, indices = _jax.custom_body(eqn)
+        body, indices = jax_core.custom_body(eqn)
         if any(live_outs) and not liveness.replaces(body):
             return (True,) * len(eqn.invars)
         read = dict(zip(indices, liveness.inputs(body, live_outs), strict=True))
@@ -55,7 +55,7 @@ class CustomDerivativeRule(Construct):
     def run(self, opened: Opened) -> Results:
         """Results and records of a function with the same derivative."""
         eqn, args, plants, live_outs, on = opened
-        body, indices = _jax.custom_body(eqn)
+        body, indices = jax_core.custom_body(eqn)
         planted = plants.take(on.survey(body))
         operands = [args[i] for i in indices]
         if (planted and not on.action.perturbs) or not any(live_outs):
@@ -73,7 +73,7 @@ class CustomDerivativeRule(Construct):
             return on.under(alone, shifts).run(body, operands, shifts, nothing)[1]
 
         def original(*args: Any) -> list[Any]:
-            return select_items(_jax.bind(eqn, args), live_outs)
+            return select_items(jax_core.bind(eqn, args), live_outs)
 
         def derivative(transform: Function) -> Function:
             return lambda *args: _without_sows(transform, eqn, on, args)
@@ -190,7 +190,7 @@ def _without_sows(
 ) -> Any:
     """Derivative of an equation, without the sows of its code, which would take place again."""
     leaves, tree = jax.tree.flatten(args)
-    traced = tuple(not _values.is_float0(leaf) for leaf in leaves)
+    traced = tuple(not leaf_values.is_float0(leaf) for leaf in leaves)
 
     def flat(*arrays: Any) -> Any:
         rest = iter(arrays)
@@ -199,7 +199,7 @@ def _without_sows(
 
     operands = select_items(leaves, traced)
     jaxpr, shapes = jax.make_jaxpr(flat, return_shape=True)(*operands)
-    names = frozenset(on.survey(_jax.custom_body(eqn)[0]))
+    names = frozenset(on.survey(jax_core.custom_body(eqn)[0]))
     outs, _ = on.under(RestrictedAction(on.action, names)).run(
         jaxpr, operands, {}, [True] * len(jaxpr.out_avals)
     )
@@ -207,7 +207,7 @@ def _without_sows(
 
 
 def _add(a: Any, b: Any) -> Any:
-    return jax.tree.map(_values.add_tangents, a, b)
+    return jax.tree.map(leaf_values.add_tangents, a, b)
 
 
 def _all_zero(cotangents: Any) -> bool:
@@ -223,4 +223,4 @@ def _is_primal(leaf: Any) -> bool:
 
 
 def _instantiate(leaf: Any) -> Any:
-    return _values.zero_cotangent(leaf.aval) if _is_zero(leaf) else leaf
+    return leaf_values.zero_cotangent(leaf.aval) if _is_zero(leaf) else leaf

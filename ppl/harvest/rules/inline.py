@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 
 from jax.extend import core as jex
 
-from ppl.harvest._construct import Threading, register
-from ppl.harvest._interpreter import Opened, Results
-from ppl.harvest.rules._call import CallRule
+from ppl.harvest.construct import Threading, register
+from ppl.harvest.interpreter import Opened, Results
+from ppl.harvest.rules.call import CallRule
 
 
 class InlineRule(CallRule):

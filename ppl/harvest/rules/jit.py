@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 import jax
 from jax.extend import core as jex
 
-from ppl.harvest import _jax
-from ppl.harvest._construct import Threading, register
-from ppl.harvest._interpreter import Opened, Results
-from ppl.harvest.rules._call import CallRule, call_again, select_items
+from ppl.harvest import jax_core
+from ppl.harvest.construct import Threading, register
+from ppl.harvest.interpreter import Opened, Results
+from ppl.harvest.rules.call import CallRule, call_again, select_items
 
 
 class JitRule(CallRule):
@@ -21,15 +21,15 @@ class JitRule(CallRule):
         """Results and records of a jit of the body."""
         eqn, args, plants, live_outs, on = opened
         jaxpr = eqn.params["jaxpr"]
-        ins, outs = _jax.jit_shardings(eqn)
+        ins, outs = jax_core.jit_shardings(eqn)
         live_args = on.liveness.inputs(jaxpr, live_outs)
-        options = _jax.jit_options(eqn)
+        options = jax_core.jit_options(eqn)
         if any(s is not None for s in ins):
             options["in_shardings"] = (None, *select_items(ins, live_args))
         if any(s is not None for s in outs):
             options["out_shardings"] = (select_items(outs, live_outs), None)
         if not on.holds_arrays:  # A reaped or planted array must not be donated.
-            donated = select_items(_jax.jit_donated(eqn), live_args)
+            donated = select_items(jax_core.jit_donated(eqn), live_args)
             options["donate_argnums"] = tuple(i for i, gone in enumerate(donated, 1) if gone)
 
         def wrap(call: Any) -> Any:
@@ -49,7 +49,7 @@ class JitRule(CallRule):
             return on.run(eqn.params["jaxpr"], args, state)
 
         call.__name__ = eqn.params["name"]
-        return jax.jit(call, **_jax.jit_options(eqn))(args, state)
+        return jax.jit(call, **jax_core.jit_options(eqn))(args, state)
 
 
 register(JitRule("jit"))

@@ -8,24 +8,24 @@ import jax
 from jax import lax
 from jax.extend import core as jex
 
-from ppl.harvest import _jax, _wiring
-from ppl.harvest._construct import Construct, Threading, register
-from ppl.harvest._interpreter import Interpreter, Opened, Results
-from ppl.harvest._liveness import Liveness, Mask
-from ppl.harvest._plants import move_axis, unstack
-from ppl.harvest._survey import Sites, SowError, Survey
-from ppl.harvest.rules._loop_carry import LastValues, RunningSum
-from ppl.harvest.rules._parallel_scan import Steps, rank_states
-from ppl.harvest.rules._planted_liveness import find_needed_states
+from ppl.harvest import jax_core, wirings
+from ppl.harvest.construct import Construct, Threading, register
+from ppl.harvest.interpreter import Interpreter, Opened, Results
+from ppl.harvest.liveness import Liveness, Mask
+from ppl.harvest.plants import move_axis, unstack
+from ppl.harvest.rules.loop_carry import LastValues, RunningSum
+from ppl.harvest.rules.parallel_scan import Steps, rank_states
+from ppl.harvest.rules.planted_liveness import find_needed_states
+from ppl.harvest.survey import Sites, SowError, Survey
 
 
 class ScanRule(Construct):
     """Scan: appended values become scanned inputs and outputs; clobbered values are carried."""
 
-    def wiring(self, eqn: jex.JaxprEqn) -> _wiring.Scan:
+    def wiring(self, eqn: jex.JaxprEqn) -> wirings.Scan:
         """Wiring of the body, with constants, carry and rows."""
         length, reverse = eqn.params["length"], eqn.params["reverse"]
-        return _wiring.Scan(eqn.params["jaxpr"], *_jax.scan_sizes(eqn), length, reverse)
+        return wirings.Scan(eqn.params["jaxpr"], *jax_core.scan_sizes(eqn), length, reverse)
 
     def find(self, eqn: jex.JaxprEqn, survey: Survey) -> Sites:
         """Sites of the body, with the axis of the loop."""
@@ -72,7 +72,7 @@ class ScanRule(Construct):
 
         if on.action.adds and _may_part(eqn, (args, rows), on, sites):
             run_body = steps = Steps(run_body, carry, (xs, rows))
-            options, found = _jax.scan_options(eqn), None
+            options, found = jax_core.scan_options(eqn), None
             if rank_states(find_needed_states(wiring, on, live_body, taken)) is not None:
                 found = steps.at_once(carry, (xs, rows), reverse=options["reverse"])
             if found := found or steps.run_in_parts(carry, (xs, rows), options):
@@ -94,7 +94,7 @@ class ScanRule(Construct):
             return (carry, kept.update(last, reaped), total), (ys, appended)
 
         init = (carry, kept.start(certain=True), added.start())
-        state, (ys, appended) = lax.scan(step, init, (xs, rows), **_jax.scan_options(eqn))
+        state, (ys, appended) = lax.scan(step, init, (xs, rows), **jax_core.scan_options(eqn))
         carry, last, total = state
         appended = _from_loop_axis(appended, on, sites)
         appended += added.finish(total) + kept.finish(last, empty=wiring.length == 0)
@@ -112,7 +112,7 @@ class ScanRule(Construct):
             outs, state = on.run(wiring.body, [*consts, *carry, *row], state)
             return (outs[: wiring.num_carry], state), outs[wiring.num_carry :]
 
-        (carry, state), ys = lax.scan(step, (carry, state), xs, **_jax.scan_options(eqn))
+        (carry, state), ys = lax.scan(step, (carry, state), xs, **jax_core.scan_options(eqn))
         return [*carry, *ys], state
 
 
@@ -123,7 +123,9 @@ def _may_part(eqn: jex.JaxprEqn, args: Any, on: Interpreter, sites: Sites) -> bo
     """Whether the steps may be evaluated other than one after another."""
     clobbers = any(found.clobbers for found in sites.values())
     leaves = jax.tree.leaves(args)
-    varies = any(_jax.varying_axes(jax.typeof(x)) for x in leaves)  # in a shard_map, step by step
+    varies = any(
+        jax_core.varying_axes(jax.typeof(x)) for x in leaves
+    )  # in a shard_map, step by step
     return on.action.at_once and not clobbers and not varies and bool(eqn.params["length"])
 
 
@@ -141,7 +143,7 @@ def _from_loop_axis(reaps: list[Any], on: Interpreter, sites: Sites) -> list[Any
     ]
 
 
-def _live(scan: _wiring.Scan, live_outs: Mask, liveness: Liveness) -> tuple[Mask, Mask]:
+def _live(scan: wirings.Scan, live_outs: Mask, liveness: Liveness) -> tuple[Mask, Mask]:
     """Needed results and needed inputs of the body: a fixpoint over the carry."""
     carry, ys = live_outs[: scan.num_carry], live_outs[scan.num_carry :]
     while True:

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 from jax.extend import core as jex
 from jax.sharding import PartitionSpec
 
-from ppl.harvest import _jax, _wiring
-from ppl.harvest._construct import register
-from ppl.harvest._interpreter import Interpreter, Opened, Reaped, Results
-from ppl.harvest._plants import ByPath, move_axis, unstack
-from ppl.harvest._survey import Found, Path, Sites, Survey
-from ppl.harvest.rules._call import CallRule, scatter_items, select_items
+from ppl.harvest import jax_core, wirings
+from ppl.harvest.construct import register
+from ppl.harvest.interpreter import Interpreter, Opened, Reaped, Results
+from ppl.harvest.plants import ByPath, move_axis, unstack
+from ppl.harvest.rules.call import CallRule, scatter_items, select_items
+from ppl.harvest.survey import Found, Path, Sites, Survey
 
 
 class ShardMapRule(CallRule):
@@ -22,21 +22,23 @@ class ShardMapRule(CallRule):
 
     is_parallel: ClassVar[bool] = False
 
-    def wiring(self, eqn: jex.JaxprEqn) -> _wiring.Shards:
+    def wiring(self, eqn: jex.JaxprEqn) -> wirings.Shards:
         """Wiring of the body, with mesh and specs."""
-        in_specs, _ = _jax.shard_specs(eqn)
-        return _wiring.Shards(eqn.params["jaxpr"], eqn.params["mesh"], _jax.shards(eqn), in_specs)
+        in_specs, _ = jax_core.shard_specs(eqn)
+        return wirings.Shards(
+            eqn.params["jaxpr"], eqn.params["mesh"], jax_core.shards(eqn), in_specs
+        )
 
     def find(self, eqn: jex.JaxprEqn, survey: Survey) -> Sites:
         """Sites of the body, with an axis over the shards."""
-        sites, axes = survey(eqn.params["jaxpr"]), _jax.shards(eqn)
+        sites, axes = survey(eqn.params["jaxpr"]), jax_core.shards(eqn)
         tracked = eqn.params["check_vma"]
         return {path: f.out_of_shards(axes, tracked=tracked) for path, f in sites.items()}
 
     def run(self, opened: Opened) -> Results:
         """Results and records of a shard_map of the body."""
         eqn, args, plants, live_outs, on = opened
-        jaxpr, shards = eqn.params["jaxpr"], _jax.shards(eqn)
+        jaxpr, shards = eqn.params["jaxpr"], jax_core.shards(eqn)
         live_args = on.liveness.inputs(jaxpr, live_outs)
         sites = on.survey(jaxpr)
         taken = {p: rows for p, (rows,) in plants.take(on.survey.survey_equation(eqn)).items()}
@@ -51,13 +53,13 @@ class ShardMapRule(CallRule):
                 lambda x: jnp.expand_dims(x, 0), records
             )
 
-        in_specs, out_specs = _jax.shard_specs(eqn)
+        in_specs, out_specs = jax_core.shard_specs(eqn)
         reap_specs = PartitionSpec() if on.action.adds else PartitionSpec(tuple(shards))
         mapped = jax.shard_map(
             body,
             in_specs=(select_items(in_specs, live_args), row_specs),
             out_specs=(select_items(out_specs, live_outs), reap_specs),
-            **_jax.shard_options(eqn),
+            **jax_core.shard_options(eqn),
         )
         outs, reaps = mapped(select_items(args, live_args), rows)
         reaps = [self._outside(reaped, sites, on) for reaped in reaps]
@@ -81,7 +83,7 @@ def _sum_over_shards(
         return reaps
 
     def total(record: jax.Array) -> jax.Array:
-        varying = _jax.varying_axes(jax.typeof(record)) if eqn.params["check_vma"] else shards
+        varying = jax_core.varying_axes(jax.typeof(record)) if eqn.params["check_vma"] else shards
         axes = tuple(axis for axis in shards if axis in varying)
         return jax.lax.psum(record, axes) if axes else record
 
@@ -101,7 +103,7 @@ def _split(plant: Any, found: Found, eqn: jex.JaxprEqn) -> list[tuple[Any, Parti
 
     Shards are known to have one value only if JAX tracks the mesh axes over which values vary.
     """
-    shards, tracked = _jax.shards(eqn), eqn.params["check_vma"]
+    shards, tracked = jax_core.shards(eqn), eqn.params["check_vma"]
     leaves, pairs = jax.tree.leaves(move_axis(plant, found.loop_axis, 0)), []
     # A plant may have several parts for each leaf of the value, such as data and a mask.
     num_parts = len(leaves) // max(1, len(found.varying))
@@ -111,5 +113,5 @@ def _split(plant: Any, found: Found, eqn: jex.JaxprEqn) -> list[tuple[Any, Parti
         by_axis = leaf.reshape(*shards.values(), *leaf.shape[1:])[first]
         row = by_axis.reshape(math.prod(shards[axis] for axis in axes), *leaf.shape[1:])
         spec = PartitionSpec(tuple(axes))
-        pairs.append((_jax.reshard_operand(row, eqn, spec), spec))
+        pairs.append((jax_core.reshard_operand(row, eqn, spec), spec))
     return pairs

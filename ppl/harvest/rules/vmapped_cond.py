@@ -7,14 +7,14 @@ from typing import Any
 import jax
 from jax.extend import core as jex
 
-from ppl.harvest import _wiring
-from ppl.harvest._construct import Construct, Threading, register
-from ppl.harvest._interpreter import Opened, Reaped, Results
-from ppl.harvest._liveness import Liveness, Mask
-from ppl.harvest._loop_marks import leave_vmap
-from ppl.harvest._survey import Sites, Survey
-from ppl.harvest._vmapped_cond import vmapped_cond_p
-from ppl.harvest.rules._parallel_scan import map_elements
+from ppl.harvest import wirings
+from ppl.harvest.construct import Construct, Threading, register
+from ppl.harvest.interpreter import Opened, Reaped, Results
+from ppl.harvest.liveness import Liveness, Mask
+from ppl.harvest.loop_marks import leave_vmap
+from ppl.harvest.rules.parallel_scan import map_elements
+from ppl.harvest.survey import Sites, Survey
+from ppl.harvest.vmapped_cond import vmapped_cond_p
 
 
 class VmappedCondRule(Construct):
@@ -24,10 +24,10 @@ class VmappedCondRule(Construct):
     `vmap`. What is true of a scan whose steps do not depend on one another is true of it.
     """
 
-    def wiring(self, eqn: jex.JaxprEqn) -> _wiring.Scan:
+    def wiring(self, eqn: jex.JaxprEqn) -> wirings.Scan:
         """Wiring of a scan without carry."""
         params = eqn.params
-        return _wiring.Scan(params["body"], params["num_consts"], 0, params["length"], is_vmap=True)
+        return wirings.Scan(params["body"], params["num_consts"], 0, params["length"], is_vmap=True)
 
     def find(self, eqn: jex.JaxprEqn, survey: Survey) -> Sites:
         """Sites of one element, with the axis of the elements."""

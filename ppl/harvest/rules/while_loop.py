@@ -9,13 +9,13 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend import core as jex
 
-from ppl.harvest import _wiring
-from ppl.harvest._construct import Construct, Threading, register
-from ppl.harvest._interpreter import Interpreter, Opened, Results
-from ppl.harvest._jaxprs import Jaxpr
-from ppl.harvest._liveness import Liveness, Mask
-from ppl.harvest._survey import MisplacedError, Sites, SowError, Survey
-from ppl.harvest.rules._loop_carry import LastValues
+from ppl.harvest import wirings
+from ppl.harvest.construct import Construct, Threading, register
+from ppl.harvest.interpreter import Interpreter, Opened, Results
+from ppl.harvest.jaxprs import Jaxpr
+from ppl.harvest.liveness import Liveness, Mask
+from ppl.harvest.rules.loop_carry import LastValues
+from ppl.harvest.survey import MisplacedError, Sites, SowError, Survey
 
 
 class WhileRule(Construct):
@@ -23,11 +23,11 @@ class WhileRule(Construct):
 
     is_parallel: ClassVar[bool] = False  # Under `vmap` all wait for the longest one.
 
-    def wiring(self, eqn: jex.JaxprEqn) -> _wiring.While:
+    def wiring(self, eqn: jex.JaxprEqn) -> wirings.While:
         """Wiring of condition and body, with their constants and the carry."""
         params = eqn.params
         sizes = params["cond_nconsts"], params["body_nconsts"]
-        return _wiring.While(params["cond_jaxpr"], params["body_jaxpr"], *sizes)
+        return wirings.While(params["cond_jaxpr"], params["body_jaxpr"], *sizes)
 
     def find(self, eqn: jex.JaxprEqn, survey: Survey) -> Sites:
         """Sites of the body and of the condition, all of which must clobber."""
@@ -114,7 +114,7 @@ class WhileRule(Construct):
 register(WhileRule("while"))
 
 
-def _sites(loop: _wiring.While, survey: Survey) -> Sites:
+def _sites(loop: wirings.While, survey: Survey) -> Sites:
     """Sites of one iteration: sites of the body, then sites of the condition."""
     sites = dict(survey(loop.body))
     for path, found in survey(loop.condition).items():
@@ -170,7 +170,7 @@ def _select(pred: jax.Array, on_true: jax.Array, on_false: jax.Array) -> jax.Arr
     )
 
 
-def _live(loop: _wiring.While, live_outs: Mask, liveness: Liveness) -> tuple[Mask, Mask]:
+def _live(loop: wirings.While, live_outs: Mask, liveness: Liveness) -> tuple[Mask, Mask]:
     """Needed carried values and needed operands: a fixpoint over the carry."""
     in_cond = liveness.inputs(loop.condition, (True,))
     num_cond, num_body = loop.num_condition_consts, loop.num_body_consts

@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from ppl.harvest._jaxprs import Jaxpr
+from ppl.harvest.jaxprs import Jaxpr
 
 T = TypeVar("T")
 

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend import core as jex
 
-from ppl.harvest import _jax, _jaxprs
-from ppl.harvest._jaxprs import Jaxpr
+from ppl.harvest import jax_core, jaxprs
+from ppl.harvest.jaxprs import Jaxpr
 
 _CUMULATIVE = frozenset(["cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum"])
 
@@ -30,17 +30,17 @@ _copies: weakref.WeakKeyDictionary[Any, Jaxpr | None] = weakref.WeakKeyDictionar
 def set_apart(jaxpr: Jaxpr) -> Jaxpr:
     """Jaxpr with barriers around the cumulative operations on floats, at any depth."""
     if jaxpr not in _copies:
-        inner, _ = _jaxprs.raw(jaxpr)
+        inner, _ = jaxprs.raw(jaxpr)
         eqns = [new for eqn in inner.eqns for new in _set_apart_equation(eqn)]
         is_same = all(map(operator.is_, eqns, inner.eqns))
-        _copies[jaxpr] = None if is_same else _jaxprs.with_equations(jaxpr, eqns)
+        _copies[jaxpr] = None if is_same else jaxprs.with_equations(jaxpr, eqns)
     return _copies[jaxpr] or jaxpr
 
 
 def _set_apart_equation(eqn: jex.JaxprEqn) -> list[jex.JaxprEqn]:
     """An equation, between barriers if it is cumulative."""
     if eqn.primitive.name in _CUMULATIVE and jnp.issubdtype(
-        _jax.dtype_of(eqn.invars[0]), jnp.inexact
+        jax_core.dtype_of(eqn.invars[0]), jnp.inexact
     ):
         operand, result = (jex.Var(v.aval) for v in (eqn.invars[0], eqn.outvars[0]))
         return [
@@ -48,9 +48,9 @@ def _set_apart_equation(eqn: jex.JaxprEqn) -> list[jex.JaxprEqn]:
             eqn.replace(invars=[operand], outvars=[result]),
             _barrier(eqn, [result], eqn.outvars),
         ]
-    if all(set_apart(inner) is inner for inner in _jax.subjaxprs(eqn)):
+    if all(set_apart(inner) is inner for inner in jax_core.subjaxprs(eqn)):
         return [eqn]
-    return [eqn.replace(params=_jaxprs.map_jaxprs(eqn.params, set_apart))]
+    return [eqn.replace(params=jaxprs.map_jaxprs(eqn.params, set_apart))]
 
 
 def _barrier(eqn: jex.JaxprEqn, before: list[Any], after: list[Any]) -> jex.JaxprEqn:

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 import jax
 from jax.extend import core as jex
 
-from ppl.harvest import _jax, _jaxprs
-from ppl.harvest._hidden_sows import hides_sow, sows
-from ppl.harvest._jaxprs import Jaxpr
-from ppl.harvest._site_names import describe
-from ppl.harvest._sow import Site, sow_p
+from ppl.harvest import jax_core, jaxprs
+from ppl.harvest.hidden_sows import hides_sow, sows
+from ppl.harvest.jaxprs import Jaxpr
+from ppl.harvest.site_names import describe
+from ppl.harvest.sowing import Site, sow_p
 
 Path = tuple[Hashable, ...]
 Sites = Mapping[Path, "Found"]
@@ -55,7 +55,7 @@ class Found:
             tuple(map(struct_of, avals)),
             certain=not site.has_pred,
             lead=site.batch_shape,
-            varying=tuple(map(_jax.varying_axes, avals)),
+            varying=tuple(map(jax_core.varying_axes, avals)),
         )
 
     @property
@@ -65,6 +65,7 @@ class Found:
 
     @property
     def clobbers(self) -> bool:
+        """Whether a sow of a name replaces the one before."""
         return self.site.mode in CLOBBERS
 
     @property
@@ -160,7 +161,9 @@ def struct_of(aval: Any) -> jax.ShapeDtypeStruct:
 class FindRule(Protocol):
     """Sites of an equation with inner programs, as seen from outside."""
 
-    def find(self, eqn: jex.JaxprEqn, survey: "Survey") -> Sites: ...
+    def find(self, eqn: jex.JaxprEqn, survey: "Survey") -> Sites:
+        """Sites of the equation by path, in program order."""
+        ...
 
 
 class Survey:
@@ -184,7 +187,7 @@ class Survey:
         if id(jaxpr) not in self._found:
             found: dict[Path, Found] = {}
             if sows(jaxpr):
-                for eqn in _jaxprs.raw(jaxpr)[0].eqns:
+                for eqn in jaxprs.raw(jaxpr)[0].eqns:
                     for path, new in self.survey_equation(eqn).items():
                         found[path] = self.join(path, found[path], new) if path in found else new
             self._found[id(jaxpr)] = (jaxpr, found)
@@ -192,7 +195,7 @@ class Survey:
 
     def survey_equation(self, eqn: jex.JaxprEqn) -> Sites:
         """Matching sows of one equation by path."""
-        if not _jax.has_sow(eqn) and not hides_sow(eqn):
+        if not jax_core.has_sow(eqn) and not hides_sow(eqn):
             return {}
         if eqn.primitive is sow_p:
             site = eqn.params["site"]
@@ -210,7 +213,7 @@ class Survey:
             return {site.path: Found.of(site, [v.aval for v in eqn.outvars])}
         if rule := self._rules.get(eqn.primitive.name):
             return rule.find(eqn, self)
-        jaxprs = _jax.subjaxprs(eqn)
+        jaxprs = jax_core.subjaxprs(eqn)
         if not jaxprs:
             raise NotImplementedError(
                 f"sow: the primitive {eqn.primitive.name!r} sows, and shows no program that "
@@ -227,7 +230,7 @@ class Survey:
     def staying(self, jaxpr: Jaxpr) -> list[Path]:
         """Paths of the sows in a jaxpr, at any depth, that neither match nor are stripped."""
         if id(jaxpr) not in self._staying:
-            eqns = _jaxprs.raw(jaxpr)[0].eqns if _jax.has_sow(jaxpr) else ()
+            eqns = jaxprs.raw(jaxpr)[0].eqns if jax_core.has_sow(jaxpr) else ()
             paths = [path for eqn in eqns for path in self._staying_in(eqn)]
             self._staying[id(jaxpr)] = jaxpr, list(dict.fromkeys(paths))
         return self._staying[id(jaxpr)][1]
@@ -236,7 +239,7 @@ class Survey:
         if eqn.primitive is sow_p:
             site = eqn.params["site"]
             return [site.path] * (not self._matches(site) and not self._strips(site))
-        return [path for inner in _jax.subjaxprs(eqn) for path in self.staying(inner)]
+        return [path for inner in jax_core.subjaxprs(eqn) for path in self.staying(inner)]
 
     def strips(self, eqn: jex.JaxprEqn) -> bool:
         """Whether an equation is a sow that is removed; its value stays."""
@@ -247,22 +250,22 @@ class Survey:
 
     def opens(self, eqn: jex.JaxprEqn) -> bool:
         """Whether an equation must be opened, for a sow that matches or is stripped."""
-        if not _jax.has_sow(eqn):
+        if not jax_core.has_sow(eqn):
             return False
         if self.survey_equation(eqn):
             return True
         return eqn.primitive.name in self._rules and any(
-            map(self._has_stripped, _jax.subjaxprs(eqn))
+            map(self._has_stripped, jax_core.subjaxprs(eqn))
         )
 
     def _has_stripped(self, jaxpr: Jaxpr) -> bool:
         if id(jaxpr) not in self._strippable:
-            eqns = _jaxprs.raw(jaxpr)[0].eqns if _jax.has_sow(jaxpr) else ()
+            eqns = jaxprs.raw(jaxpr)[0].eqns if jax_core.has_sow(jaxpr) else ()
             self._strippable[id(jaxpr)] = jaxpr, any(map(self._strips_in, eqns))
         return self._strippable[id(jaxpr)][1]
 
     def _strips_in(self, eqn: jex.JaxprEqn) -> bool:
-        return self.strips(eqn) or any(map(self._has_stripped, _jax.subjaxprs(eqn)))
+        return self.strips(eqn) or any(map(self._has_stripped, jax_core.subjaxprs(eqn)))
 
     def join(self, path: Path, old: Found, new: Found) -> Found:
         """Record of two sows of one name, one after the other."""

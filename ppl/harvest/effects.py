@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 from jax.extend import core as jex
 
-from ppl.harvest import _jax, _values
-from ppl.harvest._names import fit
-from ppl.harvest._site_names import describe
-from ppl.harvest._sow import check_hashable, sow_p
-from ppl.harvest._survey import struct_of
+from ppl.harvest import jax_core, leaf_values
+from ppl.harvest.names import fit
+from ppl.harvest.site_names import describe
+from ppl.harvest.sowing import check_hashable, sow_p
+from ppl.harvest.survey import struct_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -26,6 +26,7 @@ class Effect:
         return f"effect {self.name!r}"
 
     def __call__(self, *operands: Any) -> Any:
+        """Perform the operation: its result is what a handler around it resumes with."""
         leaves, operand_tree = jax.tree.flatten(operands)
         leaves = [self._as_array("operand", leaf) for leaf in leaves]
         tree, avals = self._declare_result(jax.tree.unflatten(operand_tree, leaves))
@@ -51,7 +52,7 @@ class Effect:
 
     def _as_array(self, what: str, leaf: Any) -> jax.Array:
         try:
-            return _values.as_array(leaf)
+            return leaf_values.as_array(leaf)
         except TypeError as error:
             raise TypeError(
                 f"{self}: expected a pytree of arrays as its {what}, got a leaf of type "
@@ -157,7 +158,9 @@ def _impl(*operands: Any, call: EffectCall) -> NoReturn:
 
 def _abstract_eval(*operands: Any, call: EffectCall) -> list[Any]:
     avals = call.avals
-    return [_jax.abstract_array(call.batch_shape + a.shape, a.dtype, a.weak_type) for a in avals]
+    return [
+        jax_core.abstract_array(call.batch_shape + a.shape, a.dtype, a.weak_type) for a in avals
+    ]
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: EffectCall) -> NoReturn:
@@ -169,18 +172,18 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: EffectCall) -
 
 
 def _batch(size: int, args: Sequence[Any], dims: Sequence[Any], *, call: EffectCall) -> Any:
-    args = [_jax.batched_in_front(arg, dim, size) for arg, dim in zip(args, dims, strict=True)]
+    args = [jax_core.batched_in_front(arg, dim, size) for arg, dim in zip(args, dims, strict=True)]
     call = dataclasses.replace(call, batch_shape=(size, *call.batch_shape))
     return perform_p.bind(*args, call=call), [0] * len(call.avals)
 
 
-perform_p = _jax.make_primitive(
+perform_p = jax_core.make_primitive(
     "perform",
     impl=_impl,
     abstract_eval=_abstract_eval,
     jvp=_jvp,
     batch=_batch,
-    effect=_jax.PerformEffect(),
+    effect=jax_core.PerformEffect(),
     batch_always=True,
 )
 
@@ -208,7 +211,7 @@ class PerformedEffect:
     def fit(self, result: Any) -> list[jax.Array]:
         """Leaves of a result, checked against the declared structure, shapes and dtypes."""
         leaves = fit(f"{self.where}: the result", result, self.tree, self.avals)
-        return [_jax.as_aval(leaf, aval) for leaf, aval in zip(leaves, self.avals, strict=True)]
+        return [jax_core.as_aval(leaf, aval) for leaf, aval in zip(leaves, self.avals, strict=True)]
 
 
 def handler_key(eqn: jex.JaxprEqn) -> Hashable:

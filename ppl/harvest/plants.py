@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ppl.harvest._survey import Found, Path, Sites
+from ppl.harvest.survey import Found, Path, Sites
 
 
 @jax.tree_util.register_pytree_node_class
@@ -14,10 +14,12 @@ class ByPath(dict[Path, Any]):
     """Dict by path as a pytree; unlike in a plain dict, the keys need no order."""
 
     def tree_flatten(self) -> tuple[list[Any], tuple[Path, ...]]:
+        """Values as children, paths as static data."""
         return list(self.values()), tuple(self)
 
     @classmethod
     def tree_unflatten(cls, paths: tuple[Path, ...], values: Sequence[Any]) -> "ByPath":
+        """Dict of the paths and values."""
         return cls(zip(paths, values, strict=True))
 
 
@@ -33,6 +35,7 @@ class Plants:
 
     @property
     def paths(self) -> frozenset[Path]:
+        """Paths that have plants."""
         return frozenset(self._plants)
 
     def take(self, sites: Sites) -> ByPath:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ppl.harvest import _jax
+from ppl.harvest import jax_core
 
 
 def as_array(leaf: Any) -> jax.Array:
@@ -34,7 +34,9 @@ def check_range(leaf: Any, dtype: Any = None) -> None:
     """
     if isinstance(leaf, float | int):
         leaf = np.asarray(leaf)
-    is_known = isinstance(leaf, np.ndarray | np.generic | jax.Array) and not _jax.is_traced(leaf)
+    is_known = isinstance(leaf, np.ndarray | np.generic | jax.Array) and not jax_core.is_traced(
+        leaf
+    )
     is_float = is_known and jnp.issubdtype(leaf.dtype, np.floating)
     if is_float and (dtype is None or jnp.issubdtype(dtype, np.floating)):
         _check_floats(leaf, dtype)
@@ -186,14 +188,14 @@ def zero_cotangent(aval: Any) -> Any:
 
 
 def _vary(x: jax.Array, axes: Iterable[Any]) -> jax.Array:
-    have = _jax.varying_axes(jax.typeof(x))
+    have = jax_core.varying_axes(jax.typeof(x))
     missing = tuple(axis for axis in axes if axis not in have)
     return lax.pcast(x, missing, to="varying") if missing else x
 
 
 def vary_alike(arrays: Sequence[Any]) -> list[Any]:
     """Arrays cast to vary over the same mesh axes: every axis over which one of them varies."""
-    axes = frozenset().union(*(_jax.varying_axes(jax.typeof(x)) for x in arrays))
+    axes = frozenset().union(*(jax_core.varying_axes(jax.typeof(x)) for x in arrays))
     return [_vary(x, axes) for x in arrays]
 
 

@@ -5,11 +5,11 @@ from typing import Any, Protocol
 
 from jax.extend import core as jex
 
-from ppl.harvest import _jax, _jaxprs
-from ppl.harvest._hidden_sows import hides_sow
-from ppl.harvest._jaxprs import Jaxpr
-from ppl.harvest._sow import sow_p
-from ppl.harvest._survey import Path, Survey
+from ppl.harvest import jax_core, jaxprs
+from ppl.harvest.hidden_sows import hides_sow
+from ppl.harvest.jaxprs import Jaxpr
+from ppl.harvest.sowing import sow_p
+from ppl.harvest.survey import Path, Survey
 
 Mask = tuple[bool, ...]
 Needs = tuple[Mask, Mask]  # Masks of an equation: operands that are read, results that are read.
@@ -18,7 +18,9 @@ Needs = tuple[Mask, Mask]  # Masks of an equation: operands that are read, resul
 class LiveRule(Protocol):
     """Liveness rule of an equation with inner programs: from results to operands."""
 
-    def live_operands(self, eqn: jex.JaxprEqn, live_outs: Mask, liveness: "Liveness") -> Mask: ...
+    def live_operands(self, eqn: jex.JaxprEqn, live_outs: Mask, liveness: "Liveness") -> Mask:
+        """Mask of the operands that live results and records depend on."""
+        ...
 
 
 class Liveness:
@@ -69,7 +71,7 @@ class Liveness:
     def _analyze(self, jaxpr: Jaxpr, live_outs: Mask) -> tuple[list[Needs | None], Mask]:
         key = (id(jaxpr), live_outs)
         if key not in self._memo:
-            inner, _ = _jaxprs.raw(jaxpr)
+            inner, _ = jaxprs.raw(jaxpr)
             live = {
                 v
                 for v, needed in zip(inner.outvars, live_outs, strict=True)
@@ -97,7 +99,7 @@ class Liveness:
             return (True,) * len(eqn.invars), outs  # a construct without a rule
         if self._survey.strips(eqn):
             return ((*outs, *(False,) * (len(eqn.invars) - len(outs))), outs) if any(outs) else None
-        if _jax.acts(eqn) or hides_sow(eqn):
+        if jax_core.acts(eqn) or hides_sow(eqn):
             return (True,) * len(eqn.invars), outs
         return (self._find_read(eqn, outs), outs) if any(outs) else None
 

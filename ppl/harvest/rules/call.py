@@ -5,13 +5,13 @@ from typing import Any, ClassVar
 
 from jax.extend import core as jex
 
-from ppl.harvest import _wiring
-from ppl.harvest._construct import Construct
-from ppl.harvest._interpreter import Interpreter, Reaped
-from ppl.harvest._jaxprs import Jaxpr
-from ppl.harvest._liveness import Liveness, Mask
-from ppl.harvest._plants import Plants
-from ppl.harvest._survey import Sites, Survey
+from ppl.harvest import wirings
+from ppl.harvest.construct import Construct
+from ppl.harvest.interpreter import Interpreter, Reaped
+from ppl.harvest.jaxprs import Jaxpr
+from ppl.harvest.liveness import Liveness, Mask
+from ppl.harvest.plants import Plants
+from ppl.harvest.survey import Sites, Survey
 
 
 class CallRule(Construct):
@@ -20,10 +20,10 @@ class CallRule(Construct):
     body: ClassVar[str] = "jaxpr"  # Name of the parameter that holds the body.
     is_transparent: ClassVar[bool] = False
 
-    def wiring(self, eqn: jex.JaxprEqn) -> _wiring.Wiring:
+    def wiring(self, eqn: jex.JaxprEqn) -> wirings.Wiring:
         """Body and all operands."""
         operands = range(len(eqn.invars))
-        return _wiring.Call(eqn.params[self.body], operands, self.is_transparent)
+        return wirings.Call(eqn.params[self.body], operands, self.is_transparent)
 
     def find(self, eqn: jex.JaxprEqn, survey: Survey) -> Sites:
         """Sites of the body."""

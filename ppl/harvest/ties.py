@@ -6,7 +6,7 @@ from typing import Any
 import jax
 from jax import lax
 
-from ppl.harvest import _jax
+from ppl.harvest import jax_core
 
 
 def tie(value: Any, key: Any) -> Any:
@@ -34,7 +34,7 @@ def _batch(args: Sequence[Any], dims: Sequence[Any], *, num_values: int) -> Any:
 
 # `lax.optimization_barrier` alone would also hold up tangents, and in JAX 0.12 it has no transpose
 # if a key is among its operands.
-tie_p = _jax.make_primitive(
+tie_p = jax_core.make_primitive(
     "tie",
     impl=_impl,
     abstract_eval=lambda *avals, num_values: list(avals[:num_values]),

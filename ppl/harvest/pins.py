@@ -18,10 +18,10 @@ from jax.extend import core as jex
 from jax.extend.core import primitives
 from jax.sharding import PartitionSpec
 
-from ppl.harvest import _jax, _jax_tables
-from ppl.harvest._jaxprs import Jaxpr
-from ppl.harvest._sow import sow_p
+from ppl.harvest import jax_core, jax_tables
+from ppl.harvest.jaxprs import Jaxpr
 from ppl.harvest.rules import construct_of
+from ppl.harvest.sowing import sow_p
 from ppl.harvest.state_threading import bind_equation, read_arrays, start_evaluation
 
 
@@ -30,7 +30,7 @@ def _pin(value: Any, step: Any) -> Any:
     return pin_p.bind(value, step)[0]
 
 
-pin_p = _jax.make_primitive(
+pin_p = jax_core.make_primitive(
     "pin",
     impl=lambda value, step: [value],
     abstract_eval=lambda value, step: [value],
@@ -47,7 +47,7 @@ class Pinner:
         """Results of a jaxpr whose sows depend on the state, which stays as it is."""
         inner, env = start_evaluation(jaxpr, args)
         for eqn in inner.eqns:
-            if _jax.has_sow(eqn):
+            if jax_core.has_sow(eqn):
                 outs = self._open(eqn, read_arrays(env, eqn.invars), state)
                 env.update(zip(eqn.outvars, outs, strict=True))
             else:
@@ -71,25 +71,25 @@ class Pinner:
             case "scan":
                 return self._scan(eqn, args, step)
             case "remat2":
-                checkpoint = functools.partial(jax.checkpoint, **_jax.checkpoint_options(eqn))
+                checkpoint = functools.partial(jax.checkpoint, **jax_core.checkpoint_options(eqn))
                 return checkpoint(self._body(eqn))(args, step)
             case "shard_map":
-                in_specs, out_specs = _jax.shard_specs(eqn)
+                in_specs, out_specs = jax_core.shard_specs(eqn)
                 specs = {"in_specs": (list(in_specs), PartitionSpec()), "out_specs": [*out_specs]}
-                options = _jax.shard_options(eqn)
+                options = jax_core.shard_options(eqn)
                 return jax.shard_map(self._body(eqn), **specs, **options)(args, step)
             case "jit" | "cond" | "while" | "closed_call" | "eval_jaxpr":
                 construct = construct_of(eqn)
                 assert construct is not None
                 return construct.thread(eqn, args, step, self)[0]
         # Custom derivatives stay as they are: all that they read depends on the step.
-        return _jax.bind(eqn, [_pin(x, step) for x in args])
+        return jax_core.bind(eqn, [_pin(x, step) for x in args])
 
     def _body(self, eqn: jex.JaxprEqn) -> Callable[[list[Any], Any], list[Any]]:
         return lambda args, step: self.run(eqn.params["jaxpr"], args, step)[0]
 
     def _scan(self, eqn: jex.JaxprEqn, args: list[Any], step: Any) -> Sequence[Any]:
-        num_consts, num_carry = _jax.scan_sizes(eqn)
+        num_consts, num_carry = jax_core.scan_sizes(eqn)
         consts, inits = args[:num_consts], args[num_consts : num_consts + num_carry]
         xs = (args[num_consts + num_carry :], _pin(_steps(eqn.params), step))
 
@@ -98,7 +98,7 @@ class Pinner:
             outs, _ = self.run(eqn.params["jaxpr"], [*consts, *carry, *xs], step)
             return outs[:num_carry], outs[num_carry:]
 
-        carry, ys = lax.scan(body, inits, xs, **_jax.scan_options(eqn))
+        carry, ys = lax.scan(body, inits, xs, **jax_core.scan_options(eqn))
         return [*carry, *ys]
 
 
@@ -124,8 +124,8 @@ def _with_step(jaxpr: Jaxpr) -> Jaxpr:
 
 def _pin_scan(params: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray]:
     """Parameters of a scan whose sows depend on the step, and its last operand."""
-    return _jax_tables.add_scanned_input(params, _with_step(params["jaxpr"])), _steps(params)
+    return jax_tables.add_scanned_input(params, _with_step(params["jaxpr"])), _steps(params)
 
 
-_jax_tables.rewrite_before_split(primitives.scan_p, _pin_scan)
-_jax_tables.keep_whole(primitives.while_p)
+jax_tables.rewrite_before_split(primitives.scan_p, _pin_scan)
+jax_tables.keep_whole(primitives.while_p)

@@ -9,14 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ppl.harvest import _values
-from ppl.harvest._harvest import Harvest, selection
-from ppl.harvest._interpreter import Operands
-from ppl.harvest._names import nest_by_path
-from ppl.harvest._plants import ByPath
-from ppl.harvest._program import Harvester, check_function, trace
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Path
+from ppl.harvest import leaf_values
+from ppl.harvest.harvesting import Harvest, selection
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.names import nest_by_path
+from ppl.harvest.plants import ByPath
+from ppl.harvest.program import Harvester, check_function, trace
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Path
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,9 +26,11 @@ class Perturb(Harvest):
     perturbs: ClassVar[bool] = True
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        """Value and predicate, also of a planted sow: its plant is a shift."""
         return True, True, False
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """Values with their shift added, and the same as the record."""
         shifts = operands.values if plant is None else plant
         values = tuple(map(_add_shift, operands.values, shifts)) if plant is not None else shifts
         return values, values
@@ -36,7 +38,7 @@ class Perturb(Harvest):
 
 def _as_argument(leaf: Any) -> jax.Array:
     try:
-        return _values.as_array(leaf)
+        return leaf_values.as_array(leaf)
     except TypeError as error:
         raise TypeError(
             f"vjp_and_reap: expected arguments that are pytrees of arrays, got the leaf {leaf!r}. "

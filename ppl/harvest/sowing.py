@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 from jax.extend import core as jex
 
-from ppl.harvest import _jax, _jaxprs, _values
-from ppl.harvest._jaxprs import Jaxpr
-from ppl.harvest._tie import tie
-from ppl.harvest._values import short_repr
+from ppl.harvest import jax_core, jaxprs, leaf_values
+from ppl.harvest.jaxprs import Jaxpr
+from ppl.harvest.leaf_values import short_repr
+from ppl.harvest.ties import tie
 
 Mode = Literal["strict", "append", "clobber", "cond_clobber"]
 MODES = ("strict", "append", "clobber", "cond_clobber")
@@ -52,7 +52,7 @@ class Site:
         axes: `vmap` axes around the sow, innermost first. Every value has them all in front.
         loops: For each loop with a `vmap` outside of it, innermost first, the number of `vmap` axes
             inside of it, less the vmapped conds inside of it whose axes lie outside of it. A
-            vmapped cond (`_vmapped_cond`) counts as a loop.
+            vmapped cond (`vmapped_cond`) counts as a loop.
         selected: Whether a `vmap` turns a cond around the sow into a select.
         has_key: Whether the key is an operand. A replacement for the drawn value then also stands
             under the axes that map the key.
@@ -72,26 +72,32 @@ class Site:
 
     @property
     def path(self) -> tuple[Hashable, ...]:
+        """Scopes and name, outermost scope first."""
         return (*self.scope, self.name)
 
     @property
     def num_values(self) -> int:
+        """Number of leaves of the value."""
         return self.tree.num_leaves
 
     @property
     def num_extras(self) -> int:
+        """Number of leaves of the extra."""
         return self.extra_tree.num_leaves
 
     @property
     def has_pred(self) -> bool:
+        """Whether a predicate is an operand."""
         return self.mode == "cond_clobber"
 
     @property
     def num_mapped_always(self) -> int:
+        """Number of operands that every `vmap` axis maps: leaves of the value, and predicate."""
         return self.num_values + self.has_pred
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
+        """Sizes of the `vmap` axes, outermost first."""
         return tuple(axis.size for axis in reversed(self.axes))
 
     def num_axes_outside(self, depth: int) -> int:
@@ -153,7 +159,7 @@ def bind_site(
 
 def _as_array(leaf: Any, name: Hashable, where: str = "sow") -> jax.Array:
     try:
-        return _values.as_array(leaf)
+        return leaf_values.as_array(leaf)
     except TypeError as error:
         remedy = (
             "Register its class with jax.tree_util.register_dataclass or "
@@ -271,7 +277,7 @@ def sow_cond(
 
 def _as_predicate(pred: Any, name: Hashable) -> jax.Array:
     try:
-        array = _values.as_array(pred)
+        array = leaf_values.as_array(pred)
         if array.dtype == bool or jnp.issubdtype(array.dtype, jnp.integer):
             return array.astype(bool)
         raise TypeError(f"{array.dtype} is not boolean")
@@ -287,7 +293,7 @@ def _tie(value: Any, key: Any, name: Hashable) -> Any:
         return value
     value = jax.tree.map(lambda leaf: _as_array(leaf, name), value)
     try:
-        key = jax.tree.map(_values.as_array, key)
+        key = jax.tree.map(leaf_values.as_array, key)
     except TypeError as error:
         raise TypeError(f"sow {name!r}: key must be a pytree of arrays, got {key!r}.") from error
     return tie(value, key)
@@ -303,7 +309,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, site: Site) -> Any:
 
 
 def _mark_tangent(tangent: Any, site: Site) -> Any:
-    return tangent if _jax.is_zero_tangent(tangent) else tangent_p.bind(tangent, site=site)[0]
+    return tangent if jax_core.is_zero_tangent(tangent) else tangent_p.bind(tangent, site=site)[0]
 
 
 def _transpose(cotangents: Sequence[Any], *operands: Any, site: Site) -> list[Any]:
@@ -323,13 +329,15 @@ def batch_operands(
     """Move batch axes to the front; each of the first `num_mapped_always` operands gets one."""
     size = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
     moved = [
-        _jax.batched_in_front(arg, dim, size) if dim is not None or i < num_mapped_always else arg
+        jax_core.batched_in_front(arg, dim, size)
+        if dim is not None or i < num_mapped_always
+        else arg
         for i, (arg, dim) in enumerate(zip(args, dims, strict=True))
     ]
     return size, moved, tuple(dim is not None for dim in dims[num_mapped_always:])
 
 
-sow_p = _jax.make_primitive(
+sow_p = jax_core.make_primitive(
     "sow",
     impl=_impl,
     abstract_eval=_impl,
@@ -337,12 +345,12 @@ sow_p = _jax.make_primitive(
     transpose=_transpose,
     batch=_batch,
     batch_by_name=True,
-    effect=_jax.SowEffect(),
+    effect=jax_core.SowEffect(),
 )
 
 # Tangent or cotangent of a sown value: the identity, and zero where the value is planted. Unlike a
 # sow it has no effect, so JAX moves, transposes and drops it like any linear map.
-tangent_p = _jax.make_primitive(
+tangent_p = jax_core.make_primitive(
     "tangent_of_sow",
     impl=lambda x, *, site: [x],
     abstract_eval=lambda x, *, site: [x],
@@ -356,13 +364,13 @@ def sites_in(eqn: jex.JaxprEqn) -> Iterator[Site]:
     """Sites in an equation, at any depth."""
     if eqn.primitive is sow_p:
         yield eqn.params["site"]
-    for jaxpr in _jax.subjaxprs(eqn):
+    for jaxpr in jax_core.subjaxprs(eqn):
         yield from sites_of(jaxpr)
 
 
 def sites_of(jaxpr: Jaxpr) -> Iterator[Site]:
     """Sites in a jaxpr, at any depth."""
-    for eqn in _jaxprs.raw(jaxpr)[0].eqns:
+    for eqn in jaxprs.raw(jaxpr)[0].eqns:
         yield from sites_in(eqn)
 
 
@@ -381,8 +389,8 @@ SCOPED: dict[Any, Callable[[Mapping[str, Any], Hashable], dict[str, Any]]] = {
 def names_sites(jaxpr: Jaxpr, memo: dict[int, bool]) -> bool:
     """Whether a jaxpr holds what has a scope, such as a sow, at any depth."""
     if id(jaxpr) not in memo:
-        memo[id(jaxpr)] = _jax.has_sow(jaxpr) or any(
-            eqn.primitive in SCOPED or any(names_sites(j, memo) for j in _jax.subjaxprs(eqn))
-            for eqn in _jaxprs.raw(jaxpr)[0].eqns
+        memo[id(jaxpr)] = jax_core.has_sow(jaxpr) or any(
+            eqn.primitive in SCOPED or any(names_sites(j, memo) for j in jax_core.subjaxprs(eqn))
+            for eqn in jaxprs.raw(jaxpr)[0].eqns
         )
     return memo[id(jaxpr)]

@@ -6,14 +6,14 @@ from typing import Any
 
 from jax.extend import core as jex
 
-from ppl.harvest import _jaxprs
-from ppl.harvest._construct import CONSTRUCTS, Construct
-from ppl.harvest._interpreter import Action, Interpreter, Operands
-from ppl.harvest._jaxprs import Jaxpr
-from ppl.harvest._liveness import Liveness, Mask
-from ppl.harvest._sow import Site, sow_p
-from ppl.harvest._survey import Path
-from ppl.harvest._wiring import Branches, Scan
+from ppl.harvest import jaxprs
+from ppl.harvest.construct import CONSTRUCTS, Construct
+from ppl.harvest.interpreter import Action, Interpreter, Operands
+from ppl.harvest.jaxprs import Jaxpr
+from ppl.harvest.liveness import Liveness, Mask
+from ppl.harvest.sowing import Site, sow_p
+from ppl.harvest.survey import Path
+from ppl.harvest.wirings import Branches, Scan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +66,7 @@ class _Rule:
 
     def _sources(self, branch: Jaxpr) -> list[Any]:
         """Source of each result of a branch: a planted value, an operand, or None."""
-        inner, _ = _jaxprs.raw(branch)
+        inner, _ = jaxprs.raw(branch)
         sources: dict[Any, Any] = {v: i for i, v in enumerate(inner.invars)}
         for eqn in inner.eqns:
             if eqn.primitive is sow_p:

@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ppl.harvest import _jax, _values
-from ppl.harvest._interpreter import Interpreter, Reaped
-from ppl.harvest._sow import Site
-from ppl.harvest._survey import Found, Path, Sites, SowError
+from ppl.harvest import jax_core, leaf_values
+from ppl.harvest.interpreter import Interpreter, Reaped
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Found, Path, Sites, SowError
 
 
 class LastValues:
@@ -28,7 +28,7 @@ class LastValues:
     def start(self, *, certain: bool) -> list[Any]:
         """Initial carry; `certain` tells whether at least one iteration is sure."""
         return [
-            _values.as_varying(
+            leaf_values.as_varying(
                 (_zeros(f), None if certain and f.certain else jnp.zeros(f.lead, bool))
             )
             for f in self._sites.values()
@@ -53,7 +53,7 @@ class LastValues:
                 took_place = ran if new.pred is None else ran & new.pred
                 new = Reaped(new.record, took_place, new.site)
             new = new.override_where_taken(old)
-            carry.append(_values.as_varying((new.record, new.pred)))
+            carry.append(leaf_values.as_varying((new.record, new.pred)))
         return carry
 
     def finish(self, last: list[Any], *, empty: bool = False) -> list[Reaped]:
@@ -78,7 +78,9 @@ class RunningSum:
 
     def start(self) -> tuple[jax.Array, jax.Array] | None:
         """Initial carry, in the default dtype, as the dtype of the records is not known yet."""
-        return _values.as_varying((jnp.zeros(()), jnp.zeros(()))) if self._on.action.adds else None
+        return (
+            leaf_values.as_varying((jnp.zeros(()), jnp.zeros(()))) if self._on.action.adds else None
+        )
 
     def update(self, carry: Any, reaps: list[Reaped]) -> tuple[Any, list[Reaped]]:
         """Carry after an iteration, and the records that are not added to it."""
@@ -92,7 +94,7 @@ class RunningSum:
             new = old + term
             excess = jnp.where(jnp.isfinite(new), (new - old) - term, 0.0)
             carry = new, lax.stop_gradient(excess)
-        return _values.as_varying(carry), []
+        return leaf_values.as_varying(carry), []
 
     def finish(self, carry: Any) -> list[Reaped]:
         """Record of the loop."""
@@ -100,7 +102,7 @@ class RunningSum:
 
 
 def _zeros(found: Found) -> tuple[jax.Array, ...]:
-    return tuple(_jax.as_aval(jnp.zeros(a.shape, a.dtype), a) for a in found.avals)
+    return tuple(jax_core.as_aval(jnp.zeros(a.shape, a.dtype), a) for a in found.avals)
 
 
 def _for_site(active: jax.Array, found: Found) -> jax.Array:

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import keystr
 
-from ppl.harvest import _jax, _values
-from ppl.harvest._site_names import describe
-from ppl.harvest._survey import Found, Path, Sites, show
-from ppl.harvest._values import short_repr
+from ppl.harvest import jax_core, leaf_values
+from ppl.harvest.leaf_values import short_repr
+from ppl.harvest.site_names import describe
+from ppl.harvest.survey import Found, Path, Sites, show
 
 Leaves = tuple[jax.Array, ...]
 
@@ -146,7 +146,7 @@ class _Type(str):
 
 def _text(value: Any) -> str:
     """Short text of a value, with the types of its tracers."""
-    typed = lambda x: _Type(show([x])) if _jax.is_traced(x) else x  # noqa: E731
+    typed = lambda x: _Type(show([x])) if jax_core.is_traced(x) else x  # noqa: E731
     return reprlib.repr(jax.tree.map(typed, value))
 
 
@@ -219,7 +219,7 @@ def _fit(where: str, at: str, leaf: Any, aval: Any, same_kind: bool, hint: str) 
     if array.dtype == aval.dtype:
         return array
     if _takes_dtype(leaf, array, aval.dtype, same_kind):
-        return _jax.as_aval(array.astype(aval.dtype), aval)
+        return jax_core.as_aval(array.astype(aval.dtype), aval)
     cast = f"Cast it with .astype({str(aval.dtype)!r})"
     if (_kind(array.dtype), _kind(aval.dtype)) == (2, 1):
         remedy = f"{cast} if all are whole; if not, the family of the site must be continuous."
@@ -236,8 +236,8 @@ def _as_array(where: str, at: str, leaf: Any, aval: Any) -> jax.Array:
         return jnp.asarray(leaf, aval.dtype)
     try:
         if _kind(aval.dtype) == 1 or jnp.issubdtype(getattr(leaf, "dtype", float), np.floating):
-            _values.check_range(leaf, aval.dtype)
-        return _values.as_array(leaf)
+            leaf_values.check_range(leaf, aval.dtype)
+        return leaf_values.as_array(leaf)
     except TypeError as error:
         raise TypeError(f"{where}: expected {show([aval])}, got {short_repr(leaf)}{at}.") from error
     except ValueError as error:

@@ -22,10 +22,10 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend import core as jex
 
-from ppl.harvest import _jax, _jaxprs
-from ppl.harvest._construct import may_be_parallel, wiring_of
-from ppl.harvest._jaxprs import Jaxpr
-from ppl.harvest._wiring import Branches, Call
+from ppl.harvest import jax_core, jaxprs
+from ppl.harvest.construct import may_be_parallel, wiring_of
+from ppl.harvest.jaxprs import Jaxpr
+from ppl.harvest.wirings import Branches, Call
 
 # Primitives that are never evaluated by `vmap`: foreign code may refuse it, and the generator draws
 # other numbers under it.
@@ -71,12 +71,12 @@ class Steps:
 
     def __call__(self, carry: Any, inputs: Any) -> tuple[Any, Any]:
         """Evaluation of one step."""
-        outs = _jax.evaluate(self._jaxpr, jax.tree.leaves((carry, inputs)))
+        outs = jax_core.evaluate(self._jaxpr, jax.tree.leaves((carry, inputs)))
         return jax.tree.unflatten(self._tree, outs)
 
     def at_once(self, carry: Any, inputs: Any, *, reverse: bool) -> tuple[Any, Any] | None:
         """Last carry and stacked outputs, by `vmap`; None if steps must wait for one another."""
-        inner, _ = _jaxprs.raw(self._jaxpr)
+        inner, _ = jaxprs.raw(self._jaxpr)
         ranks = self._ranks()
         start, rows = jax.tree.leaves(carry), jax.tree.leaves(inputs)
         if ranks is None or not rows or len(rows[0]) * _size(inner) > _MAX_ELEMENTS:
@@ -85,7 +85,7 @@ class Steps:
         last: dict[int, Any] = {}
         for rank in ranks:
             for i, after in zip(rank, self._map_steps(rank, known), strict=True):
-                first = _jax.as_aval(start[i], inner.invars[i].aval)[None]
+                first = jax_core.as_aval(start[i], inner.invars[i].aval)[None]
                 parts = (after[1:], first) if reverse else (first, after[:-1])
                 known[i], last[i] = jnp.concatenate(parts), after[0 if reverse else -1]
         outputs = self._map_steps(range(self._num_carry, len(inner.outvars)), known)
@@ -103,7 +103,7 @@ class Steps:
 
         None if there is no part after the loop, or if `vmap` may not evaluate it.
         """
-        inner, consts = _jaxprs.raw(self._jaxpr)
+        inner, consts = jaxprs.raw(self._jaxpr)
         carried, outputs = inner.outvars[: self._num_carry], inner.outvars[self._num_carry :]
         states, scanned = inner.invars[: self._num_carry], inner.invars[self._num_carry :]
         needed = [eqn for eqn, _ in _find_needed(inner, range(self._num_carry), is_open=False)[0]]
@@ -131,23 +131,23 @@ class Steps:
             known = zip([*states, *scanned, *early], [*carry, *rows], strict=True)
             env = constants | dict(known)
             _bind_all(looped, env)
-            new = [_jax.as_aval(_read(env, v), v.aval) for v in carried]
+            new = [jax_core.as_aval(_read(env, v), v.aval) for v in carried]
             return new, [env[v] for v in late]
 
         def finish(rows: Sequence[Any], found: Sequence[Any]) -> list[Any]:
             known = zip([*scanned, *early, *late], [*rows, *found], strict=True)
             env = constants | dict(known)
             _evaluate_all(after, env)
-            return [_jax.as_aval(_read(env, v), v.aval) for v in outputs]
+            return [jax_core.as_aval(_read(env, v), v.aval) for v in outputs]
 
         rows += jax.vmap(prepare)(rows) if early else []
         pairs = zip(jax.tree.leaves(carry), states, strict=True)
-        start = [_jax.as_aval(x, v.aval) for x, v in pairs]
+        start = [jax_core.as_aval(x, v.aval) for x, v in pairs]
         last, found = lax.scan(step, start, rows, **options)
         return jax.tree.unflatten(self._tree, [*last, *jax.vmap(finish)(rows, found)])
 
     def _ranks(self) -> list[list[int]] | None:
-        inner, _ = _jaxprs.raw(self._jaxpr)
+        inner, _ = jaxprs.raw(self._jaxpr)
         if any(map(_waits, inner.eqns)):
             return None
         carried = range(self._num_carry)
@@ -166,7 +166,7 @@ def map_elements(fn: Callable[[Any], Any], rows: Any, length: int) -> Any:
     if length:
         first = jax.eval_shape(lambda rows: jax.tree.map(_first, rows), rows)
         jaxpr, shape = jax.make_jaxpr(fn, return_shape=True)(first)
-        inner, _ = _jaxprs.raw(jaxpr)
+        inner, _ = jaxprs.raw(jaxpr)
         if not inner.effects:
             wanted = range(len(inner.outvars))
             element = lambda known: _evaluate(jaxpr, wanted, dict(enumerate(known)))  # noqa: E731
@@ -181,12 +181,12 @@ def _first(rows: jax.Array) -> jax.Array:
 
 def _evaluate(jaxpr: Jaxpr, wanted: Sequence[int], args: Mapping[int, Any]) -> list[Any]:
     """Some results of a jaxpr, from the arguments that they depend on."""
-    inner, consts = _jaxprs.raw(jaxpr)
+    inner, consts = jaxprs.raw(jaxpr)
     env = dict(zip(inner.constvars, consts, strict=True))
     env |= {inner.invars[i]: x for i, x in args.items()}
     _evaluate_all(_find_needed(inner, wanted)[0], env)
     found = [inner.outvars[i] for i in wanted]
-    return [_jax.as_aval(_read(env, v), v.aval) for v in found]
+    return [jax_core.as_aval(_read(env, v), v.aval) for v in found]
 
 
 def _evaluate_all(equations: Iterable[tuple[Any, Sequence[int]]], env: dict[Any, Any]) -> None:
@@ -194,21 +194,21 @@ def _evaluate_all(equations: Iterable[tuple[Any, Sequence[int]]], env: dict[Any,
     for eqn, outs in equations:
         body, branches = _transparent(eqn), _branches(eqn)
         if body is not None and not _is_whole(body, outs):
-            needed = _find_inputs(_jaxprs.raw(body)[0], outs)
+            needed = _find_inputs(jaxprs.raw(body)[0], outs)
             results = _evaluate(body, outs, {i: _read(env, eqn.invars[i]) for i in needed})
         elif branches:
             operands = [_read(env, v) for v in eqn.invars]
             outs, results = range(len(eqn.outvars)), _select(eqn, branches, operands)
         else:
             operands = [_read(env, v) for v in eqn.invars]
-            outs, results = range(len(eqn.outvars)), _jax.bind(eqn, operands)
+            outs, results = range(len(eqn.outvars)), jax_core.bind(eqn, operands)
         env.update(zip((eqn.outvars[i] for i in outs), results, strict=True))
 
 
 def _bind_all(equations: Iterable[Any], env: dict[Any, Any]) -> None:
     """Evaluate all results of each equation, and add them to `env`."""
     for eqn in equations:
-        outs = _jax.bind(eqn, [_read(env, v) for v in eqn.invars])
+        outs = jax_core.bind(eqn, [_read(env, v) for v in eqn.invars])
         env.update(zip(eqn.outvars, outs, strict=True))
 
 
@@ -251,13 +251,13 @@ def _evaluate_branch(branch: Jaxpr, operands: Sequence[Any], is_taken: Any) -> l
     The select that stops the derivative would repeat an operand shared by all steps for each step.
     So linear equations, which pick elements of operands, come before the select.
     """
-    inner, consts = _jaxprs.raw(branch)
+    inner, consts = jaxprs.raw(branch)
     env = dict(zip([*inner.constvars, *inner.invars], [*consts, *operands], strict=True))
     linear, passed, others = _split_branch(inner)
     _bind_all(linear, env)
     env = {v: _stop_untaken_gradient(env[v], is_taken) for v in passed}
     _evaluate_all(others, env)
-    return [_jax.as_aval(_read(env, v), v.aval) for v in inner.outvars]
+    return [jax_core.as_aval(_read(env, v), v.aval) for v in inner.outvars]
 
 
 def _split_branch(branch: Jaxpr) -> tuple[list[Any], list[Any], list[tuple[Any, list[int]]]]:
@@ -305,7 +305,7 @@ def _find_needed(
             equations.append((eqn, outs))
             operands = range(len(eqn.invars))
             if is_open and (body := _transparent(eqn)) is not None:
-                operands = _find_inputs(_jaxprs.raw(body)[0], outs)
+                operands = _find_inputs(jaxprs.raw(body)[0], outs)
             read = (eqn.invars[i] for i in operands)
             variables.update(v for v in read if not isinstance(v, jex.Literal))
     return equations[::-1], variables
@@ -328,13 +328,13 @@ def _is_whole(body: Jaxpr, outs: Iterable[int]) -> bool:
 
     JAX then finds the body in its caches.
     """
-    inner, _ = _jaxprs.raw(body)
+    inner, _ = jaxprs.raw(body)
     return len(_find_inputs(inner, outs)) == len(inner.invars) and not _has_cond(inner)
 
 
 def _has_cond(jaxpr: Jaxpr) -> bool:
-    eqns = _jaxprs.raw(jaxpr)[0].eqns
-    return any(_branches(e) or any(map(_has_cond, _jax.subjaxprs(e))) for e in eqns)
+    eqns = jaxprs.raw(jaxpr)[0].eqns
+    return any(_branches(e) or any(map(_has_cond, jax_core.subjaxprs(e))) for e in eqns)
 
 
 def _branches(eqn: jex.JaxprEqn) -> Sequence[Jaxpr]:
@@ -347,21 +347,21 @@ def _waits(eqn: jex.JaxprEqn, is_open: bool = True) -> bool:
     """Whether an equation must be evaluated step by step; `is_open` if `_evaluate` opens it."""
     if eqn.primitive.name in _STEP_BY_STEP or not may_be_parallel(eqn):
         return True
-    if eqn.effects or _jax.draws_by_batch(eqn):
+    if eqn.effects or jax_core.draws_by_batch(eqn):
         return True
     branches = _branches(eqn)
     if branches and not (is_open and _is_cheap(eqn, branches)):
         return True
     is_open = is_open and (bool(branches) or _transparent(eqn) is not None)
-    return any(_waits(e, is_open) for j in _jax.subjaxprs(eqn) for e in _jaxprs.raw(j)[0].eqns)
+    return any(_waits(e, is_open) for j in jax_core.subjaxprs(eqn) for e in jaxprs.raw(j)[0].eqns)
 
 
 def _is_linear(eqn: jex.JaxprEqn) -> bool:
     """Whether a zero cotangent stays zero, whatever the operands are."""
-    if not any(_is_inexact(_jax.dtype_of(v)) for v in eqn.outvars):
+    if not any(_is_inexact(jax_core.dtype_of(v)) for v in eqn.outvars):
         return True
     if (body := _transparent(eqn)) is not None:
-        return all(map(_is_linear, _jaxprs.raw(body)[0].eqns))
+        return all(map(_is_linear, jaxprs.raw(body)[0].eqns))
     return eqn.primitive.name in _LINEAR
 
 
@@ -379,10 +379,10 @@ def _is_cheap(cond: jex.JaxprEqn, branches: Sequence[Jaxpr]) -> bool:
 
 def _size(jaxpr: Jaxpr) -> int:
     """Number of elements that all equations of a jaxpr compute, inner equations included."""
-    inner, _ = _jaxprs.raw(jaxpr)
+    inner, _ = jaxprs.raw(jaxpr)
     given = sum(_num_elements(eqn.outvars) for eqn in inner.eqns)
     for eqn in inner.eqns:
-        bodies = [_jaxprs.raw(body)[0] for body in _jax.subjaxprs(eqn)]
+        bodies = [jaxprs.raw(body)[0] for body in jax_core.subjaxprs(eqn)]
         given += eqn.params.get("length", 1) * sum(map(_size, bodies))
         if _branches(eqn):
             given += sum(_num_elements(_split_branch(body)[1]) for body in bodies)

@@ -17,10 +17,10 @@ import jax.numpy as jnp
 from jax.extend import core as jex
 from jax.extend.core import primitives
 
-from ppl.harvest import _jax, _jax_tables, _jaxprs
-from ppl.harvest._jaxprs import Jaxpr
-from ppl.harvest._loop_marks import enter_vmap
-from ppl.harvest._sow import sites_of, sow_p
+from ppl.harvest import jax_core, jax_tables, jaxprs
+from ppl.harvest.jaxprs import Jaxpr
+from ppl.harvest.loop_marks import enter_vmap
+from ppl.harvest.sowing import sites_of, sow_p
 
 
 def map_elements(fn: Callable[..., Any], num_consts: int, size: int) -> Callable[..., Any]:
@@ -35,7 +35,7 @@ def map_elements(fn: Callable[..., Any], num_consts: int, size: int) -> Callable
 
 def _impl(*args: Any, body: Jaxpr, num_consts: int, length: int, is_plain: bool) -> list[Any]:
     plain = body if is_plain else _leave_to_jax(body)
-    return map_elements(lambda *x: _jax.evaluate(plain, x), num_consts, length)(*args)
+    return map_elements(lambda *x: jax_core.evaluate(plain, x), num_consts, length)(*args)
 
 
 _plain: weakref.WeakKeyDictionary[Any, Jaxpr] = weakref.WeakKeyDictionary()
@@ -45,7 +45,7 @@ def _leave_to_jax(jaxpr: Jaxpr) -> Jaxpr:
     """Jaxpr whose conds are batched as JAX does, to be evaluated and not harvested."""
 
     def leave(eqn: jex.JaxprEqn) -> jex.JaxprEqn:
-        params = _jaxprs.map_jaxprs(eqn.params, _leave_to_jax)
+        params = jaxprs.map_jaxprs(eqn.params, _leave_to_jax)
         if eqn.primitive is vmapped_cond_p:
             params["is_plain"] = True
         if eqn.primitive is sow_p:
@@ -53,20 +53,20 @@ def _leave_to_jax(jaxpr: Jaxpr) -> Jaxpr:
         return eqn.replace(params=params)
 
     if jaxpr not in _plain:
-        _plain[jaxpr] = _jaxprs.map_equations(jaxpr, leave)
+        _plain[jaxpr] = jaxprs.map_equations(jaxpr, leave)
     return _plain[jaxpr]
 
 
 def _abstract_eval(*args: Any, body: Jaxpr, length: int, **_: Any) -> list[Any]:
-    return [_jax.batched_aval(v.aval, length, args) for v in _jaxprs.raw(body)[0].outvars]
+    return [jax_core.batched_aval(v.aval, length, args) for v in jaxprs.raw(body)[0].outvars]
 
 
 def _jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, body: Jaxpr, num_consts: int, **params: Any
 ) -> tuple[list[Any], list[Any]]:
     """Results, and tangents by a linear program of each element, which sows nothing."""
-    moving = [not _jax.is_zero_tangent(t) for t in tangents]
-    outvars = _jaxprs.raw(body)[0].outvars
+    moving = [not jax_core.is_zero_tangent(t) for t in tangents]
+    outvars = jaxprs.raw(body)[0].outvars
     moved = [jnp.issubdtype(v.aval.dtype, jnp.inexact) for v in outvars]
     linear, push = _linearize(body, moving, moved)
     found = vmapped_cond_p.bind(*primals, body=linear, num_consts=num_consts, **params)
@@ -78,7 +78,7 @@ def _jvp(
         )
     )
     pairs = zip(outs, moved, strict=True)
-    return outs, [next(pushed) if is_moved else _jax.zero_tangent(x) for x, is_moved in pairs]
+    return outs, [next(pushed) if is_moved else jax_core.zero_tangent(x) for x, is_moved in pairs]
 
 
 def _linearize(body: Jaxpr, moving: Sequence[bool], moved: Sequence[bool]) -> tuple[Jaxpr, Jaxpr]:
@@ -87,7 +87,7 @@ def _linearize(body: Jaxpr, moving: Sequence[bool], moved: Sequence[bool]) -> tu
 
     def linearize(*args: Any) -> tuple[list[Any], list[Any]]:
         def call(*given: Any) -> tuple[list[Any], list[Any]]:
-            outs = _jax.evaluate(body, _merge(args, moving, given))
+            outs = jax_core.evaluate(body, _merge(args, moving, given))
             return list(compress(outs, moved)), outs
 
         _, push, outs = jax.linearize(call, *compress(args, moving), has_aux=True)
@@ -99,9 +99,9 @@ def _linearize(body: Jaxpr, moving: Sequence[bool], moved: Sequence[bool]) -> tu
         num = sum(moving)
         return jax.tree.unflatten(trees[0], args[num:])(*args[:num])
 
-    inputs = _jaxprs.inputs(body)
+    inputs = jaxprs.inputs(body)
     linear = jax.make_jaxpr(linearize)(*inputs)
-    residuals = _jaxprs.outputs(linear)[len(moved) :]
+    residuals = jaxprs.outputs(linear)[len(moved) :]
     return linear, jax.make_jaxpr(push)(*compress(inputs, moving), *residuals)
 
 
@@ -109,18 +109,21 @@ def _transpose(
     cotangents: Sequence[Any], *operands: Any, body: Jaxpr, num_consts: int, **params: Any
 ) -> list[Any]:
     """Cotangents by the transposed program of each element, summed for what elements share."""
-    linear = [_jax.is_linear_operand(x) for x in operands]
+    linear = [jax_core.is_linear_operand(x) for x in operands]
     known = [not is_linear for is_linear in linear]
-    inputs = _jaxprs.inputs(body)
+    inputs = jaxprs.inputs(body)
     unknown = list(compress(inputs, linear))
 
     def transpose(*args: Any) -> tuple[Any, ...]:
         given, cts = args[: sum(known)], args[sum(known) :]
-        call = lambda *xs: _jax.evaluate(body, _merge(_merge(operands, known, given), linear, xs))  # noqa: E731
+
+        def call(*xs: Any) -> list[Any]:
+            return jax_core.evaluate(body, _merge(_merge(operands, known, given), linear, xs))
+
         return jax.linear_transpose(call, *unknown)(list(cts))
 
-    back = jax.make_jaxpr(transpose)(*compress(inputs, known), *_jaxprs.outputs(body))
-    given = [*compress(operands, known), *map(_jax.instantiate_zeros, cotangents)]
+    back = jax.make_jaxpr(transpose)(*compress(inputs, known), *jaxprs.outputs(body))
+    given = [*compress(operands, known), *map(jax_core.instantiate_zeros, cotangents)]
     num_shared = sum(known[:num_consts])
     found = iter(vmapped_cond_p.bind(*given, body=back, num_consts=num_shared, **params))
     cts = [next(found) if is_linear else None for is_linear in linear]
@@ -141,19 +144,19 @@ def _batch(
         call = lambda *args: _impl(*args, body=body, **params)  # noqa: E731
         outs = jax.vmap(call, dims, axis_size=size)(*args)
         return outs, [0] * len(outs)
-    inputs, num_consts = _jaxprs.inputs(body), params["num_consts"]
-    rows = [_jax.batched_aval(aval, params["length"]) for aval in inputs[num_consts:]]
+    inputs, num_consts = jaxprs.inputs(body), params["num_consts"]
+    rows = [jax_core.batched_aval(aval, params["length"]) for aval in inputs[num_consts:]]
     return _bind(call, [*inputs[:num_consts], *rows], size, args, dims)
 
 
-vmapped_cond_p = _jax.make_primitive(
+vmapped_cond_p = jax_core.make_primitive(
     "vmap_of_cond",
     impl=_impl,
     abstract_eval=_abstract_eval,
     jvp=_jvp,
     transpose=_transpose,
     batch=_batch,
-    effect=lambda body, **_: {_jax.SowEffect()} if _jax.has_sow(body) else set(),
+    effect=lambda body, **_: {jax_core.SowEffect()} if jax_core.has_sow(body) else set(),
     batch_by_size=True,
 )
 
@@ -164,11 +167,11 @@ def _batch_cond(
     """Vmapped cond of a cond with sows; None for one that is left to JAX."""
     branches = params["branches"]
     is_selected = any(site.selected for branch in branches for site in sites_of(branch))
-    if dims[0] is None or is_selected or not all(map(_jax.only_sows, branches)):
+    if dims[0] is None or is_selected or not all(map(jax_core.only_sows, branches)):
         return None
     index = jax.ShapeDtypeStruct((), args[0].dtype)
     call = lambda *args: primitives.cond_p.bind(*args, **params)  # noqa: E731
-    return _bind(call, [index, *_jaxprs.inputs(branches[0])], size, args, dims)
+    return _bind(call, [index, *jaxprs.inputs(branches[0])], size, args, dims)
 
 
 def _bind(
@@ -185,7 +188,8 @@ def _bind(
         *(inputs[i] for i in order)
     )
     operands = [
-        args[i] if dims[i] is None else _jax.batched_in_front(args[i], dims[i], size) for i in order
+        args[i] if dims[i] is None else jax_core.batched_in_front(args[i], dims[i], size)
+        for i in order
     ]
     num_consts = sum(dim is None for dim in dims)
     outs = vmapped_cond_p.bind(
@@ -194,4 +198,4 @@ def _bind(
     return outs, [0] * len(outs)
 
 
-_jax_tables.replace_batching(primitives.cond_p, _batch_cond)
+jax_tables.replace_batching(primitives.cond_p, _batch_cond)

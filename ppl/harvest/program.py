@@ -9,15 +9,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ppl.harvest import _jax, _jaxprs
-from ppl.harvest._cumulative import set_apart
-from ppl.harvest._interpreter import Action, Interpreter
-from ppl.harvest._jaxprs import Jaxpr
-from ppl.harvest._plants import unstack
-from ppl.harvest._site_names import describe
-from ppl.harvest._survey import Path, Sites, Survey, struct_of
+from ppl.harvest import jax_core, jaxprs
+from ppl.harvest.cumulative import set_apart
+from ppl.harvest.interpreter import Action, Interpreter
+from ppl.harvest.jaxprs import Jaxpr
 from ppl.harvest.leaked_tracers import explain_leaked_tracer
+from ppl.harvest.plants import unstack
 from ppl.harvest.rules import CONSTRUCTS
+from ppl.harvest.site_names import describe
+from ppl.harvest.survey import Path, Sites, Survey, struct_of
 
 _NO_NUMBERS = "OSUmM"  # dtype kinds that no JAX array has: objects, text, dates
 
@@ -78,7 +78,7 @@ def trace(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any
         out["static"] = [None if t else x for x, t in zip(results, traced, strict=True)]
         return _only(results, traced)
 
-    jaxpr, consts = _jaxprs.without_consts(set_apart(jax.make_jaxpr(flat)(*operands)))
+    jaxpr, consts = jaxprs.without_consts(set_apart(jax.make_jaxpr(flat)(*operands)))
 
     def unflatten(arrays: Sequence[Any]) -> Any:
         results = _merge(out["static"], out["traced"], arrays)
@@ -147,7 +147,7 @@ class Harvester:
         records = {p: gathered[p].or_zeros().record for p in sites if p in gathered}
         # JAX forwards literals as they are.
         outs = [
-            None if x is None else _jax.as_aval(x, a)
+            None if x is None else jax_core.as_aval(x, a)
             for x, a in zip(outs, program.out_avals, strict=True)
         ]
         return outs, {path: jax.tree.map(jnp.asarray, r) for path, r in records.items()}
@@ -164,7 +164,7 @@ class Harvester:
         nothing = [False] * len(self._program.out_avals)
         jaxpr = self._program.jaxpr
         needs = self._interpreter(plants).liveness.equations(jaxpr, nothing)
-        eqns = _jaxprs.raw(jaxpr)[0].eqns
+        eqns = jaxprs.raw(jaxpr)[0].eqns
         return [eqn for eqn, need in zip(eqns, needs, strict=True) if need is not None]
 
     def _interpreter(self, plants: Mapping[Path, Any]) -> Interpreter:

@@ -8,13 +8,13 @@ from typing import Any
 import jax
 from jax.extend import core as jex
 
-from ppl.harvest import _jax, _jaxprs, _values
-from ppl.harvest._interpreter import Action, Operands
-from ppl.harvest._jaxprs import Jaxpr
-from ppl.harvest._names import check_plants, nest_by_path
-from ppl.harvest._program import Harvester, check_function, trace
-from ppl.harvest._sow import SCOPED, Site, check_hashable, names_sites, sow_p
-from ppl.harvest._survey import Path
+from ppl.harvest import jax_core, jaxprs, leaf_values
+from ppl.harvest.interpreter import Action, Operands
+from ppl.harvest.jaxprs import Jaxpr
+from ppl.harvest.names import check_plants, nest_by_path
+from ppl.harvest.program import Harvester, check_function, trace
+from ppl.harvest.sowing import SCOPED, Site, check_hashable, names_sites, sow_p
+from ppl.harvest.survey import Path
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Selection:
     exclusive: bool
 
     def allows(self, path: Path) -> bool:
+        """Whether a path is in the allowed names and scopes, and nothing of it is blocked."""
         allowed = self.allowlist is None or not self.allowlist.isdisjoint(path)
         return allowed and self.blocklist.isdisjoint(path)
 
@@ -60,12 +61,15 @@ class Harvest(Action):
     select: Selection
 
     def matches(self, site: Site) -> bool:
+        """Whether the sow has the tag, and its path is selected."""
         return site.tag == self.select.tag and self.select.allows(site.path)
 
     def strips(self, site: Site) -> bool:
+        """Whether a sow is removed: any if the selection is exclusive, else of the tag."""
         return self.select.exclusive or site.tag == self.select.tag
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """The plant, which is not recorded; without one the value, which is."""
         if plant is not None:
             return plant, None
         return operands.values, operands.values
@@ -77,7 +81,7 @@ def sow_again(site: Site, operands: Operands) -> list[Any]:
     if site.has_pred:
         preds = [operands.pred]
     if site.has_key:  # Each shard with a key of its own has a value of its own.
-        *values, _ = _values.vary_alike([*values, operands.key])
+        *values, _ = leaf_values.vary_alike([*values, operands.key])
         keys = [operands.key]
     return sow_p.bind(*values, *preds, *operands.extras, *keys, site=site)
 
@@ -228,7 +232,7 @@ def nest(f: Callable[..., Any], *, scope: Hashable) -> Callable[..., Any]:
     @functools.wraps(f, assigned=("__name__", "__qualname__", "__doc__"), updated=())
     def scoped(*args: Any, **kwargs: Any) -> Any:
         program = trace(f, args, kwargs)
-        outs = _jax.evaluate(_move_into_scope(program.jaxpr, scope, {}), program.inputs)
+        outs = jax_core.evaluate(_move_into_scope(program.jaxpr, scope, {}), program.inputs)
         return program.unflatten(outs)
 
     return scoped
@@ -243,7 +247,7 @@ def _move_into_scope(jaxpr: Jaxpr, scope: Hashable, memo: dict[int, Jaxpr]) -> J
         return jaxpr
 
     def move(eqn: jex.JaxprEqn) -> Any:
-        if _jax.has_sow(eqn) and _jax.is_opaque(eqn):
+        if jax_core.has_sow(eqn) and jax_core.is_opaque(eqn):
             raise NotImplementedError(
                 f"nest {scope!r}: a sow stands inside of {eqn.primitive.name!r}, into which nest "
                 "cannot see. Put nest inside of it."
@@ -251,8 +255,8 @@ def _move_into_scope(jaxpr: Jaxpr, scope: Hashable, memo: dict[int, Jaxpr]) -> J
         if eqn.primitive in SCOPED:
             return eqn.replace(params=SCOPED[eqn.primitive](eqn.params, scope))
         inside = lambda jaxpr: _move_into_scope(jaxpr, scope, memo)  # noqa: E731
-        return eqn.replace(params=_jaxprs.map_jaxprs(eqn.params, inside))
+        return eqn.replace(params=jaxprs.map_jaxprs(eqn.params, inside))
 
     if id(jaxpr) not in memo:
-        memo[id(jaxpr)] = _jaxprs.map_equations(jaxpr, move)
+        memo[id(jaxpr)] = jaxprs.map_equations(jaxpr, move)
     return memo[id(jaxpr)]

@@ -17,8 +17,8 @@ from jax.extend import core as jex
 from jax.interpreters import ad, batching
 from jax.interpreters import partial_eval as pe
 
-from ppl.harvest import _jax
-from ppl.harvest._jaxprs import Jaxpr, jaxprs_in, raw
+from ppl.harvest import jax_core
+from ppl.harvest.jaxprs import Jaxpr, jaxprs_in, raw
 
 
 def rewrite_before_batching(
@@ -118,7 +118,7 @@ def _before_partial_evaluation_by_policy(
     rule: Callable[..., Any], rewrite: Rewrite
 ) -> Callable[..., Any]:
     def split(policy: Any, unknown: Any, given: Any, eqn: jex.JaxprEqn) -> Any:
-        if _jax.has_sow(eqn):
+        if jax_core.has_sow(eqn):
             params, operand = rewrite(eqn.params)
             literal = jex.Literal(operand, jax.typeof(operand))
             eqn = eqn.replace(params=params, invars=[*eqn.invars, literal])
@@ -137,7 +137,7 @@ def keep_whole(primitive: jex.Primitive) -> None:
     split_as_before = table[primitive]
 
     def split(policy: Any, unknown: Any, given: Any, eqn: jex.JaxprEqn) -> Any:
-        if any(unknown) or not _jax.has_sow(eqn):
+        if any(unknown) or not jax_core.has_sow(eqn):
             return split_as_before(policy, unknown, given, eqn)
         nothing = [False] * len(eqn.outvars)
         return eqn, None, nothing, nothing, []
@@ -146,7 +146,7 @@ def keep_whole(primitive: jex.Primitive) -> None:
 
 
 def _sows(params: dict[str, Any]) -> bool:
-    return any(_jax.has_sow(jaxpr) for value in params.values() for jaxpr in jaxprs_in(value))
+    return any(jax_core.has_sow(jaxpr) for value in params.values() for jaxpr in jaxprs_in(value))
 
 
 def add_scanned_input(params: dict[str, Any], body: Jaxpr) -> dict[str, Any]:

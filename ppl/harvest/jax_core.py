@@ -1,7 +1,7 @@
 """Undocumented JAX: all that harvest uses beyond the documented API.
 
 Each function says why it is here. All were tried on JAX 0.10.2 and 0.12.0.1. Nothing from
-`jax._src` is imported. Undocumented is the meaning of equation parameters; `_jax_tables` has the
+`jax._src` is imported. Undocumented is the meaning of equation parameters; `jax_tables` has the
 tables of rules.
 """
 
@@ -16,7 +16,7 @@ from jax.extend import core as jex
 from jax.interpreters import ad, batching, mlir
 from jax.sharding import PartitionSpec
 
-from ppl.harvest._jaxprs import Jaxpr, jaxprs_in, raw
+from ppl.harvest.jaxprs import Jaxpr, jaxprs_in, raw
 
 
 def _debug_effect() -> type:

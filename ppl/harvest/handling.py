@@ -37,13 +37,11 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend import core as jex
 
-from ppl.harvest import _jax, _values
-from ppl.harvest._effect import Effect, PerformedEffect, SownEffect, handler_key, read_performed
-from ppl.harvest._jaxprs import Jaxpr
-from ppl.harvest._names import fit
-from ppl.harvest._program import check_function, trace
-from ppl.harvest._survey import show, struct_of
-from ppl.harvest._wiring import Branches, Call
+from ppl.harvest import jax_core, leaf_values
+from ppl.harvest.effects import Effect, PerformedEffect, SownEffect, handler_key, read_performed
+from ppl.harvest.jaxprs import Jaxpr
+from ppl.harvest.names import fit
+from ppl.harvest.program import check_function, trace
 from ppl.harvest.rules import wiring_of
 from ppl.harvest.state_threading import (
     Finder,
@@ -53,6 +51,8 @@ from ppl.harvest.state_threading import (
     read_arrays,
     start_evaluation,
 )
+from ppl.harvest.survey import show, struct_of
+from ppl.harvest.wirings import Branches, Call
 
 Rest = Callable[[Sequence[Any]], Any]
 
@@ -109,7 +109,7 @@ def handle(f: Callable[..., Any], handlers: Handlers, *, state: Any = None) -> C
 
         def finish(outs: Sequence[Any]) -> Any:
             # JAX forwards literals as they are.
-            outs = [_jax.as_aval(x, a) for x, a in zip(outs, program.out_avals, strict=True)]
+            outs = [jax_core.as_aval(x, a) for x, a in zip(outs, program.out_avals, strict=True)]
             return program.unflatten(outs)
 
         if state is None:
@@ -138,10 +138,10 @@ def _start(state: Any) -> Any:
 
     def strong(leaf: Any) -> jax.Array:
         try:
-            array = _values.as_array(leaf)
+            array = leaf_values.as_array(leaf)
         except TypeError as error:
             raise TypeError(f"handle: state must be a pytree of arrays, got {leaf!r}.") from error
-        return _jax.as_aval(array, jax.ShapeDtypeStruct(array.shape, array.dtype))
+        return jax_core.as_aval(array, jax.ShapeDtypeStruct(array.shape, array.dtype))
 
     return jax.tree.map(strong, state)
 
@@ -227,7 +227,7 @@ def _call_with_state(
     leaves, tree = jax.tree.flatten(state)
     avals = [struct_of(jax.typeof(leaf)) for leaf in leaves]
     fitted = fit(f"{at.where}: the new state", new, tree, avals)
-    fitted = [_jax.as_aval(leaf, aval) for leaf, aval in zip(fitted, avals, strict=True)]
+    fitted = [jax_core.as_aval(leaf, aval) for leaf, aval in zip(fitted, avals, strict=True)]
     return jax.tree.unflatten(tree, fitted), result
 
 

@@ -11,15 +11,15 @@ import jax
 import jax.numpy as jnp
 from jax.extend import core as jex
 
-from ppl.harvest import _jax, _jaxprs, _values
-from ppl.harvest._jaxprs import Jaxpr
-from ppl.harvest._liveness import Liveness, LiveRule, Mask
-from ppl.harvest._plants import Plants, move_axis
-from ppl.harvest._site_names import describe
-from ppl.harvest._sow import Site, sow_p, tangent_p
-from ppl.harvest._survey import FindRule, Found, Path, Sites, Survey
+from ppl.harvest import jax_core, jaxprs, leaf_values
+from ppl.harvest.jaxprs import Jaxpr
 from ppl.harvest.leaked_tracers import explain_leaked_tracer
+from ppl.harvest.liveness import Liveness, LiveRule, Mask
+from ppl.harvest.plants import Plants, move_axis
 from ppl.harvest.pytrees import register_dataclass
+from ppl.harvest.site_names import describe
+from ppl.harvest.sowing import Site, sow_p, tangent_p
+from ppl.harvest.survey import FindRule, Found, Path, Sites, Survey
 
 
 class Action(abc.ABC):
@@ -76,18 +76,23 @@ class RestrictedAction(Action):
             object.__setattr__(self, trait, getattr(self.action, trait))
 
     def matches(self, site: Site) -> bool:
+        """Whether the sow has one of the names and the action looks at it."""
         return self.action.matches(site) and site.path in self.names
 
     def strips(self, site: Site) -> bool:
+        """Whether a sow that does not match is removed."""
         return self.alone or (self.action.strips(site) and not self.action.matches(site))
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        """The operands of a sow that the action reads."""
         return self.action.reads(site, planted)
 
     def is_constant(self, path: Path) -> bool:
+        """Whether the action knows a plant to be equal in all steps."""
         return self.action.is_constant(path)
 
     def at(self, site: Site, operands: "Operands", plant: Any) -> tuple[Sequence[Any], Any]:
+        """Values and record by the action."""
         return self.action.at(site, operands, plant)
 
 
@@ -171,7 +176,9 @@ class Opened(NamedTuple):
 class RunRule(Protocol):
     """Evaluation of an equation with inner programs, with their plants and records."""
 
-    def run(self, opened: Opened) -> Results: ...
+    def run(self, opened: Opened) -> Results:
+        """Results and records of an equation whose programs are opened."""
+        ...
 
 
 class Rule(FindRule, LiveRule, RunRule, Protocol):
@@ -214,7 +221,7 @@ class Interpreter:
         live_outs: Sequence[bool],
     ) -> tuple[list[Any], list[Reaped]]:
         """Results and records of a jaxpr; arguments and results that are not needed are None."""
-        inner, consts = _jaxprs.raw(jaxpr)
+        inner, consts = jaxprs.raw(jaxpr)
         env = dict(zip([*inner.constvars, *inner.invars], [*consts, *args], strict=True))
         queue, reaps = Plants(plants), []
         for eqn, needs in zip(inner.eqns, self.liveness.equations(jaxpr, live_outs), strict=True):
@@ -244,11 +251,11 @@ class Interpreter:
             return self._tangent(eqn, args), []
         if self._opens(eqn) or any(x is None for x in args):
             args = [
-                _jax.as_aval(x, v.aval) if isinstance(v, jex.Literal) and x is not None else x
+                jax_core.as_aval(x, v.aval) if isinstance(v, jex.Literal) and x is not None else x
                 for x, v in zip(args, eqn.invars, strict=True)
             ]
             return self._rule(eqn).run(Opened(eqn, args, queue, live_outs, self))
-        return _jax.bind(eqn, args), []
+        return jax_core.bind(eqn, args), []
 
     def _sow(
         self,
@@ -268,7 +275,7 @@ class Interpreter:
         operands = dataclasses.replace(operands, is_used=is_used)
         with explain_leaked_tracer(f"site {describe(site.path)}: "):
             values, record = self.action.at(site, operands, plant)
-        values = [_jax.as_aval(x, v.aval) for x, v in zip(values, eqn.outvars, strict=True)]
+        values = [jax_core.as_aval(x, v.aval) for x, v in zip(values, eqn.outvars, strict=True)]
         return values, [] if record is None else [Reaped(record, operands.pred, site)]
 
     def _rule(self, eqn: jex.JaxprEqn) -> Rule:
@@ -285,7 +292,9 @@ class Interpreter:
         if self._is_planted(site):
             return [jnp.zeros_like(x) for x in args]
         return (
-            args if self.action.matches(site) or self.action.strips(site) else _jax.bind(eqn, args)
+            args
+            if self.action.matches(site) or self.action.strips(site)
+            else jax_core.bind(eqn, args)
         )
 
     def _is_planted(self, site: Site) -> bool:
@@ -296,7 +305,7 @@ class Interpreter:
 
     def _stops(self, eqn: jex.JaxprEqn) -> bool:
         """Whether an equation holds the tangent of a planted value."""
-        return bool(self._planted) and any(map(self._stops_in, _jax.subjaxprs(eqn)))
+        return bool(self._planted) and any(map(self._stops_in, jax_core.subjaxprs(eqn)))
 
     def _stops_in(self, jaxpr: Jaxpr) -> bool:
         if id(jaxpr) not in self._stopping:
@@ -306,7 +315,7 @@ class Interpreter:
                     self._is_planted(e.params["site"])
                     if e.primitive is tangent_p
                     else self._stops(e)
-                    for e in _jaxprs.raw(jaxpr)[0].eqns
+                    for e in jaxprs.raw(jaxpr)[0].eqns
                 ),
             )
         return self._stopping[id(jaxpr)][1]
@@ -376,12 +385,12 @@ def _operands(eqn: jex.JaxprEqn, args: list[Any]) -> Operands:
     literal = [
         isinstance(v, jex.Literal) and x is not None for v, x in zip(eqn.invars, args, strict=True)
     ]
-    cast = [_jax.as_aval] * site.num_mapped_always
-    cast += [_values.host_scalar] * (len(args) - len(cast))
+    cast = [jax_core.as_aval] * site.num_mapped_always
+    cast += [leaf_values.host_scalar] * (len(args) - len(cast))
     columns = zip(args, eqn.invars, literal, cast, strict=True)
     return Operands(*site.split([c(x, v.aval) if known else x for x, v, known, c in columns]))
 
 
 def _read_result(env: Mapping[Any, Any], atom: Any) -> Any:
     value = _read(env, atom)
-    return _jax.as_aval(value, atom.aval) if isinstance(atom, jex.Literal) else value
+    return jax_core.as_aval(value, atom.aval) if isinstance(atom, jex.Literal) else value

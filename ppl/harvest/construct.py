@@ -7,22 +7,28 @@ from typing import Any, ClassVar, Protocol
 
 from jax.extend import core as jex
 
-from ppl.harvest import _jax
-from ppl.harvest._interpreter import Opened, Results
-from ppl.harvest._jaxprs import Jaxpr
-from ppl.harvest._liveness import Liveness, Mask
-from ppl.harvest._survey import Sites, Survey
-from ppl.harvest._wiring import Wiring
+from ppl.harvest import jax_core
+from ppl.harvest.interpreter import Opened, Results
+from ppl.harvest.jaxprs import Jaxpr
+from ppl.harvest.liveness import Liveness, Mask
+from ppl.harvest.survey import Sites, Survey
+from ppl.harvest.wirings import Wiring
 
 
 class Threading(Protocol):
     """Evaluation of a program in order, passing a state from effect to effect."""
 
-    def run(self, jaxpr: Jaxpr, args: Sequence[Any], state: Any) -> tuple[list[Any], Any]: ...
+    def run(self, jaxpr: Jaxpr, args: Sequence[Any], state: Any) -> tuple[list[Any], Any]:
+        """Run a program: its results, and the state after its last effect."""
+        ...
 
-    def check_unchanged(self, eqn: jex.JaxprEqn, new: Any, old: Any) -> None: ...
+    def check_unchanged(self, eqn: jex.JaxprEqn, new: Any, old: Any) -> None:
+        """Raise an error if a state has another structure or type than the one before."""
+        ...
 
-    def refuse(self, eqn: jex.JaxprEqn) -> Any: ...
+    def refuse(self, eqn: jex.JaxprEqn) -> Any:
+        """Raise the error of a construct through which no state passes."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,5 +93,5 @@ def may_be_parallel(eqn: jex.JaxprEqn) -> bool:
     """
     construct = construct_of(eqn)
     if construct is None:
-        return _jax.can_batch(eqn) or not _jax.subjaxprs(eqn)
+        return jax_core.can_batch(eqn) or not jax_core.subjaxprs(eqn)
     return construct.is_parallel

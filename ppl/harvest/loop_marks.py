@@ -12,9 +12,9 @@ from typing import Any
 from jax.extend import core as jex
 from jax.extend.core import primitives
 
-from ppl.harvest import _jax, _jax_tables, _jaxprs
-from ppl.harvest._jaxprs import Jaxpr
-from ppl.harvest._sow import Site, sow_p
+from ppl.harvest import jax_core, jax_tables, jaxprs
+from ppl.harvest.jaxprs import Jaxpr
+from ppl.harvest.sowing import Site, sow_p
 
 _rewritten: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
 _LOOPS = ("scan", "while", "vmap_of_cond")
@@ -22,19 +22,19 @@ _LOOPS = ("scan", "while", "vmap_of_cond")
 
 def _mark_loop(params: dict[str, Any], dims: Sequence[Any]) -> dict[str, Any]:
     """Mark the sows in a loop: the next `vmap` axis lies outside of it."""
-    return _jaxprs.map_jaxprs(params, lambda jaxpr: _mark(jaxpr, 1, False))
+    return jaxprs.map_jaxprs(params, lambda jaxpr: _mark(jaxpr, 1, False))
 
 
 def _mark_cond(params: dict[str, Any], dims: Sequence[Any]) -> dict[str, Any]:
     """Mark the sows in a cond as selected, if `vmap` maps the predicate."""
     if dims[0] is None:
         return params
-    return _jaxprs.map_jaxprs(params, lambda jaxpr: _mark(jaxpr, 0, True))
+    return jaxprs.map_jaxprs(params, lambda jaxpr: _mark(jaxpr, 0, True))
 
 
 def _mark(jaxpr: Jaxpr, depth: int, selected: bool) -> Jaxpr:
     """Jaxpr whose sows are marked with the loops around them, `depth` of them around the jaxpr."""
-    if not _jax.has_sow(jaxpr):
+    if not jax_core.has_sow(jaxpr):
         return jaxpr
 
     def mark_equation(eqn: jex.JaxprEqn) -> Any:
@@ -45,13 +45,13 @@ def _mark(jaxpr: Jaxpr, depth: int, selected: bool) -> Jaxpr:
             return eqn.replace(params={"site": dataclasses.replace(site, **marks)})
         inner = depth + (eqn.primitive.name in _LOOPS and depth > 0)
         return eqn.replace(
-            params=_jaxprs.map_jaxprs(eqn.params, lambda inside: _mark(inside, inner, selected))
+            params=jaxprs.map_jaxprs(eqn.params, lambda inside: _mark(inside, inner, selected))
         )
 
     # Memoised, so that a loop batched twice stays one loop for the caches of JAX.
     memo = _rewritten.setdefault(jaxpr, {})
     if (depth, selected) not in memo:
-        memo[depth, selected] = _jaxprs.map_equations(jaxpr, mark_equation)
+        memo[depth, selected] = jaxprs.map_equations(jaxpr, mark_equation)
     return memo[depth, selected]
 
 
@@ -70,7 +70,7 @@ def leave_vmap(jaxpr: Jaxpr) -> Jaxpr:
 
 def _mark_vmap(jaxpr: Jaxpr, depth: int, mark: Callable[[Site, int], Site]) -> Jaxpr:
     """Jaxpr whose sows are marked, given the number of loops around them; `depth` around it."""
-    if not _jax.has_sow(jaxpr):
+    if not jax_core.has_sow(jaxpr):
         return jaxpr
 
     def mark_equation(eqn: jex.JaxprEqn) -> Any:
@@ -78,12 +78,12 @@ def _mark_vmap(jaxpr: Jaxpr, depth: int, mark: Callable[[Site, int], Site]) -> J
             return eqn.replace(params={"site": mark(eqn.params["site"], depth)})
         inner = depth + (eqn.primitive.name in _LOOPS)
         return eqn.replace(
-            params=_jaxprs.map_jaxprs(eqn.params, lambda inside: _mark_vmap(inside, inner, mark))
+            params=jaxprs.map_jaxprs(eqn.params, lambda inside: _mark_vmap(inside, inner, mark))
         )
 
-    return _jaxprs.map_equations(jaxpr, mark_equation)
+    return jaxprs.map_equations(jaxpr, mark_equation)
 
 
 for _loop in (primitives.scan_p, primitives.while_p):
-    _jax_tables.rewrite_before_batching(_loop, _mark_loop)
-_jax_tables.rewrite_before_batching(primitives.cond_p, _mark_cond)
+    jax_tables.rewrite_before_batching(_loop, _mark_loop)
+jax_tables.rewrite_before_batching(primitives.cond_p, _mark_cond)
