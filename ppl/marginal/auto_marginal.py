@@ -16,11 +16,11 @@ from ppl.harvest.program import Program
 from ppl.harvest.site_names import join_scopes
 from ppl.harvest.survey import Path
 from ppl.marginal.block_integral import find_equal_inputs
+from ppl.marginal.finite_supports import find_states
 from ppl.marginal.gaussian_integral import GaussianIntegral
 from ppl.marginal.marginal_strategies import Enumerate, Gaussian, Strategy
 from ppl.marginal.marginalize import marginalize
 from ppl.marginal.quadratic_scores import TracedScores
-from ppl.marginal.states import find_states
 from ppl.primitives.site_kinds import LATENT, RANDOM, kind_of
 from ppl.transforms.density import LogDensity, LogProbs
 

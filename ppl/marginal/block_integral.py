@@ -31,7 +31,7 @@ from ppl.marginal.element_dependence import Indexed
 from ppl.marginal.filtered_evidence import log_evidence_of_steps
 from ppl.marginal.group_factors import Axes
 from ppl.marginal.quadratic_scores import MergeKnown, Score, TracedScores
-from ppl.marginal.scopes import ScopeReader, Scopes
+from ppl.marginal.score_dependence import DependenceReader, Dependences
 from ppl.primitives.site_kinds import RANDOM
 
 _SINGLE = 1e-10  # of a dtype with a larger epsilon, rounding errors of the maximum matter
@@ -102,8 +102,8 @@ class BlockIntegral:
         return 0.0
 
     @functools.cached_property
-    def _structure(self) -> tuple[Scopes, ScopeReader]:
-        reader = ScopeReader(self.sites, self.scored, {})
+    def _structure(self) -> tuple[Dependences, DependenceReader]:
+        reader = DependenceReader(self.sites, self.scored, {})
         nothing = [None] * len(self.jaxpr.invars)
         return reader.read(self.jaxpr, nothing, self.inputs), reader
 
@@ -166,15 +166,15 @@ class BlockIntegral:
         return Harvester(self._program(inputs), action).run(plants, live_outs=False)[1]
 
     def _layout(self, group: tuple[Path, ...]) -> BlockLayout:
-        scopes, reader = self._structure
-        layout = self._find_layout(group, scopes)
+        dependences, reader = self._structure
+        layout = self._find_layout(group, dependences)
         size = max(layout.size_of_block, layout.size_of_border)
         if size > self.max_block:
             raise ValueError(self._explain_size(group, size, reader.causes))
         return layout
 
-    def _find_layout(self, group: tuple[Path, ...], scopes: Scopes) -> BlockLayout:
-        mine = {path: scopes[path] for path, key in self.groups.items() if key == group}
+    def _find_layout(self, group: tuple[Path, ...], dependences: Dependences) -> BlockLayout:
+        mine = {path: dependences[path] for path, key in self.groups.items() if key == group}
         shapes = {path: self.aval(path).shape for path in group}
         return find_layout(mine, group, shapes)
 
@@ -197,8 +197,8 @@ class BlockIntegral:
 
     def axes(self, path: Path) -> Axes:
         """The axes along which the elements of the integral that a score is in are apart."""
-        scopes, reader = self._structure
-        spreads = {p: x.spread(reader.num_parts.get(p, 0), ()) for p, x in scopes.items()}
+        dependences, reader = self._structure
+        spreads = {p: x.spread(reader.num_parts.get(p, 0), ()) for p, x in dependences.items()}
         if not self.groups[path]:  # A score of its own.
             spread = spreads[path]
             of_sum = tuple(i for i in range(len(spread.shape)) if i not in spread.parts)
@@ -257,8 +257,10 @@ class BlockIntegral:
         self, group: tuple[Path, ...], inputs: Sequence[Any]
     ) -> Mapping[Path, tuple[int | Indexed, ...]]:
         """The axes of scores along the groups, with indices read from the inputs."""
-        scopes = ScopeReader(self.sites, self.scored, {}).read(self.jaxpr, inputs, self.inputs)
-        return self._find_layout(group, scopes).group_axes or {}
+        dependences = DependenceReader(self.sites, self.scored, {}).read(
+            self.jaxpr, inputs, self.inputs
+        )
+        return self._find_layout(group, dependences).group_axes or {}
 
     def group_scores(self, path: Path, inputs: Sequence[Any]) -> GroupScores:
         """The numbers of the group of a score, and the entries that each belongs to.
@@ -269,7 +271,7 @@ class BlockIntegral:
         """
         group = self.groups[path]
         layout = self._layout(group)
-        scopes, reader = self._structure
+        dependences, reader = self._structure
         is_by_step = self._is_by_step(layout)
         sizes: tuple[int, ...] = ()
         axes: dict[Path, tuple[Any, ...]] = {p: () for p in self.scored if self.groups[p] == group}
@@ -279,7 +281,7 @@ class BlockIntegral:
         elif layout.group_axes is not None:
             sizes, axes = layout.plates, dict(self._uses(group, inputs))
         spreads = tuple(
-            (p, scopes[p].spread(reader.num_parts.get(p, 0), [_known(i) for i in axes[p]]))
+            (p, dependences[p].spread(reader.num_parts.get(p, 0), [_known(i) for i in axes[p]]))
             for p in axes
             if p not in self.sites
         )

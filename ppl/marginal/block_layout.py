@@ -1,9 +1,9 @@
 """Layout of the elements of several sites, by which of them scores couple.
 
 The precision matrix of jointly normal sites has an entry for each pair of elements that one score
-depends on. `coupled_elements.find_layout` tells from the scopes of all scores which axes of the
-sites are plates, whose elements no score couples, and which axis is the time of a chain. The sites
-that have all of these axes are inner; all others make the border.
+depends on. `coupled_elements.find_layout` tells from the dependences of all scores which axes of
+the sites are plates, whose elements no score couples, and which axis is the time of a chain. The
+sites that have all of these axes are inner; all others make the border.
 """
 
 import dataclasses

@@ -20,6 +20,7 @@ from ppl.harvest.survey import Path
 from ppl.marginal.block_integral import find_equal_inputs
 from ppl.marginal.conjugacy import Question
 from ppl.marginal.factors import EliminationError
+from ppl.marginal.finite_supports import find_states, look_at_distributions
 from ppl.marginal.full_conditional import (
     RecordValues,
     finite_conditional,
@@ -29,7 +30,6 @@ from ppl.marginal.full_conditional import (
 from ppl.marginal.gaussian_integral import GaussianIntegral
 from ppl.marginal.marginal_strategies import Enumerate, Gaussian
 from ppl.marginal.natural_parameters import fit_natural
-from ppl.marginal.states import find_states, look_at_distributions
 from ppl.marginal.summation import Summation
 from ppl.primitives.site_kinds import FACTOR, LATENT, OBSERVED, RANDOM, kind_of
 from ppl.transforms.density import LogDensity

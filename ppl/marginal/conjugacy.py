@@ -25,9 +25,9 @@ from ppl.core.model_run import trace_model
 from ppl.harvest import jax_core
 from ppl.harvest.program import Harvester, Program
 from ppl.harvest.survey import Path, Sites
+from ppl.marginal.finite_supports import look_at_distributions
 from ppl.marginal.full_conditional import RecordValues, score_values
 from ppl.marginal.natural_parameters import alternate, measure_in_bulk, points_at
-from ppl.marginal.states import look_at_distributions
 from ppl.primitives.site_kinds import OBSERVED, kind_of
 from ppl.transforms.unobserve import unobserve
 

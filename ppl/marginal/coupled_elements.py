@@ -1,4 +1,4 @@
-"""Layout of sites in blocks, found from the scopes of all scores.
+"""Layout of sites in blocks, found from the dependences of all scores.
 
 Axes of sites whose elements no score couples are plates, and one whose elements are coupled with
 near ones alone is the time of a chain. The sites that have all of these axes are inner; all others
@@ -13,29 +13,33 @@ from typing import Any
 from ppl.harvest.survey import Path
 from ppl.marginal.block_layout import BlockLayout, Place
 from ppl.marginal.element_dependence import ALL, Aligned, Indexed, Use
-from ppl.marginal.scopes import Scope
+from ppl.marginal.score_dependence import ScoreDependence
 
 Axis = tuple[Path, int]  # an axis of a site: in the body, then the loops, innermost first
 Key = tuple[Any, ...]  # the index of an element along an axis, as an element of a score reads it
 
 
 def find_layout(
-    scopes: Mapping[Path, Scope], sites: Collection[Path], shapes: Mapping[Path, tuple[int, ...]]
+    dependences: Mapping[Path, ScoreDependence],
+    sites: Collection[Path],
+    shapes: Mapping[Path, tuple[int, ...]],
 ) -> BlockLayout:
     """The layout of some sites.
 
     Args:
-        scopes: The scopes of all scores that depend on the sites, and of the sites themselves.
+        dependences: The dependences of the sites, and of all scores that depend on them.
         sites: The sites.
         shapes: The shapes of their values.
     """
-    reads = [_read(scope, path, path in sites, shapes) for path, scope in scopes.items()]
+    reads = [
+        _read(dependence, path, path in sites, shapes) for path, dependence in dependences.items()
+    ]
     axes = [(path, i) for path in sites for i in range(len(shapes[path]))]
-    classes = _Axes(axes, reads, lambda axis: _length(axis, scopes, shapes))
+    classes = _Axes(axes, reads, lambda axis: _length(axis, dependences, shapes))
     best, size = None, 1
     for path in sites:
         mine = classes.of_site(path, len(shapes[path]))
-        recorded = _recorded_axes(scopes[path], len(shapes[path]))
+        recorded = _recorded_axes(dependences[path], len(shapes[path]))
         mine = dict(sorted(mine.items(), key=lambda item: recorded.index(item[1])))
         count = math.prod(classes.length(c) for c in mine)
         if count > size:
@@ -45,22 +49,22 @@ def find_layout(
     time = next((c for c in best if classes.reach(c)), None)
     plates = [c for c in best if c != time]
     group_axes = {
-        path: _axes_of_score(scopes[path], read, plates)
-        for path, read in zip(scopes, reads, strict=True)
+        path: _axes_of_score(dependences[path], read, plates)
+        for path, read in zip(dependences, reads, strict=True)
     }
     inner = {}
     for path in sites:
         ndim = len(shapes[path])
         mine = classes.of_site(path, ndim)
         if set(mine) == set(best):
-            recorded = _recorded_axes(scopes[path], ndim)
+            recorded = _recorded_axes(dependences[path], ndim)
             wanted = [mine[c] for c in plates] + ([mine[time]] if time is not None else [])
             wanted += [i for i in range(ndim) if i not in wanted]
             inner[path] = Place(shapes[path], tuple(recorded.index(i) for i in wanted))
     border = {path: shapes[path] for path in sites if path not in inner}
     step_axes, is_reversed = None, False
     if time is not None and classes.reach(time) == 1:
-        step_axes, is_reversed = _axes_of_steps(scopes, reads, time, classes.length(time))
+        step_axes, is_reversed = _axes_of_steps(dependences, reads, time, classes.length(time))
     are_apart = plates and not border and all(x is not None for x in group_axes.values())
     are_aligned = are_apart and all(
         isinstance(i, int) for x in group_axes.values() for i in x or ()
@@ -79,7 +83,7 @@ def find_layout(
 
 
 def _axes_of_steps(
-    scopes: Mapping[Path, Scope],
+    dependences: Mapping[Path, ScoreDependence],
     reads: "Sequence[Sequence[Read]]",
     time: frozenset[Axis],
     num_steps: int,
@@ -87,19 +91,19 @@ def _axes_of_steps(
     """The axis of each score along the steps, or None for all; and whether time runs backward."""
     found: dict[Path, int | None] = {}
     lags: set[int] = set()
-    for (path, scope), read in zip(scopes.items(), reads, strict=True):
+    for (path, dependence), read in zip(dependences.items(), reads, strict=True):
         keys = {key for axis, key, _ in read if axis in time}
         lags.update(*(each for axis, _, each in read if axis in time))
         key = keys.pop() if keys else None
-        if key is not None and (key[0] != "aligned" or scope.shape[key[1]] != num_steps):
+        if key is not None and (key[0] != "aligned" or dependence.shape[key[1]] != num_steps):
             return None, False
-        found[path] = None if key is None else scope.layout.index(key[1])
+        found[path] = None if key is None else dependence.layout.index(key[1])
     is_reversed = min(lags) < 0
     return (found if max(lags) - min(lags) == 1 and 0 in lags else None), is_reversed
 
 
 def _axes_of_score(
-    scope: Scope, reads: "Sequence[Read]", plates: Sequence[frozenset[Axis]]
+    dependence: ScoreDependence, reads: "Sequence[Read]", plates: Sequence[frozenset[Axis]]
 ) -> tuple[int | Indexed, ...] | None:
     """The axes of a score as it is recorded along the plates, or indices; None if it lacks one."""
     found: list[int | Indexed] = []
@@ -109,51 +113,51 @@ def _axes_of_score(
         if key is None:
             return None
         if key[0] == "aligned":
-            found.append(scope.layout.index(key[1]))
+            found.append(dependence.layout.index(key[1]))
         else:
-            uses = (use for each in scope.uses.values() for use in each)
+            uses = (use for each in dependence.uses.values() for use in each)
             use = next(u for u in uses if isinstance(u, Indexed) and _key(u)[0] == key)
-            axes = tuple(scope.layout.index(i) for i in use.axes)
+            axes = tuple(dependence.layout.index(i) for i in use.axes)
             found.append(dataclasses.replace(use, axes=axes))
     return tuple(found)
 
 
-def _recorded_axes(scope: Scope, ndim: int) -> list[int]:
+def _recorded_axes(dependence: ScoreDependence, ndim: int) -> list[int]:
     """For each axis of a value as it is recorded, its axis in the body or its loop."""
-    num_inner = ndim - len(scope.loops)
+    num_inner = ndim - len(dependence.loops)
     order = list(range(num_inner))
-    for depth in range(len(scope.loops)):
-        order.insert(scope.site.num_axes_outside(depth + 1), num_inner + depth)
+    for depth in range(len(dependence.loops)):
+        order.insert(dependence.site.num_axes_outside(depth + 1), num_inner + depth)
     return order
 
 
 def _length(
-    axis: Axis, scopes: Mapping[Path, Scope], shapes: Mapping[Path, tuple[int, ...]]
+    axis: Axis, dependences: Mapping[Path, ScoreDependence], shapes: Mapping[Path, tuple[int, ...]]
 ) -> int:
     path, i = axis
     shape = shapes[path]
-    return shape[_recorded_axes(scopes[path], len(shape)).index(i)]
+    return shape[_recorded_axes(dependences[path], len(shape)).index(i)]
 
 
 Read = tuple[Axis, Key | None, frozenset[int]]  # an axis, its index in a score (None: all), lags
 
 
 def _read(
-    scope: Scope, path: Path, is_site: bool, shapes: Mapping[Path, tuple[int, ...]]
+    dependence: ScoreDependence, path: Path, is_site: bool, shapes: Mapping[Path, tuple[int, ...]]
 ) -> list[Read]:
     """The index along each axis by which an element of a score reads it."""
     found: list[Read] = []
-    for source, uses in scope.uses.items():
+    for source, uses in dependence.uses.items():
         found += [((source.path, i), *_key(use)) for i, use in enumerate(uses)]
     if is_site:
-        found += [((path, i), *_key(use)) for i, use in enumerate(_own(scope, shapes[path]))]
+        found += [((path, i), *_key(use)) for i, use in enumerate(_own(dependence, shapes[path]))]
     return found
 
 
-def _own(scope: Scope, shape: tuple[int, ...]) -> list[Use]:
+def _own(dependence: ScoreDependence, shape: tuple[int, ...]) -> list[Use]:
     """The elements of its own value that an element of a score reads: events as a whole."""
-    num_loops = len(scope.loops)
-    num_batch = len(scope.shape) - num_loops
+    num_loops = len(dependence.loops)
+    num_batch = len(dependence.shape) - num_loops
     num_body = len(shape) - num_loops
     own: list[Use] = [Aligned(i) if i < num_batch else ALL for i in range(num_body)]
     return own + [Aligned(num_batch + i) for i in range(num_loops)]

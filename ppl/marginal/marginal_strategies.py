@@ -13,9 +13,9 @@ from ppl.harvest.program import Program
 from ppl.harvest.site_names import describe, join_scopes
 from ppl.harvest.survey import Path
 from ppl.marginal.block_integral import BlockIntegral, find_equal_inputs
+from ppl.marginal.finite_supports import find_states
 from ppl.marginal.gaussian_integral import GaussianIntegral
 from ppl.marginal.laplace_integral import LaplaceIntegral
-from ppl.marginal.states import find_states
 from ppl.marginal.summation import Summation
 from ppl.primitives.site_kinds import LATENT, Hidden, kind_of
 

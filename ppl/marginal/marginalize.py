@@ -44,7 +44,7 @@ from ppl.marginal.marginal_strategies import (
     take_out,
 )
 from ppl.marginal.other_sows import Separated, separate
-from ppl.marginal.scopes import bounds_itself
+from ppl.marginal.score_dependence import bounds_itself
 from ppl.primitives.draw_primitive import Draw, draw_p
 from ppl.primitives.site_kinds import (
     DETERMINISTIC,

@@ -12,7 +12,7 @@ from ppl.harvest.program import Program
 from ppl.harvest.sowing import Site
 from ppl.harvest.survey import Path
 from ppl.marginal.element_dependence import Uses
-from ppl.marginal.scopes import ScopeReader, Scopes
+from ppl.marginal.score_dependence import DependenceReader, Dependences
 from ppl.marginal.values import Value
 
 
@@ -55,7 +55,7 @@ class _Repeat(NamedTuple):
     axes: tuple[int | None, ...]
 
 
-class _Reader(ScopeReader):
+class _Reader(DependenceReader):
     """Reader of the factors of all scores; by path, those of each equation that sows it."""
 
     def __init__(self, summed: Sequence[Path], planted: Mapping[Path, Sequence[Any]]):
@@ -63,13 +63,15 @@ class _Reader(ScopeReader):
         self.found: dict[Path, dict[int, list[Multiplier]]] = {}
         self._repeats: dict[Term, _Repeat] = {}
 
-    def _sow(self, eqn: jex.JaxprEqn, operands: list[Value], scopes: Scopes) -> list[Value]:
+    def _sow(
+        self, eqn: jex.JaxprEqn, operands: list[Value], dependences: Dependences
+    ) -> list[Value]:
         site = eqn.params["site"]
         extras = site.split(operands)[2]
         self.found.setdefault(site.path, {})[id(eqn)] = [
             self._read_factor(site, place, extras[place]) for place in factors_at(site)
         ]
-        return super()._sow(eqn, operands, scopes)
+        return super()._sow(eqn, operands, dependences)
 
     def _row(self, x: Value, loop: int) -> Value:
         """A row of an array: equal for equal arrays, at one step, or at all if it is repeated."""

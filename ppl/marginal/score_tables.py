@@ -24,7 +24,7 @@ from ppl.harvest.sowing import Site
 from ppl.harvest.survey import Path
 from ppl.marginal.element_dependence import Aligned
 from ppl.marginal.repeated_elements import evaluate_once
-from ppl.marginal.scopes import Scope
+from ppl.marginal.score_dependence import ScoreDependence
 from ppl.primitives.site_kinds import FACTOR, RANDOM
 
 
@@ -145,7 +145,7 @@ class Evaluator:
     Args:
         program: The program with its inputs.
         states: The states of each summed site.
-        scopes: The scopes of all scores.
+        dependences: The dependences of all scores.
         plants: The values of other sites.
         bounded: The sites whose support depends on the states.
     """
@@ -154,16 +154,16 @@ class Evaluator:
         self,
         program: Program,
         states: Mapping[Path, np.ndarray],
-        scopes: Mapping[Path, Scope],
+        dependences: Mapping[Path, ScoreDependence],
         plants: Mapping[Path, Sequence[Any]],
         bounded: frozenset[Path] = frozenset(),
     ):
-        self._program, self._states, self._scopes = program, states, scopes
+        self._program, self._states, self._dependences = program, states, dependences
         self._plants, self._bounded = plants, bounded
         self._sites = Harvester(program, ScoreStates()).sites
 
     def evaluate(self, tables: Mapping[Path, Table]) -> dict[Path, Any]:
-        """For each score, its table, with axes for the coordinates in front of those of its scope.
+        """Table of each score: axes for the coordinates, then those of its dependence.
 
         The table of a summed site has an axis for its own states between the two.
         """
@@ -216,7 +216,7 @@ class Evaluator:
         for before, chain in table.starts.items():
             pairs = zip(table.coordinates, config, strict=True)
             mine = {c.lag: x for c, x in pairs if c.path == chain}
-            at = -1 if max(mine) > 0 else self._scopes[chain].shape[table.time[chain]]
+            at = -1 if max(mine) > 0 else self._dependences[chain].shape[table.time[chain]]
             state = next(x for lag, x in mine.items() if (at + lag) % len(mine) == 0)
             paths[before] = self._fill(
                 before, lambda index, shape, x=state: jnp.broadcast_to(x, shape)
@@ -249,16 +249,16 @@ class Evaluator:
         """The axis of a site along which others look back."""
         return next(
             axis
-            for scope in self._scopes.values()
-            for source, uses in scope.uses.items()
+            for dependence in self._dependences.values()
+            for source, uses in dependence.uses.items()
             if source.path == path
             for axis, use in enumerate(uses)
             if isinstance(use, Aligned) and use.lags != {0}
         )
 
     def _fill(self, path: Path, fill: Any) -> list[Any]:
-        """Leaves of a summed site from a function of the indices along the axes of its scope."""
-        shape = self._scopes[path].shape
+        """Leaves of a summed site from a function of the indices along its axes."""
+        shape = self._dependences[path].shape
         return [self.value(path, fill(np.indices(shape, sparse=True), shape))]
 
     def value(self, path: Path, index: Any) -> Any:
@@ -269,13 +269,13 @@ class Evaluator:
             values = (index + int(states[0])).astype(aval.dtype)
         else:
             values = jnp.asarray(states, aval.dtype)[index]
-        return jnp.transpose(values, self._scopes[path].layout)
+        return jnp.transpose(values, self._dependences[path].layout)
 
     def _arrange(self, path: Path, record: Any, table: Table) -> Any:
-        """Axes in the order of the scope, and coordinates by lag in place of colors."""
-        scope, num = self._scopes[path], len(table.coordinates)
+        """Axes in the order of the dependence, and coordinates by lag in place of colors."""
+        dependence, num = self._dependences[path], len(table.coordinates)
         own = [record.ndim - 1] if path in self._states else []
-        back = [num + scope.layout.index(i) for i in range(len(scope.shape))]
+        back = [num + dependence.layout.index(i) for i in range(len(dependence.shape))]
         record = jnp.transpose(record, [*range(num), *own, *back])
         for chain, axis in table.time.items():
             record = self._sort_by_lag(chain, record, table, num + len(own) + axis)

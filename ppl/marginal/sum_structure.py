@@ -11,7 +11,7 @@ import numpy as np
 from ppl.core.group_scores import Lookup, Spread
 from ppl.harvest.survey import Path
 from ppl.marginal.element_dependence import ALL, Aligned, Indexed, Source, Use, join
-from ppl.marginal.scopes import Scope
+from ppl.marginal.score_dependence import ScoreDependence
 from ppl.marginal.score_tables import Coordinate, Table
 
 
@@ -35,14 +35,14 @@ class _Classes:
 
 
 class Problem:
-    """Structure of a sum, from the scopes of all scores: plates, chains, enumerated axes.
+    """Structure of a sum, from the dependences of all scores: plates, chains, enumerated axes.
 
     Axes of sites and of scores are one plate where their elements correspond.
     """
 
     def __init__(
         self,
-        scopes: Mapping[Path, Scope],
+        dependences: Mapping[Path, ScoreDependence],
         states: Mapping[Path, np.ndarray],
         causes: Mapping[Path, str],
         bounded: frozenset[Path],
@@ -50,36 +50,38 @@ class Problem:
     ):
         self.states, self.causes, self.bounded = states, causes, bounded
         self._num_parts = num_parts
-        self.starts = _pair_starts(scopes, states)
-        self._join_axes(scopes)
+        self.starts = _pair_starts(dependences, states)
+        self._join_axes(dependences)
         unrolled = [p for p, chain in self.starts.items() if self._is_unrolled(chain)]
         if unrolled:  # Their starts are elements beside others.
             self.starts = {p: x for p, x in self.starts.items() if p not in unrolled}
-            self._join_axes(scopes)
+            self._join_axes(dependences)
 
-    def _join_axes(self, scopes: Mapping[Path, Scope]) -> None:
+    def _join_axes(self, dependences: Mapping[Path, ScoreDependence]) -> None:
         """Find plates, groups of scores, and plates whose elements are enumerated."""
-        self.scopes = {path: self._without_starts(scope) for path, scope in scopes.items()}
+        self.dependences = {
+            path: self._without_starts(dependence) for path, dependence in dependences.items()
+        }
         self._classes, self._groups = _Classes(), _Classes()
-        for path, scope in self.scopes.items():
-            all_uses = list(scope.uses.items())
+        for path, dependence in self.dependences.items():
+            all_uses = list(dependence.uses.items())
             if path in self.states:
-                all_uses.append((Source(path), tuple(map(Aligned, range(len(scope.shape))))))
+                all_uses.append((Source(path), tuple(map(Aligned, range(len(dependence.shape))))))
             for source, uses in all_uses:
                 self._groups.join(("score", path), ("score", source.path))
                 for axis, use in enumerate(uses):
                     if isinstance(use, Aligned):
                         self._classes.join(("site", source.path, axis), ("score", path, use.axis))
-            self._join_read_alike(scope)
+            self._join_read_alike(dependence)
         self.enumerated = self._find_enumerated()
 
-    def _join_read_alike(self, scope: Scope) -> None:
+    def _join_read_alike(self, dependence: ScoreDependence) -> None:
         """Unite axes of several sites that a score reads at the same index."""
         found: dict[Any, list[Any]] = {}
-        for source, uses in scope.uses.items():
+        for source, uses in dependence.uses.items():
             for axis, use in enumerate(uses):
                 if isinstance(use, Indexed) and uses.count(use) == 1:
-                    size = self.scopes[source.path].shape[axis]
+                    size = self.dependences[source.path].shape[axis]
                     found.setdefault((use, size), []).append(("site", source.path, axis))
         for first, *others in found.values():
             for other in others:
@@ -89,27 +91,27 @@ class Problem:
         """Whether the steps of a chain are enumerated one by one."""
         return any(
             not _is_plain(use) and self.plate(chain, axis) in self.enumerated
-            for scope in self.scopes.values()
-            for axis, use in enumerate(scope.uses.get(Source(chain), ()))
+            for dependence in self.dependences.values()
+            for axis, use in enumerate(dependence.uses.get(Source(chain), ()))
         )
 
-    def _without_starts(self, scope: Scope) -> Scope:
-        """The scope where starts that belong to no chain count in all steps."""
+    def _without_starts(self, dependence: ScoreDependence) -> ScoreDependence:
+        """The dependence where starts that belong to no chain count in all steps."""
         uses: dict[Source, Any] = {}
-        for source, each in scope.uses.items():
+        for source, each in dependence.uses.items():
             chain = self.starts.get(source.path)
-            is_start = chain is not None and Source(chain) in scope.uses
+            is_start = chain is not None and Source(chain) in dependence.uses
             kept = source if is_start else Source(source.path)
             uses = join(uses, {kept: each})
-        return dataclasses.replace(scope, uses=uses)
+        return dataclasses.replace(dependence, uses=uses)
 
     def _find_enumerated(self) -> set[Any]:
         """Plates whose elements are enumerated one by one, as some score depends on all of them."""
         found: set[Any] = set()
         while True:
             size = len(found)
-            for scope in self.scopes.values():
-                for source, uses in scope.uses.items():
+            for dependence in self.dependences.values():
+                for source, uses in dependence.uses.items():
                     for axis, use in enumerate(uses):
                         plate = self.plate(source.path, axis)
                         if use == ALL or (plate in found and not _is_plain(use)):
@@ -122,8 +124,8 @@ class Problem:
         """Plates along which elements depend on earlier ones."""
         return {
             self.plate(source.path, axis)
-            for scope in self.scopes.values()
-            for source, uses in scope.uses.items()
+            for dependence in self.dependences.values()
+            for source, uses in dependence.uses.items()
             for axis, use in enumerate(uses)
             if isinstance(use, Aligned) and use.lags != {0}
         }
@@ -142,7 +144,7 @@ class Problem:
 
     def touches(self, path: Path) -> bool:
         """Whether a score depends on a summed site."""
-        return bool(self.scopes[path].uses) or path in self.states
+        return bool(self.dependences[path].uses) or path in self.states
 
     def is_start(self, path: Path) -> bool:
         """Whether a site stands for the states of a chain before its first step."""
@@ -156,24 +158,24 @@ class Problem:
         paths = [p for p in self.states if self.group(p) == group and not self.is_start(p)]
         found: dict[Any, int] = {}
         for number, path in enumerate(paths):
-            scope = self.scopes[path]
-            mine = {self.plate(path, axis): scope.shape[axis] for axis in scope.layout}
+            dependence = self.dependences[path]
+            mine = {self.plate(path, axis): dependence.shape[axis] for axis in dependence.layout}
             found = {p: n for p, n in (found if number else mine).items() if p in mine}
         return {p: n for p, n in found.items() if p not in self.enumerated}
 
     def plates_of_site(self, path: Path) -> tuple[Any, ...]:
         """The plates of the axes of a log probability as it is recorded, without those of parts."""
-        scope, num_parts = self.scopes[path], self._num_parts.get(path, 0)
-        num_body = len(scope.shape) - len(scope.loops)
+        dependence, num_parts = self.dependences[path], self._num_parts.get(path, 0)
+        num_body = len(dependence.shape) - len(dependence.loops)
         parts = range(num_body - num_parts, num_body)
-        return tuple(self.plate_of_score(path, i) for i in scope.layout if i not in parts)
+        return tuple(self.plate_of_score(path, i) for i in dependence.layout if i not in parts)
 
     def lags_of(self, plate: Any) -> set[int]:
         """The lags along a plate, by which scores look back."""
         return {
             lag
-            for scope in self.scopes.values()
-            for source, uses in scope.uses.items()
+            for dependence in self.dependences.values()
+            for source, uses in dependence.uses.items()
             for axis, use in enumerate(uses)
             if isinstance(use, Aligned) and self.plate(source.path, axis) == plate
             for lag in use.lags
@@ -182,23 +184,23 @@ class Problem:
     def spread(self, path: Path, plates: Collection[Any]) -> Spread:
         """The entries of a score, spread over the plates of its group."""
         axes = [self._axis_along(path, plate) for plate in plates]
-        return self.scopes[path].spread(self._num_parts.get(path, 0), axes)
+        return self.dependences[path].spread(self._num_parts.get(path, 0), axes)
 
     def _axis_along(self, path: Path, plate: Any) -> int | Lookup | None:
         """The axis of a score as recorded that runs along a plate, or the index that reads it."""
-        scope = self.scopes[path]
-        mine = [i for i in range(len(scope.shape)) if self.plate_of_score(path, i) == plate]
+        dependence = self.dependences[path]
+        mine = [i for i in range(len(dependence.shape)) if self.plate_of_score(path, i) == plate]
         if mine:
-            return scope.layout.index(mine[0]) if len(mine) == 1 else None
+            return dependence.layout.index(mine[0]) if len(mine) == 1 else None
         uses = {
             use
-            for source, each in scope.uses.items()
+            for source, each in dependence.uses.items()
             for axis, use in enumerate(each)
             if self.plate(source.path, axis) == plate
         }
         match tuple(uses):
             case (Indexed(axes) as use,):
-                return Lookup.of([scope.layout.index(i) for i in axes], use.read)
+                return Lookup.of([dependence.layout.index(i) for i in axes], use.read)
         return None
 
     def use(self, path: Path, axis: int, use: Use) -> Use:
@@ -210,7 +212,7 @@ class Problem:
         """The coordinates that a score depends on."""
         found: dict[Coordinate, None] = {}
         time, starts = {}, {}
-        for source, raw in self.scopes[path].uses.items():
+        for source, raw in self.dependences[path].uses.items():
             if source.start is not None:
                 starts[source.path] = self.starts[source.path]
                 continue
@@ -219,7 +221,7 @@ class Problem:
             for use in uses:
                 if isinstance(use, Aligned) and use.lags != {0}:
                     time[source.path], lags = use.axis, use.lags
-            shape = self.scopes[source.path].shape
+            shape = self.dependences[source.path].shape
             ranges = [
                 range(n) if use == ALL else [None] for use, n in zip(uses, shape, strict=True)
             ]
@@ -231,8 +233,8 @@ class Problem:
     def num_configurations(self, path: Path) -> int:
         """The number of configurations that a score is evaluated for; infinite if astronomic."""
         total = 1.0
-        for source, raw in self.scopes[path].uses.items():
-            shape = self.scopes[source.path].shape
+        for source, raw in self.dependences[path].uses.items():
+            shape = self.dependences[source.path].shape
             pairs = zip(raw, shape, strict=True)
             num = math.prod(
                 n for axis, (use, n) in enumerate(pairs) if self.use(source.path, axis, use) == ALL
@@ -246,35 +248,37 @@ def _is_plain(use: Use) -> bool:
     return isinstance(use, Aligned) and use.lags == {0}
 
 
-def _is_used_later(scope: Scope, path: Path, chain: Path) -> bool:
+def _is_used_later(dependence: ScoreDependence, path: Path, chain: Path) -> bool:
     """Whether a score depends on a site in all steps of a loop, or together with the chain."""
-    uses = scope.uses
-    return Source(path) in uses and (bool(scope.loops) or Source(chain) in uses)
+    uses = dependence.uses
+    return Source(path) in uses and (bool(dependence.loops) or Source(chain) in uses)
 
 
 def _pair_starts(
-    scopes: Mapping[Path, Scope], states: Mapping[Path, np.ndarray]
+    dependences: Mapping[Path, ScoreDependence], states: Mapping[Path, np.ndarray]
 ) -> dict[Path, Path]:
     """By path of a site that only first steps depend on, the site of a chain that follows it.
 
     Of several sites that are one chain, any with the same states may follow it: where a score
     looks back beyond the first step, it finds the start in place of all of them.
     """
-    lags = {lag for scope in scopes.values() for lag in _lags(scope.uses.values())}
+    lags = {lag for dependence in dependences.values() for lag in _lags(dependence.uses.values())}
     if max(map(abs, lags), default=0) != 1:
         return {}
     pairs: dict[Path, set[Path]] = {}
-    for scope in scopes.values():
-        begins = [source.path for source in scope.uses if source.start is not None]
+    for dependence in dependences.values():
+        begins = [source.path for source in dependence.uses if source.start is not None]
         looks_back = lambda uses: not _lags([uses]) <= {0}  # noqa: E731
-        chains = {s.path for s, uses in scope.uses.items() if s.start is None and looks_back(uses)}
+        chains = {
+            s.path for s, uses in dependence.uses.items() if s.start is None and looks_back(uses)
+        }
         for path in begins:
             pairs[path] = pairs.get(path, chains) & chains
     found: dict[Path, Path] = {}
     for path, chains in sorted(pairs.items(), key=lambda pair: len(pair[1])):
         for chain in (c for c in states if c in chains and c not in found.values()):
             is_alike = np.array_equal(states[path], states[chain])
-            if is_alike and not any(_is_used_later(x, path, chain) for x in scopes.values()):
+            if is_alike and not any(_is_used_later(x, path, chain) for x in dependences.values()):
                 found[path] = chain
                 break
     return found

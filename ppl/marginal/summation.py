@@ -19,7 +19,7 @@ from ppl.marginal.element_dependence import Aligned, Indexed, Source
 from ppl.marginal.elimination import Chains, Eliminator
 from ppl.marginal.factors import EliminationError, Factor, Gather, Local, Variable
 from ppl.marginal.group_factors import Axes
-from ppl.marginal.scopes import ScopeReader, Scopes
+from ppl.marginal.score_dependence import DependenceReader, Dependences
 from ppl.marginal.score_tables import Coordinate, Evaluator, ScoreStates, Table
 from ppl.marginal.sum_structure import Problem
 
@@ -136,8 +136,8 @@ class Summation:
             return None if plate in together else plate
 
         of_scores = {
-            path: tuple(name(path, axis) for axis in scope.layout)
-            for path, scope in problem.scopes.items()
+            path: tuple(name(path, axis) for axis in dependence.layout)
+            for path, dependence in problem.dependences.items()
         }
         return Axes(of_scores, of_sum)
 
@@ -147,19 +147,19 @@ class Summation:
         """The log weights of the states of a site whose elements are apart, along the last axis."""
         problem, factors = self._find_factors(self.groups[path], inputs, plants, {})
         table = _eliminator(problem, factors, self.max_states, None).multiply(factors)
-        scope = problem.scopes[path]
-        plates = [problem.plate(path, axis) for axis in range(len(scope.shape))]
+        dependence = problem.dependences[path]
+        plates = [problem.plate(path, axis) for axis in range(len(dependence.shape))]
         weights = table.over([*plates, Local(Variable(path))])
-        return jnp.transpose(weights, [*scope.layout, len(plates)])
+        return jnp.transpose(weights, [*dependence.layout, len(plates)])
 
     def is_apart(self, path: Path) -> bool:
         """Whether the elements of a site are independent given all sites that are not summed."""
         problem = self._abstract
-        plates = [problem.plate(path, axis) for axis in range(len(problem.scopes[path].shape))]
+        plates = [problem.plate(path, axis) for axis in range(len(problem.dependences[path].shape))]
         uses = [
             use
-            for scope in problem.scopes.values()
-            for source, each in scope.uses.items()
+            for dependence in problem.dependences.values()
+            for source, each in dependence.uses.items()
             if source.path == path
             for use in each
         ]
@@ -180,7 +180,7 @@ class Summation:
         problem = self._abstract
         dtype = jnp.result_type(float)
         probes = {
-            path: jnp.zeros((len(states), *problem.scopes[path].shape), dtype)
+            path: jnp.zeros((len(states), *problem.dependences[path].shape), dtype)
             for path, states in self.states.items()
         }
 
@@ -193,23 +193,23 @@ class Summation:
             return sum(sums)
 
         log_sum, one_hot = jax.value_and_grad(total)(probes)
-        evaluator = Evaluator(self._program(inputs), self.states, problem.scopes, {})
+        evaluator = Evaluator(self._program(inputs), self.states, problem.dependences, {})
         drawn = {path: evaluator.value(path, jnp.argmax(x, 0)) for path, x in one_hot.items()}
         return drawn, jnp.zeros(()), log_sum
 
     def _problem(self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]) -> Problem:
-        reader = ScopeReader(self.states, self.scored, plants)
-        scopes = reader.read(self.jaxpr, inputs, self.inputs)
-        self._check_elements(scopes)
+        reader = DependenceReader(self.states, self.scored, plants)
+        dependences = reader.read(self.jaxpr, inputs, self.inputs)
+        self._check_elements(dependences)
         bounded = frozenset(reader.bounded)
-        return Problem(scopes, self.states, reader.causes, bounded, reader.num_parts)
+        return Problem(dependences, self.states, reader.causes, bounded, reader.num_parts)
 
-    def _check_elements(self, scopes: Scopes) -> None:
+    def _check_elements(self, dependences: Dependences) -> None:
         """Check that each element of a summed site has a score of its own."""
-        for scope in scopes.values():
-            for source, uses in scope.uses.items():
+        for dependence in dependences.values():
+            for source, uses in dependence.uses.items():
                 path = source.path
-                if source.start is None and len(uses) != len(scopes[path].shape):
+                if source.start is None and len(uses) != len(dependences[path].shape):
                     raise EliminationError(
                         f"marginalize: site {describe(path)} depends on sites that are taken out "
                         "before it, by which its elements have a joint score. Take it out first, "
@@ -248,7 +248,7 @@ class Summation:
                 raise EliminationError(self._explain(problem, path, count))
         tables = {path: problem.table(path) for path in paths}
         evaluator = Evaluator(
-            self._program(inputs), self.states, problem.scopes, plants, problem.bounded
+            self._program(inputs), self.states, problem.dependences, plants, problem.bounded
         )
         scores = evaluator.evaluate(tables)
         for path, probe in probes.items():
@@ -263,7 +263,7 @@ class Summation:
         return problem, factors
 
     def _explain(self, problem: Problem, path: Path, count: int) -> str:
-        sites = {source.path for source in problem.scopes[path].uses}
+        sites = {source.path for source in problem.dependences[path].uses}
         causes = [f"{describe(p)}: {problem.causes[p]}" for p in sites if p in problem.causes]
         states = "astronomically many" if count >= 2**62 else str(count)
         return (
@@ -293,7 +293,7 @@ def _eliminator(
     plates = {
         v: frozenset(
             plate
-            for axis in range(len(problem.scopes[v.path].shape))
+            for axis in range(len(problem.dependences[v.path].shape))
             if (plate := problem.plate(v.path, axis)) not in problem.enumerated
         )
         for v in variables
@@ -315,12 +315,12 @@ def _eliminator(
 
 def _factors(problem: Problem, path: Path, table: Table, score: Any) -> list[Factor]:
     """The factors of a score: one for each element along its enumerated axes."""
-    num, scope = len(table.coordinates) + (path in problem.states), problem.scopes[path]
-    axes = range(len(scope.shape))
+    num, dependence = len(table.coordinates) + (path in problem.states), problem.dependences[path]
+    axes = range(len(dependence.shape))
     plates = [problem.plate_of_score(path, axis) for axis in axes]
     split = [axis for axis in axes if plates[axis] in problem.enumerated]
     found = []
-    for index in itertools.product(*(range(scope.shape[axis]) for axis in split)):
+    for index in itertools.product(*(range(dependence.shape[axis]) for axis in split)):
         at = dict(zip(split, index, strict=True))
         part = score[(*[slice(None)] * num, *(at.get(axis, slice(None)) for axis in axes))]
         labels = [_local(problem, path, c, at) for c in table.coordinates]
@@ -334,8 +334,8 @@ def _factors(problem: Problem, path: Path, table: Table, score: Any) -> list[Fac
 def _local(problem: Problem, path: Path, c: Coordinate, at: Mapping[int, int]) -> Local:
     """The variable that a coordinate stands for, at an index along the enumerated axes."""
     element, gathers = [], []
-    shape = problem.scopes[c.path].shape
-    uses = next(u for s, u in problem.scopes[path].uses.items() if s == Source(c.path))
+    shape = problem.dependences[c.path].shape
+    uses = next(u for s, u in problem.dependences[path].uses.items() if s == Source(c.path))
     for axis, (use, fixed) in enumerate(zip(uses, c.element, strict=True)):
         plate = problem.plate(c.path, axis)
         if fixed is not None:

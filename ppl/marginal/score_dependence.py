@@ -1,4 +1,4 @@
-"""Scopes: for each score of a model, the elements of summed sites that its elements depend on."""
+"""Score dependence: which elements of summed sites each element of a score depends on."""
 
 import dataclasses
 import functools
@@ -42,7 +42,7 @@ _MAX_SETTLING = 6  # steps, beside one for each part of a carry, after which its
 
 
 @dataclasses.dataclass(frozen=True)
-class Scope:
+class ScoreDependence:
     """The dependence of a score, whose axes are those in the body, then the loops, innermost first.
 
     Attributes:
@@ -74,21 +74,21 @@ class Scope:
         parts = sorted(order.index(axis) for axis in range(num_body - num_parts, num_body))
         return Spread(tuple(self.shape[i] for i in order), tuple(parts), tuple(axes))
 
-    def leave_loop(self, loop: int, length: int) -> "Scope":
-        """The scope seen from outside of a loop."""
+    def leave_loop(self, loop: int, length: int) -> "ScoreDependence":
+        """The dependence seen from outside of a loop."""
         uses = map_uses(self.uses, lambda use: leave(use, loop, len(self.shape)))
-        return Scope(self.site, (*self.shape, length), uses, (*self.loops, loop))
+        return ScoreDependence(self.site, (*self.shape, length), uses, (*self.loops, loop))
 
-    def join(self, uses: Uses) -> "Scope":
-        """The scope with further dependences."""
+    def join(self, uses: Uses) -> "ScoreDependence":
+        """The dependence on further elements as well."""
         return dataclasses.replace(self, uses=join(self.uses, uses))
 
 
-Scopes = dict[Path, Scope]
+Dependences = dict[Path, ScoreDependence]
 
 
-class ScopeReader:
-    """Reader of the scopes of all scores in a program.
+class DependenceReader:
+    """Reader of the dependences of all scores in a program.
 
     Args:
         summed: Paths of the sites that are summed out.
@@ -121,8 +121,8 @@ class ScopeReader:
 
     def read(
         self, jaxpr: Jaxpr, inputs: Sequence[Any], names: Sequence[int] | None = None
-    ) -> Scopes:
-        """The scopes of a program.
+    ) -> Dependences:
+        """The dependences of a program.
 
         Args:
             jaxpr: The program.
@@ -135,11 +135,11 @@ class ScopeReader:
             Value(_shape(v), {}, self._terms.of("input", name), lambda x=x: x)
             for v, x, name in zip(inner.invars, inputs, names, strict=True)
         ]
-        scopes: Scopes = {}
-        self._walk(jaxpr, values, scopes)
-        return scopes
+        dependences: Dependences = {}
+        self._walk(jaxpr, values, dependences)
+        return dependences
 
-    def _walk(self, jaxpr: Jaxpr, args: Sequence[Value], scopes: Scopes) -> list[Value]:
+    def _walk(self, jaxpr: Jaxpr, args: Sequence[Value], dependences: Dependences) -> list[Value]:
         inner, consts = jaxprs.raw(jaxpr)
         constants = [
             Value(np.shape(c), {}, self._terms.of("constant", id(c)), lambda c=c: c) for c in consts
@@ -153,20 +153,22 @@ class ScopeReader:
             return env[atom]
 
         for eqn in inner.eqns:
-            outs = self._equation(eqn, list(map(look_up, eqn.invars)), scopes)
+            outs = self._equation(eqn, list(map(look_up, eqn.invars)), dependences)
             env.update(zip(eqn.outvars, outs, strict=True))
         return list(map(look_up, inner.outvars))
 
-    def _equation(self, eqn: jex.JaxprEqn, operands: list[Value], scopes: Scopes) -> list[Value]:
+    def _equation(
+        self, eqn: jex.JaxprEqn, operands: list[Value], dependences: Dependences
+    ) -> list[Value]:
         if eqn.primitive is sow_p:
-            return self._sow(eqn, operands, scopes)
+            return self._sow(eqn, operands, dependences)
         match wiring_of(eqn):
             case Call(body, indices):
-                return self._walk(body, [operands[i] for i in indices], scopes)
+                return self._walk(body, [operands[i] for i in indices], dependences)
             case Branches(bodies):
-                return self._cond(eqn, bodies, operands, scopes)
+                return self._cond(eqn, bodies, operands, dependences)
             case Scan() as scan if jax_core.has_sow(eqn) or any(x.uses for x in operands):
-                return self._scan(eqn, scan, operands, scopes)
+                return self._scan(eqn, scan, operands, dependences)
         return self._results(eqn, operands, apply_rule(eqn, operands))
 
     def _results(
@@ -191,17 +193,19 @@ class ScopeReader:
     def _fresh(self, v: Any, uses: Uses, read: Callable[[], Any] | None = None) -> Value:
         return Value(_shape(v), uses, self._terms.fresh(), read)
 
-    def _sow(self, eqn: jex.JaxprEqn, operands: list[Value], scopes: Scopes) -> list[Value]:
+    def _sow(
+        self, eqn: jex.JaxprEqn, operands: list[Value], dependences: Dependences
+    ) -> list[Value]:
         site = eqn.params["site"]
         values, _, extras, _ = site.split(operands)
         path = site.path
         if site.tag == FACTOR and path in self._scored:
-            scopes[path] = Scope(site, values[0].shape, values[0].uses)
+            dependences[path] = ScoreDependence(site, values[0].shape, values[0].uses)
         if site.tag != RANDOM:
             return list(values)
         if path in self._scored:
             shape, uses = self._score(eqn, site, extras)
-            scopes[path] = Scope(site, shape, uses)
+            dependences[path] = ScoreDependence(site, shape, uses)
             self.num_parts[path] = self._count_parts(eqn, len(shape))
             in_support = distribution_protocol.in_support
             is_looked_at = self._bounds_summed or path not in self._summed
@@ -264,23 +268,29 @@ class ScopeReader:
         return tuple(reversed(self._loops))
 
     def _cond(
-        self, eqn: jex.JaxprEqn, bodies: Sequence[Jaxpr], operands: list[Value], scopes: Scopes
+        self,
+        eqn: jex.JaxprEqn,
+        bodies: Sequence[Jaxpr],
+        operands: list[Value],
+        dependences: Dependences,
     ) -> list[Value]:
         index, *inputs = operands
         branches = []
         for body in bodies:
-            found: Scopes = {}
+            found: Dependences = {}
             branches.append(self._walk(body, inputs, found))
-            for path, scope in found.items():
-                before = scopes.get(path)
-                scopes[path] = scope.join({} if before is None else before.uses).join(index.uses)
+            for path, dependence in found.items():
+                before = dependences.get(path)
+                dependences[path] = dependence.join({} if before is None else before.uses).join(
+                    index.uses
+                )
         uses = [
             join(index.uses, *(out.uses for out in outs)) for outs in zip(*branches, strict=True)
         ]
         return self._results(eqn, operands, uses)
 
     def _scan(
-        self, eqn: jex.JaxprEqn, scan: Scan, operands: list[Value], scopes: Scopes
+        self, eqn: jex.JaxprEqn, scan: Scan, operands: list[Value], dependences: Dependences
     ) -> list[Value]:
         loop, num_carry = id(eqn), scan.num_carry
         consts, carry, xs = scan.split(operands)
@@ -292,9 +302,9 @@ class ScopeReader:
             later = steps[-1][1][path]
             first = [found[path] for _, found in steps[:-1]]
             extra = [_mark_start(s.uses, later.uses, loop, len(steps) == 2) for s in first]
-            scope = later.join(join(*extra)).leave_loop(loop, scan.length)
-            before = scopes.get(path)
-            scopes[path] = scope if before is None else scope.join(before.uses)
+            dependence = later.join(join(*extra)).leave_loop(loop, scan.length)
+            before = dependences.get(path)
+            dependences[path] = dependence if before is None else dependence.join(before.uses)
         ended = steps[min(len(steps), max(scan.length, 1)) - 1][0]
         last = 0 if scan.reverse else scan.length - 1
         out = [map_uses(x.uses, lambda u: after(u, loop, last)) for x in ended[:num_carry]]
@@ -304,7 +314,7 @@ class ScopeReader:
 
     def _find_states(
         self, scan: Scan, loop: int, fixed: list[Value], carry: list[Value]
-    ) -> list[tuple[list[Value], Scopes]]:
+    ) -> list[tuple[list[Value], Dependences]]:
         """Results of the first steps, until the dependences of the carry repeat."""
         consts, rows = fixed[: scan.num_consts], fixed[scan.num_consts :]
         sign = -1 if scan.reverse else 1
@@ -315,7 +325,7 @@ class ScopeReader:
             given = [
                 Value(x.shape, u, self._terms.fresh()) for x, u in zip(carry, uses, strict=True)
             ]
-            found: Scopes = {}
+            found: Dependences = {}
             steps.append((self._walk(scan.body, [*consts, *given, *rows], found), found))
             new: list[Uses] = [
                 map_uses(x.uses, lambda u: shift(u, loop, sign))
@@ -387,7 +397,7 @@ def bounds_itself(jaxpr: Jaxpr, path: Path, unknown: Collection[Path]) -> bool:
         path: The site.
         unknown: The site and those behind it, if they meet again in a loop; else nothing.
     """
-    reader = ScopeReader(unknown, [path], {}, bounds_summed=True)
+    reader = DependenceReader(unknown, [path], {}, bounds_summed=True)
     if unknown:
         reader.read(jaxpr, [None] * len(jaxprs.raw(jaxpr)[0].invars))
     return path in reader.bounded
