@@ -41,7 +41,7 @@ _TAIL = len(_MARK) + 64  # bytes of a checksum at the end of a file
 # By what a file holds in place of a folder.
 _HOW_TO_GO_ON = {
     "MCMCResult": " It holds a result of mcmc, whose chains go on by "
-    "inference.MCMCResult.load(file).resume(model, *args, num_draws=...)",
+    "inference.resume(inference.MCMCResult.load(file), model, *args, num_draws=...)",
     "SVIResult": " It holds a result of svi, which goes on by svi(..., "
     "state=inference.SVIResult.load(file).state)",
 }

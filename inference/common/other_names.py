@@ -41,7 +41,7 @@ OF_RESULTS = {
     "loo": "inference.loo(result, model, *args)",
     "predict": "ppl.predict(model, result.draws)(key, *args)",
     "losses": "-result.elbos",
-    "resume": "a fit goes on by svi(..., state=result.state); a result of mcmc has it",
+    "resume": "inference.resume(result, model, *args); a fit goes on by svi(state=result.state)",
 }
 
 

@@ -1,8 +1,7 @@
 """Result of Markov chain Monte Carlo."""
 
 import dataclasses
-import importlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -71,30 +70,6 @@ class MCMCResult(Result):
     inverse_mass_matrix: Any
     settings: tuple[tuple[str, Any], ...] = dataclasses.field(default=(), metadata={"static": True})
     chains: dict[str, Any] | None = dataclasses.field(default=None, kw_only=True, compare=False)
-
-    def resume(self, model: Callable[..., Any], *args: Any, **kwargs: Any) -> "MCMCResult":
-        """More draws of the same chains: :func:`inference.resume` of this result.
-
-        Args:
-            model: The model of the run.
-            *args: Its arguments, as in the run.
-            **kwargs: Settings of :func:`inference.resume`, above all `num_draws`, the draws of each
-                chain in all; and more arguments of the model.
-
-        Raises:
-            TypeError: if an argument has the wrong type.
-            ValueError: if the model, its arguments or the kernel are not those of the run, or if
-                the result does not hold its chains.
-
-        Example:
-            >>> import ppl, distributions as dist, inference
-            >>> model = lambda key: ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
-            >>> result = inference.mcmc(jax.random.key(0), model, num_draws=100)
-            >>> result.resume(model, num_draws=300).draws["mu"].shape
-            (4, 300)
-        """
-        driver = importlib.import_module("inference.drivers.resume")
-        return driver.resume(self, model, *args, **kwargs)
 
     def _summarize(self, intervals: float | Sequence[float]) -> Summary:
         given = dict(self.settings)

@@ -291,7 +291,7 @@ def test_folders_of_something_else_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("holds", "advice"),
     [
-        ("MCMCResult", r"inference.MCMCResult.load\(file\).resume\("),
+        ("MCMCResult", r"inference.resume\(inference.MCMCResult.load\(file\), model"),
         ("SVIResult", r"svi\(..., state=inference.SVIResult.load\(file\).state\)"),
         ("other", r"which may be new\.$"),
     ],
