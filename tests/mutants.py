@@ -1,4 +1,4 @@
-"""Small wrong changes, twenty for each package, that the tests must notice (`make mutants`)."""
+"""Small wrong changes that the tests must notice (`make mutants`)."""
 
 import sys
 
