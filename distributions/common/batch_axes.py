@@ -67,7 +67,7 @@ class BatchAxes:
         return "BatchAxes()"
 
     def align(self, children: Any) -> tuple[Any, "BatchAxes | None"]:
-        """The children, aligned where possible, and what their distribution has to remember."""
+        """The children, aligned where possible, and the `BatchAxes` of a distribution of them."""
         try:
             parts = [part for child in children for part in _parts(child)]
             found = self._compare([_shape(part) for part in parts])

@@ -21,7 +21,7 @@ def check_inputs(
     *,
     has_keywords: bool = True,
 ) -> None:
-    """Refuses all but one random key, typed or legacy, inputs that JAX is tracing, other keywords.
+    """Check the key, the model and its arguments before anything is traced.
 
     Args:
         driver: The driver, whose name is in errors.

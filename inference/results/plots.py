@@ -187,7 +187,7 @@ def _plot(
 
 
 def _check_names(where: str, data: Any, names: Names, group: str) -> list[str] | None:
-    """Names of sites as a list, checked to be in a group; it gets the entries that are named."""
+    """Names of sites as a list; a named entry, as "x[2]", is added to the data as a variable."""
     if group not in data:
         raise ValueError(
             f"{where}: the model has no data. Give it as it was sampled, conditioned on its data."

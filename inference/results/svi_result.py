@@ -32,7 +32,9 @@ _MIN_STEPS, _SHARE = 100, 10
 _MOVES, _NATS = 4.0, 0.1
 _MANY = 500  # coordinates, beyond which a full-rank covariance is too large to suggest
 _MAX_DIVERGENCE = 0.5  # nats for each scalar
-_JUMP = 30.0  # interquartile ranges: exponential tails reach 13 in a million steps
+# An ELBO jumps if it is so many interquartile ranges off the median. Exponential tails reach 13 in
+# a million steps.
+_JUMP = 30.0
 # Smaller jumps do no harm; they occur while a fit without noise settles.
 _MIN_JUMP_NATS = 10.0
 

@@ -245,7 +245,7 @@ def advance_svi(
 
 
 def step_svi(problem: Problem, state: SVIState, tolerance: Any) -> Advance:
-    """Takes one step: its `elbos` is a scalar, that of the step whether it is finite or not.
+    """Takes one step; `elbos` of the result is the ELBO of this step, which may be infinite or NaN.
 
     There is no loop in it, for whose end the host would have to wait on an accelerator.
     """

@@ -209,7 +209,7 @@ def as_varying(value: Any) -> Any:
 
 
 def short_repr(value: Any) -> str:
-    """The `repr` of a value that is no array of numbers or in the wrong place, not of all of it."""
+    """The `repr` of a value for an error, shortened."""
     return _BRIEF.repr(value)
 
 

@@ -24,7 +24,7 @@ class Finder:
         self._memo: dict[int, tuple[Any, tuple[str, ...]]] = {}
 
     def __call__(self, eqn: jex.JaxprEqn) -> str:
-        """Names, in errors, of the handled effects in an equation, at any depth; empty for none."""
+        """The handled effects in an equation at any depth, in words; empty if there are none."""
         return ", ".join(self._in_equation(eqn))
 
     def _in_equation(self, eqn: jex.JaxprEqn) -> tuple[str, ...]:

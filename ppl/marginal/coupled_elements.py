@@ -36,6 +36,7 @@ def find_layout(
     ]
     axes = [(path, i) for path in sites for i in range(len(shapes[path]))]
     classes = _Axes(axes, reads, lambda axis: _length(axis, dependences, shapes))
+    # The largest number of elements that some classes of axes span.
     best, size = None, 1
     for path in sites:
         mine = classes.of_site(path, len(shapes[path]))
@@ -46,12 +47,14 @@ def find_layout(
             best, size = mine, count
     if best is None:
         return BlockLayout({}, {path: shapes[path] for path in sites})
+    # One class of axes is coupled along itself: the time of a chain. All others are plates.
     time = next((c for c in best if classes.reach(c)), None)
     plates = [c for c in best if c != time]
     group_axes = {
         path: _axes_of_score(dependences[path], read, plates)
         for path, read in zip(dependences, reads, strict=True)
     }
+    # Sites with all of these axes are inner, all others make the border.
     inner = {}
     for path in sites:
         ndim = len(shapes[path])

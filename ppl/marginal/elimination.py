@@ -132,7 +132,7 @@ class Eliminator:
         return own.union(*(g.plates for g in x.gathers))
 
     def _reduce(self, factor: Factor) -> Factor:
-        """The product over plates that no variable of the factor stands in."""
+        """The factor multiplied over the plates of which none of its variables has elements."""
         if not factor.locals:
             return factor
         kept = frozenset().union(*map(self._plates_of, factor.locals))
@@ -213,6 +213,7 @@ class Eliminator:
 
     def _sum_chain(self, v: Variable, factors: list[Factor]) -> list[Factor]:
         """Factors in which all variables of a chain have been summed out, step by step."""
+        # The axis of time, and the group of variables that share it.
         found = self._plates[v].intersection(self._chains.plates)
         moving = {p for p in found if any(x.lag for f in self._with(v, factors) for x in f.locals)}
         group = [u for u in self._plates if self._plates[u] & found]
@@ -225,6 +226,7 @@ class Eliminator:
         if any(x.gathers for x in product.locals if x.variable in group):
             self._refuse(product)
         (time,) = moving
+        # Direction and order of the chain; starts in front of its first step.
         lags = {x.lag for x in product.locals if x.variable in group}
         if min(lags) < 0 < max(lags):
             self._refuse(product)
@@ -233,6 +235,7 @@ class Eliminator:
         before, factors = self._initial(group, sign, order, factors)
         if any(f not in factors for f in mine):  # A start meets later steps.
             self._refuse(product)
+        # Axes in front of those of the states: plates, and variables that the chain depends on.
         used = {id(f) for f in mine}
         lead = [p for p in product.plates if p != time]
         lead += [x for x in product.locals if x.variable not in group]
@@ -254,6 +257,7 @@ class Eliminator:
             counts = [math.prod(self._sizes[x.variable] for x in end) for end in ends]
             return table.reshape(*full[: len(front)], *counts)
 
+        # One table for each step, and the messages before the first.
         steps = [flatten(multiply(across), (time, *lead), [[Local(u) for u in linked], *past])]
         if present:
             table = flatten(multiply(present), (time, *lead), [[Local(u) for u in group]])

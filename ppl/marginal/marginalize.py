@@ -183,7 +183,19 @@ class _Marginalized:
 
 
 class _Rewriting:
-    """One run of a marginalized model, which sows its sites."""
+    """One run of a marginalized model, which sows its sites.
+
+    | sites       | are                                                | are sown as              |
+    |-------------|----------------------------------------------------|--------------------------|
+    | `summed`    | named by the strategies                            | nothing                  |
+    | `kept`      | not dependent on summed ones                       | they were                |
+    | `moved`     | random, dependent on summed ones                   | random, with a `Marginal`|
+    | `factors`   | factors, dependent on summed ones                  | nothing, but for hosts   |
+    | `derived`   | deterministic, dependent on them by random ones    | deterministic            |
+    | `recovered` | deterministic, dependent on them in another way    | hidden, for `recover`    |
+    | hosts       | for each group of scores, a site of it             | with the score of all    |
+    | `known`     | summed and observed in part, scored by themselves  | a factor                 |
+    """
 
     def __init__(self, model: Model, separated: Separated, strategies: Mapping[str, Strategy]):
         self._scaled = separated.of_sites
@@ -278,9 +290,10 @@ class _Rewriting:
         self._sow(path, [product], tag=FACTOR, d=term)
 
     def _find_hosts(self) -> dict[Any, Path]:
-        """By group of scores, the site at which they are scored: the last random one, if it can.
+        """The host of each group of scores, at which all of them are scored.
 
-        Else, it is the last factor, or a summed site that is observed in part.
+        It is the last random site, unless a factor of the group needs a site behind that. Then it
+        is the last factor. A group without either has a summed site that is observed in part.
         """
         groups: dict[Any, list[Path]] = {}
         for path in (*self._moved, *self._factors):

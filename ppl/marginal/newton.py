@@ -80,7 +80,10 @@ def _search(
 ) -> BlockVector:
     dtype = start.inner.dtype
     eps = float(jnp.finfo(dtype).eps)
-    heights = lambda x: jnp.reshape(log_density(x), (-1,))  # noqa: E731
+
+    def heights(x: BlockVector) -> jax.Array:
+        """Log densities of the blocks, as a vector."""
+        return jnp.reshape(log_density(x), (-1,))
 
     def error_of(height: jax.Array) -> jax.Array:
         """A bound of the rounding errors of a log density, a sum of scores of all elements."""

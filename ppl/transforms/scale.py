@@ -154,10 +154,12 @@ def _spread(program: Program, weights: jax.Array) -> dict[Path, jax.Array]:
         bare = dataclasses.replace(program, consts=[], operands=list(inputs))
         return ByPath(Harvester(bare, LogProbs()).run(planted, live_outs=False)[1])
 
+    # Shapes of the log probabilities, from random sites of any value.
     shape_of = {p: x.shape for p, x in jax.eval_shape(shapes, inputs, ByPath(random)).items()}
     num = weights.ndim
     spread = {}
     for path, found in scores.sites.items():
+        # Joint scores of what was taken out are refused where they are not those of rows.
         marginals = joint_scores_of(found.site)
         groups = [m.scores for m in marginals if m.scores is not None and not m.scores.are_apart]
         num_within = num - len(found.site.axes) - found.depth
@@ -179,6 +181,7 @@ def _spread(program: Program, weights: jax.Array) -> dict[Path, jax.Array]:
                 )
         if marginals and not any(marginal.is_host for marginal in marginals):
             continue  # It is scored at another site.
+        # One weight for each log probability.
         shape = shape_of[path]
         if shape[:num] != weights.shape:
             raise ValueError(

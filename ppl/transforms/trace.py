@@ -80,7 +80,7 @@ class Trace:
         return table(self._rows(), right=(5,))
 
     def __repr__(self) -> str:
-        """The table; the sites and their kinds alone if values are no arrays, but their shapes."""
+        """The table; without values, as in a traced function, only the sites and their kinds."""
         if all(isinstance(x, jax.Array | np.ndarray) for x in jax.tree.leaves(self.sites)):
             return str(self)
         kinds = (f"{join_scopes(path)} {site.kind}" for path, site in flatten_sites(self.sites))

@@ -52,6 +52,7 @@ class ScanRule(Construct):
         consts, carry, xs = wiring.split(args)
         live_body, _ = _live(wiring, live_outs, on.liveness)
         sites = on.survey(body)
+        # Plants: those of the last values are the same in all steps, all others have a row a step.
         taken = plants.take(on.survey.survey_equation(eqn))
         fixed = {p: plant for p, plant in taken.items() if sites[p].clobbers}
         sliced = [p for p in taken if p not in fixed]
@@ -70,6 +71,7 @@ class ScanRule(Construct):
             outs, reaps = on.run(body, [*consts, *carry, *xs], fixed | slices, live_body)
             return outs[:num_carry], (outs[num_carry:], on.condense(reaps))
 
+        # Sums of records: all steps at once if plants give the carries, or else those parts of steps.
         if on.action.adds and _may_part(eqn, (args, rows), on, sites):
             run_body = steps = Steps(run_body, carry, (xs, rows))
             options, found = jax_core.scan_options(eqn), None
@@ -79,12 +81,14 @@ class ScanRule(Construct):
                 carry, (ys, reaps) = found
                 return [*carry, *ys], on.condense(reaps)
 
+        # Stacked records, all steps at once.
         if not on.action.adds and _may_part(eqn, (args, rows), on, sites):
             steps = Steps(lambda c, x: _gather(run_body(c, x), on, sites), carry, (xs, rows))
             if found := steps.at_once(carry, (xs, rows), reverse=eqn.params["reverse"]):
                 carry, (ys, appended) = found
                 return [*carry, *ys], _from_loop_axis(appended, on, sites)
 
+        # One step after the other.
         def step(state: Any, inputs: Any) -> Any:
             carry, last, total = state
             carry, (ys, reaps) = run_body(carry, inputs)
