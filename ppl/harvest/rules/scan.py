@@ -71,7 +71,7 @@ class ScanRule(Construct):
             outs, reaps = on.run(body, [*consts, *carry, *xs], fixed | slices, live_body)
             return outs[:num_carry], (outs[num_carry:], on.condense(reaps))
 
-        # Sums of records: all steps at once if plants give the carries, or else those parts of steps.
+        # Sums of records: all steps at once if plants give the carries, else parts of steps.
         if on.action.adds and _may_part(eqn, (args, rows), on, sites):
             run_body = steps = Steps(run_body, carry, (xs, rows))
             options, found = jax_core.scan_options(eqn), None
