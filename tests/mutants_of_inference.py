@@ -114,7 +114,7 @@ MUTANTS = (
     ),
     Mutant(
         name="missing-entries-in-the-likelihood",
-        file="inference/drivers/model_groups.py",
+        file="inference/models/model_groups.py",
         old='("log_likelihood", ~missing)',
         new='("log_likelihood", ~missing | missing)',
         breaks="entries that are imputed count as data in the log likelihood of to_arviz",

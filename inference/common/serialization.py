@@ -38,7 +38,7 @@ TAGS = {
     "FlowParameters": "inference.guides.flows:FlowParameters",
     "ForwardKL": "inference.variational.multi_sample_bounds:ForwardKL",
     "FullRank": "inference.guides.normal:FullRank",
-    "GuideFunction": "inference.drivers.guide_function:GuideFunction",  # made on loading
+    "GuideFunction": "inference.models.guide_function:GuideFunction",  # made on loading
     "ImportanceResult": "inference.results.importance_result:ImportanceResult",
     "ImportanceWeighted": "inference.variational.multi_sample_bounds:ImportanceWeighted",
     "InverseAutoregressive": "inference.guides.flows:InverseAutoregressive",

@@ -1,6 +1,5 @@
 """Drivers: the public functions that run an algorithm on a model.
 
 Read `mcmc` first, then `svi`, `optimize`, `laplace`, `pathfinder`, `importance` and `svgd`. The
-other modules serve several of them: argument checks, starts from a former result, batches of data,
-and guides that are functions.
+other modules serve several of them: argument checks, starts from a former result, checkpoints.
 """

@@ -8,7 +8,7 @@ import numpy as np
 
 import ppl
 from inference.drivers.advice import advise
-from inference.drivers.held_chains import latent_draws
+from inference.models.same_model import latent_draws
 from inference.results.psis import psis_of
 from inference.runtime.jax_settings import numbers_of_any_kind
 from ppl.harvest.site_names import join_scopes

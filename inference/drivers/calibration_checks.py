@@ -9,9 +9,9 @@ import numpy as np
 
 import ppl
 from inference.drivers.mcmc_each import mcmc_each
-from inference.drivers.model_groups import missing_entries
 from inference.drivers.optimize import optimize
 from inference.drivers.sampler import sampler
+from inference.models.model_groups import missing_entries
 from ppl.common.missing_data import Missing
 from ppl.core.model_pytree import name_of
 from ppl.core.model_run import ModelRun, trace_model

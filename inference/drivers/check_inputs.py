@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from inference.drivers.check_keywords import check_keywords
+from inference.models.check_keywords import check_keywords
 from ppl.core.model_pytree import name_of
 from ppl.harvest.jax_core import is_traced
 

@@ -1,6 +1,6 @@
 """Chains at the end of a run, as a result holds them to go on with more draws."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -11,13 +11,10 @@ from inference.chains.recorder import KeptSites, Recorder
 from inference.common.leaf_names import named_leaves
 from inference.common.target import Target
 from inference.drivers.run_description import describe_key, describe_object
-from inference.initialization.initial_positions import STRATEGIES, parse_init
+from inference.initialization.initial_positions import STRATEGIES
+from inference.models.same_model import check_density
 from inference.results.mcmc_result import MCMCResult
-from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
-from inference.runtime.jax_settings import numbers_of_any_kind
-
-_MAX_CHECKED = 8  # chains whose last log density is compared
 
 
 def hold_chains(
@@ -76,7 +73,7 @@ def recorder_of(
         )
     target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
     _check_sites(target, result, held["settings"]["keep"])
-    check_density("resume", result, target)
+    check_density("resume", result.draws, result.stats, target)
     whole = jax.tree.map(lambda x, y: np.concatenate([x, y], 1), arrays, held["further"])
     state = {name: np.array(x) for name, x in held["state"].items()}  # a call may take its memory
     return Recorder(held["settings"]["keep"], state, whole)
@@ -91,72 +88,3 @@ def _check_sites(target: Target, result: MCMCResult, keep: Any) -> None:
     found = in_words((name, f"{x.dtype}{list(x.shape)}") for name, x in named_leaves(shapes))
     if found != wanted:
         raise ValueError(f"model: the run has the sites {wanted}, the call {found}")
-
-
-def check_model(
-    where: str,
-    result: Any,
-    latent: Collection[str],
-    model: Callable[..., Any],
-    args: Any,
-    kwargs: Any,
-) -> None:
-    """Checks that a result of Markov chains is one of a model with its data, as far as it tells.
-
-    Nothing is compared if the sites that were sampled are not the `latent` ones of the model, which
-    may be another form of it.
-
-    Raises:
-        ValueError: if it is not.
-    """
-    if not isinstance(result, MCMCResult):
-        return
-    sampled = {name for name, is_deterministic in result.sites if not is_deterministic}
-    if sampled == {*latent} and "log_density" in result.stats:
-        target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
-        check_density(where, result, target)
-
-
-def check_density(where: str, result: MCMCResult, target: Target) -> None:
-    """Compares the log density at the last draws, if these have all sites that are latent.
-
-    One chain whose density is the same is enough: at the edge of a support, a value does not give
-    its position back.
-
-    Raises:
-        ValueError: if it is another one in all chains.
-    """
-    latent = latent_draws(target.position_shapes, result.draws)
-    if latent is None or "log_density" not in result.stats:
-        return
-    wanted = np.asarray(result.stats["log_density"])[:_MAX_CHECKED, -1]
-    if not np.isfinite(wanted).any():
-        return
-    values = jax.tree.map(lambda x: np.asarray(x)[:_MAX_CHECKED, -1], latent)
-    values = parse_init(values, target, len(wanted)).values
-    with numbers_of_any_kind():
-        found = np.asarray(compile_once(_log_densities, target, values)(target, values))
-    eps = max(np.finfo(x.dtype).eps for x in (wanted, found))
-    with np.errstate(invalid="ignore"):
-        is_same = np.abs(found - wanted) <= np.sqrt(eps) * (1 + np.abs(wanted))
-    if not is_same.any():
-        raise ValueError(
-            f"{where}: the model, its arguments or its data are not those of the run: at the last "
-            f"draw of a chain the log density is {found[0]:.6g}, and the run had {wanted[0]:.6g}. "
-            "Give what was sampled"
-        )
-
-
-def _log_densities(target: Target, values: Any) -> jax.Array:
-    key = jax.random.key(0)
-    return jax.vmap(lambda values: target.log_density(target.initial(key, values)))(values)
-
-
-def latent_draws(shapes: Any, draws: Any) -> Any:
-    """Draws of the latent sites; `None` if some are not there."""
-    if not isinstance(shapes, Mapping):
-        return draws
-    if not isinstance(draws, Mapping) or any(name not in draws for name in shapes):
-        return None
-    found = {name: latent_draws(inner, draws[name]) for name, inner in shapes.items()}
-    return None if any(x is None for x in found.values()) else found

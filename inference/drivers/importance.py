@@ -12,7 +12,7 @@ from inference.common.argument_checks import check_count, short_repr
 from inference.common.serialization import Absent
 from inference.common.target import named_sites
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.guide_function import GuideFunction, bind_guide, make_target
+from inference.models.guide_function import GuideFunction, bind_guide, make_target
 from inference.results.guide_result import GuideResult
 from inference.results.importance_result import ImportanceResult
 from inference.results.psis import psis_of

@@ -11,7 +11,6 @@ from inference.common.pointwise import log_likelihoods, log_scores
 from inference.comparison.elpd import ElpdEstimate, make_estimate
 from inference.comparison.psis_loo import psis_loo
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.held_chains import check_model
 from inference.drivers.held_out import (
     Refits,
     check_exchangeable,
@@ -21,6 +20,7 @@ from inference.drivers.held_out import (
     observe,
     words_on_chains,
 )
+from inference.models.same_model import check_model
 from inference.results.psis import largest_pareto_k
 from inference.results.result import Result
 from inference.runtime.jax_settings import settings

@@ -10,9 +10,9 @@ import numpy as np
 from inference.common.layout import Layout
 from inference.common.target import Target
 from inference.drivers.advice import advise
-from inference.drivers.held_chains import latent_draws
 from inference.initialization.initial_positions import parse_init
 from inference.initialization.not_finite import not_finite
+from inference.models.same_model import latent_draws
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.jax_settings import numbers_of_any_kind
 

@@ -10,10 +10,10 @@ from inference.chains.whole_run import WholeRun
 from inference.common.argument_checks import check_count, check_fraction
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
-from inference.drivers.check_keywords import check_keywords
 from inference.drivers.checkpoints import check_kept, kept_sites
 from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.hamiltonian.nuts import NUTS
+from inference.models.check_keywords import check_keywords
 from inference.results.mcmc_result import MCMCResult
 from ppl.core.model_pytree import name_of
 

@@ -13,8 +13,6 @@ from inference.common.argument_checks import check_count, check_fraction
 from inference.common.target import named_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.fit_checkpoints import open_fit
-from inference.drivers.guide_function import GuideFunction
-from inference.drivers.minibatch import iterate_batches
 from inference.drivers.noncentering import noncentering_of_guide
 from inference.drivers.svi_problem import (
     Started,
@@ -27,6 +25,8 @@ from inference.drivers.svi_problem import (
 from inference.guides.checks import check_guide
 from inference.guides.guide import Guide
 from inference.guides.normal import MeanField
+from inference.models.guide_function import GuideFunction
+from inference.models.minibatch import iterate_batches
 from inference.results.boundary_warnings import describe_boundary, find_bounded_coordinates
 from inference.results.guide_result import standard_error
 from inference.results.psis import psis_of

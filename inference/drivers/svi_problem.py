@@ -6,11 +6,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from inference.drivers.guide_function import GuideFunction, bind_guide
 from inference.drivers.init_from_result import normal_start
-from inference.drivers.minibatch import GivenBatch, batches
-from inference.drivers.model_parameters import ModelParameters, make_parametric_target
 from inference.initialization.initial_positions import STRATEGIES
+from inference.models.guide_function import GuideFunction, bind_guide
+from inference.models.minibatch import GivenBatch, batches
+from inference.models.model_parameters import ModelParameters, make_parametric_target
 from inference.results.guide_result import GuideResult
 from inference.results.importance_result import ImportanceResult
 from inference.results.mcmc_result import MCMCResult

@@ -2,7 +2,6 @@
 
 import abc
 import dataclasses
-import importlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,8 @@ import numpy as np
 from inference.common.leaf_names import named_leaves
 from inference.common.other_names import ExplainsAttributes
 from inference.common.saved import Saved
+from inference.models.check_keywords import check_keywords
+from inference.models.model_groups import model_groups
 from inference.results.inference_data import (
     arrays_by_name,
     check_groups,
@@ -20,11 +21,6 @@ from inference.results.inference_data import (
 )
 from inference.results.plots import Plots
 from inference.results.summary import Summary
-
-
-def _drivers(name: str) -> Any:
-    """A module of the drivers: they know models, results do not."""
-    return importlib.import_module(f"inference.drivers.{name}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,7 +130,7 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
                 do not fit the sites.
         """
         if model is not None:
-            _drivers("check_keywords").check_keywords(type(self).to_arviz, model, args, kwargs)
+            check_keywords(type(self).to_arviz, model, args, kwargs)
         return self._container(
             model,
             args,
@@ -170,8 +166,7 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
                     "key=key)"
                 )
             return make_container(groups, {}, coords, dims)
-        groups_of_model = _drivers("model_groups").model_groups
-        found = groups_of_model(self, model, args, kwargs or {}, key, wanted, num_prior_draws)
+        found = model_groups(self, model, args, kwargs or {}, key, wanted, num_prior_draws)
         masks = dict(found.masks)
         if known_only:
             masks |= dict.fromkeys(("observed_data", "posterior_predictive"), found.is_known)

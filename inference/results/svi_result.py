@@ -8,12 +8,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 import jax
 import numpy as np
 
-from inference.common.serialization import Absent, class_of
+from inference.common.serialization import Absent
 from inference.guides.checks import check_guide
 from inference.guides.flows import InverseAutoregressive, MaskedAutoregressive, NeuralSpline
 from inference.guides.guide import Guide
 from inference.guides.normal import FullRank, PointMass
 from inference.guides.structured import Structured
+from inference.models.guide_function import GuideFunction
 from inference.results.guide_result import (
     GuideResult,
     describe_outside,
@@ -114,7 +115,7 @@ class SVIResult(GuideResult):
                 f"{os.fspath(path)!r} keeps its guide, {result.guide}: load it without guide="
             )
         is_function = not hasattr(guide, "sample")
-        given = class_of("GuideFunction").loaded(guide) if is_function else guide
+        given = GuideFunction.loaded(guide) if is_function else guide  # pyright: ignore[reportArgumentType]
         saved, name = str(result.guide), str(given)
         if saved != name and " at 0x" not in saved + name:
             raise ValueError(f"{os.fspath(path)!r} is of the guide {saved}, got guide={name}")

@@ -11,8 +11,8 @@ import pytest
 import distributions as dist
 import ppl
 from inference import ELBO, ForwardKL, ScoreFunction, importance, svi
-from inference.drivers.discrete_target import DiscreteTarget
-from inference.drivers.guide_function import guide_function
+from inference.models.discrete_target import DiscreteTarget
+from inference.models.guide_function import guide_function
 from inference.runtime.compiled_program import compile_program
 from inference.variational.score_function import ScoreFunction as Score
 

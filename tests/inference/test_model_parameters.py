@@ -14,8 +14,8 @@ import ppl
 from distributions import constraints
 from inference import ELBO, FullRank, MeanField, SVIResult, importance, mcmc, svi, svi_step
 from inference.common.state_leaves import kinds
-from inference.drivers.model_parameters import make_parametric_target
 from inference.drivers.svi_problem import make_problem
+from inference.models.model_parameters import make_parametric_target
 from inference.variational.svi_step import ModelAndGuide
 
 Y = np.random.default_rng(0).normal(1.5, 2.0, size=40)

@@ -13,7 +13,7 @@ import ppl
 from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
 from inference.common.serialization import Leaves, restore_structure
-from inference.drivers.discrete_target import (
+from inference.models.discrete_target import (
     DiscreteTarget,
     fingerprint,
     pick,

@@ -13,8 +13,7 @@ import numpy as np
 import ppl
 from inference.common.leaf_names import named_leaves
 from inference.common.pointwise import log_likelihoods, log_probs
-from inference.drivers.held_chains import check_model
-from inference.results.result import Result
+from inference.models.same_model import check_model
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
 from ppl.common.arguments import Arguments
@@ -65,7 +64,7 @@ class _Site(NamedTuple):
 
 
 def model_groups(
-    result: Result,
+    result: Any,
     model: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],

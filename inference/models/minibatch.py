@@ -9,7 +9,7 @@ import jax
 import ppl
 from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
-from inference.drivers.discrete_target import DiscreteTarget
+from inference.models.discrete_target import DiscreteTarget
 from inference.runtime.devices import copy_to_default_device
 from ppl.common.arguments import Arguments
 from ppl.harvest.function_equality import ByContents

@@ -8,7 +8,7 @@ import jax
 from jax.tree_util import Partial
 
 import ppl
-from inference.drivers.guide_function import make_target, plant_parameters
+from inference.models.guide_function import make_target, plant_parameters
 from inference.runtime.devices import copy_to_default_device
 from ppl.core.model_pytree import as_pytree
 from ppl.harvest.pytrees import register_dataclass
