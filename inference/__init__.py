@@ -15,9 +15,8 @@ A driver joins a model to an algorithm. The algorithms themselves see a log dens
 import importlib.metadata as _metadata
 import typing as _typing
 
-from distributions.common import other_names as _other_names
 from inference.calibration.report import CalibrationReport as CalibrationReport
-from inference.common import other_names as _attributes
+from inference.common import other_names as _other_names
 from inference.common.layout import Layout as Layout
 from inference.common.matrices import LowRankMatrix as LowRankMatrix
 from inference.comparison.elpd import ElpdEstimate as ElpdEstimate
@@ -188,5 +187,4 @@ if not _typing.TYPE_CHECKING:  # or a type checker would take any name for an at
     def __getattr__(name: str) -> str:
         if name == "__version__":  # looked up when asked for: importing stays cheap
             return _metadata.version("harvest-ppl")
-        hint = _other_names.explain(name, __all__, _attributes.ATTRIBUTES)
-        raise AttributeError(f"module 'inference' has no attribute {name!r}{hint}")
+        raise AttributeError(_other_names.explain_missing(name, __all__))

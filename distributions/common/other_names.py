@@ -5,7 +5,7 @@
 
 import difflib
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 OTHER_NAMES = {
     "AR": "AutoRegressive",
@@ -206,15 +206,15 @@ OTHER_NAMES = {
 _TABLE = OTHER_NAMES | {"Gaussian": "Normal"}  # `ppl.Gaussian` is no distribution.
 
 
-def explain(name: str, public: Iterable[str], table: Mapping[str, str] = _TABLE) -> str:
+def explain(name: str, public: Iterable[str]) -> str:
     """The hint in the error of a missing attribute: its name here or elsewhere, or one near.
 
     Example:
         >>> explain("Wald", [])
         "; it is called 'InverseGaussian' here"
     """
-    if name in table:
-        found = table[name]
+    if name in _TABLE:
+        found = _TABLE[name]
         is_name = found.isidentifier()
         return f"; it is called {found!r} here" if is_name else f" ({found})"
     names = list(public)

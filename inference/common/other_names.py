@@ -1,6 +1,9 @@
 """Names of other libraries for what the package and its results have, with what to write here."""
 
 import typing
+from collections.abc import Iterable
+
+from ppl.common.near_names import hint_near
 
 ATTRIBUTES = {
     **dict.fromkeys(("MCMC", "sample", "sampling"), "inference.mcmc(key, model, *args)"),
@@ -43,6 +46,17 @@ OF_RESULTS = {
     "losses": "-result.elbos",
     "resume": "inference.resume(result, model, *args); a fit goes on by svi(state=result.state)",
 }
+
+
+def explain_missing(name: str, public: Iterable[str]) -> str:
+    """The words of the error of an attribute that `inference` does not have.
+
+    Example:
+        >>> explain_missing("gelman_rubin", [])
+        "module 'inference' has no attribute 'gelman_rubin' (inference.rhat)"
+    """
+    hint = f" ({ATTRIBUTES[name]})" if name in ATTRIBUTES else hint_near(name, public)
+    return f"module 'inference' has no attribute {name!r}{hint}"
 
 
 class ExplainsAttributes:

@@ -1,12 +1,12 @@
 """Names of other libraries, with what to write here: for attributes that do not exist."""
 
-import difflib
 import functools
 import inspect
 import json
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
+
+from ppl.common.near_names import hint_near
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -65,15 +65,7 @@ def explain_missing(name: str, public: Iterable[str]) -> str:
     text = f"module 'ppl' has no attribute {name!r}"
     if name in OTHER_NAMES:
         return f"{text}; instead: {OTHER_NAMES[name]}"
-    names = list(public)
-    same = [x for x in names if x.casefold() == name.casefold()]
-    for package in () if same else ("distributions", "inference"):
-        if name in dir(sys.modules.get(package)):
-            return f"{text}; it is {package}.{name}"
-    # A class for a class, a function for a function.
-    alike = [x for x in names if x[:1].isupper() == name[:1].isupper()]
-    close = same or difflib.get_close_matches(name, alike, 1)
-    return f"{text}; did you mean {close[0]!r}?" if close else text
+    return text + hint_near(name, public)
 
 
 def explain_name_by_position(call: str) -> Callable[[tuple[Any, ...], Mapping[str, Any]], str]:
