@@ -4,5 +4,6 @@ Reading order, for kernels that move one gradient at a time: `sampling` (a run),
 as a state machine), `chain_batch` (chains of one call), `chain_programs` (compiled programs),
 `initial_chain` (chains before their start). For kernels with `init` and `step`:
 `step_sampling` and `ensemble_sampling` (starts), `step_run` (a run), `step_chains` and
-`ensemble_chains` (compiled functions). Memory for draws of all of them is in `row_buffers`.
+`ensemble_chains` (compiled functions). For all of them: `batch` (chains of one call and their
+draws), `row_buffers` (memory for draws).
 """

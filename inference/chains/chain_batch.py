@@ -1,42 +1,28 @@
-"""Batches of chains that one call moves together: their states, draws and warm-up windows."""
+"""Batches of chains of a Hamiltonian kernel: their rows, warm-up windows and states."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
+from inference.chains.batch import Batch
 from inference.chains.chain import Chain, ChainPlan, awaits_comparison
 from inference.chains.recorder import Recorder
-from inference.chains.row_buffers import RowBuffers
-from inference.chains.run_control import Monitor
 from inference.common.state_leaves import State, leaves_of_state
 from inference.warmup.adaptation import FIRST_WINDOW, is_due, set_first_diagonal
 from inference.warmup.fisher_mass_matrix import renew_matrices
 
 
-class ChainBatch:
-    """Batch of chains that one call moves, stacked.
+class ChainBatch(Batch):
+    """Batch of chains of a Hamiltonian kernel, with the windows of their warm-up.
 
     A row holds a position and statistics, and a gradient if the mass matrix is learnt in windows.
 
     Attributes:
-        chains: The chains; a call that moves them takes their memory, so they are not valid
-            meanwhile.
-        iteration: Number of complete transitions of each chain.
-        buffers: Memory for draws.
-        first: Iteration of the first row, of each chain.
-        recorder: Keeper of draws and statistics read from the rows.
-        place: Number of the first chain, among those of this process.
+        schedule: Phases of warm-up.
+        kinds: Shapes and dtypes of the statistics in a row, by name.
         windows: Pieces of rows for the next mass matrix, for each chain.
-        seen: Iteration up to which `look` has counted, of each chain.
-        num_divergent: Number of transitions that it has seen diverge after warm-up.
-        is_watched: Whether somebody wants to know these two, which then are brought up to date
-            before rows are read, and by calls of `look`.
-        looked: Time of the last look, in seconds.
-        step_size: Step size of the last row that it has seen of each chain; NaN before.
-        monitor: Monitor that is told new draws by `look`.
     """
 
     def __init__(
@@ -47,24 +33,19 @@ class ChainBatch:
         recorder: Recorder,
         place: int = 0,
     ) -> None:
-        self.chains, self.iteration = chains, np.asarray(chains.progress.iteration)
-        self.buffers = RowBuffers()
-        self.plan, self.kinds = plan, kinds
+        schedule, iteration = plan.schedule, np.asarray(chains.progress.iteration)
+        num_warmup = int(schedule.num_warmup)
+        num_iterations = int(np.asarray(plan.num_iterations))
+        super().__init__(chains, iteration, num_warmup, num_iterations, recorder, place)
+        self.schedule, self.kinds = schedule, kinds
         self.has_windows = chains.progress.adaptation.has_windows
-        schedule, num_chains = plan.schedule, len(self.iteration)
         first = schedule.slow_start if self.has_windows else schedule.num_warmup
-        self.first = np.full(num_chains, first, np.int32)
-        self.recorder, self.place = recorder, place
-        self.seen, self.num_divergent = self.iteration.copy(), 0
-        self.step_size = np.full(num_chains, np.nan)
-        self.is_watched, self.looked = False, time.monotonic()
-        self.monitor = Monitor()
-        self.windows: list[list[np.ndarray]] = [[] for _ in range(num_chains)]
+        self.first = np.full(len(iteration), first, np.int32)
+        self.windows: list[list[np.ndarray]] = [[] for _ in iteration]
 
     @property
-    def is_complete(self) -> bool:
-        """Whether all chains have made all their transitions."""
-        return bool(np.all(self.iteration >= self.plan.num_iterations))
+    def _size(self) -> int:
+        return self.chains.trajectory.position.shape[-1]
 
     @property
     def start(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -82,14 +63,14 @@ class ChainBatch:
         """Whether all chains have come to their comparison with the others."""
         is_compared = np.asarray(self.chains.is_compared)
         chains = self.chains._replace(is_compared=is_compared)
-        return bool(np.all(awaits_comparison(self.plan.schedule, self.iteration, chains)))
+        return bool(np.all(awaits_comparison(self.schedule, self.iteration, chains)))
 
     @property
     def is_due(self) -> np.ndarray:
         """Flags of the chains that wait for a new mass matrix."""
         state = self.chains.progress.adaptation
         window = state._replace(window=np.asarray(state.window)) if self.has_windows else state
-        return is_due(self.plan.schedule, self.iteration, window)
+        return is_due(self.schedule, self.iteration, window)
 
     def renew(self, values: Callable[[Any], Any]) -> None:
         """Renews the mass matrix of each waiting chain from the chain's own draws."""
@@ -113,7 +94,7 @@ class ChainBatch:
 
     def split(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Draws and gradients in rows, ``(..., 2, size)``, and log densities, ``(...,)``."""
-        size = self.chains.trajectory.position.shape[-1]
+        size = self._size
         log_density = size + list(self.kinds).index("log_density")
         return np.stack([rows[..., :size], rows[..., -size:]], -2), rows[..., log_density]
 
@@ -127,59 +108,30 @@ class ChainBatch:
         progress = self.chains.progress._replace(adaptation=adaptation)
         self.chains = self.chains._replace(progress=progress)
 
-    def look(self) -> None:
-        """Counts divergences, and reads the step size, in the rows that are new."""
-        self.looked = time.monotonic()
-        wanted = [name for name in ("is_divergent", "step_size") if name in self.kinds]
-        filling = self.buffers.filling
-        if filling is None or len(wanted) < 2 or not filling.is_fully_addressable:
-            return
-        size, kinds = self.chains.trajectory.position.shape[-1], list(self.kinds)
-        is_divergent, step_size = (size + kinds.index(name) for name in wanted)
-        rows, num_warmup = np.asarray(filling), self.plan.schedule.num_warmup
-        stops = np.minimum(self.iteration - self.first, rows.shape[1] - 1)
-        begins = np.clip(self.seen - self.first, 0, stops)
-        draws = np.clip(num_warmup - self.first, begins, stops)
-        spans = zip(rows, begins, draws, stops, strict=True)
-        for i, (chain, begin, draw, stop) in enumerate(spans):
-            if begin < stop:
-                self.step_size[i] = chain[stop - 1, step_size]
-            if draw < stop:
-                self.num_divergent += int(chain[draw:stop, is_divergent].sum())
-                if self.monitor.look_seconds is not None:
-                    self.monitor.add(self.place + i, chain[draw:stop, :size])
-        self.seen = np.maximum(self.seen, self.iteration)
+    def parts(self, rows: Any) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Positions and statistics in rows."""
+        on_host = np.asarray(rows)
+        return on_host[..., : self._size], self.stats(on_host)
+
+    def leaving(self, rows: Any) -> Any:
+        """The rows, which go to the host whole."""
+        return rows
+
+    def stats(self, left: np.ndarray) -> dict[str, np.ndarray]:
+        """Statistics by name in rows on the host."""
+        return {name: left[..., self._size + i] for i, name in enumerate(self.kinds)}
+
+    def learn_from(self, rows: Any, num_rows: np.ndarray) -> None:
+        """Keeps the rows that belong to a window of warm-up."""
+        if self.has_windows:
+            learnt = np.clip(self.schedule.slow_stop - self.first, 0, num_rows)
+            for chain, stop in enumerate(learnt):
+                self.windows[chain].append(np.asarray(rows)[chain, :stop].copy())
 
     def send(self, values: Callable[[Any], Any]) -> None:
-        """Reads windows in the rows and sends draws off; `values` computes values of sites."""
-        stops, filling = np.minimum(self.iteration, self.plan.num_iterations), self.buffers.filling
-        if filling is None or np.all(stops <= self.first):
-            return
-        if self.is_watched:
-            self.look()
-        schedule, size = self.plan.schedule, self.chains.trajectory.position.shape[-1]
-        num_rows = np.maximum(stops - self.first, 0)
-        if self.has_windows:
-            learnt = np.clip(schedule.slow_stop - self.first, 0, num_rows)
-            for chain, stop in enumerate(learnt):
-                self.windows[chain].append(np.asarray(filling)[chain, :stop].copy())
-        begin = np.clip(schedule.num_warmup - self.first, 0, num_rows)
-        if np.any(begin < num_rows):
-            start = self.first + begin - schedule.num_warmup
-            spans = np.stack([start, start + num_rows - begin, begin, num_rows], -1)
-
-            def keep(piece: tuple[Any, np.ndarray]) -> None:
-                sites, rows = piece
-                stats = {name: rows[..., size + i] for i, name in enumerate(self.kinds)}
-                self.recorder.put(self.place, (sites, stats), spans)
-
-            self.buffers.send((values(filling), filling), keep)
-        self.first = np.maximum(self.first, stops).astype(np.int32)
-
-    def take(self, values: Callable[[Any], Any]) -> None:
-        """Sends draws off, see :meth:`send`, and waits until the recorder has all."""
-        self.send(values)
-        self.buffers.receive()
+        """Sends draws off, see :meth:`Batch.send`; the next ones begin in the first row."""
+        super().send(values)
+        self.first = np.maximum(self.first, self.sent).astype(np.int32)
 
     def restore(self, windows: np.ndarray, lengths: np.ndarray) -> None:
         """Goes on where a run has been left whose rows had been read.

@@ -24,7 +24,7 @@ from inference.chains.ensemble_chains import (
 from inference.chains.recorder import Recorder
 from inference.chains.run_control import Monitor, finish_run
 from inference.chains.samples import Samples
-from inference.chains.step_run import MAX_NUMBERS_WHOLE, StepBatch, StepRun
+from inference.chains.step_run import MAX_NUMBERS_WHOLE, StepRun
 from inference.chains.step_sampling import with_density
 from inference.common.state_leaves import State, restore_leaves
 from inference.common.target import Target
@@ -168,12 +168,11 @@ class EnsembleRun(StepRun):
         empty = np.zeros((self.share.num_chains, self.layout.size), self.layout.dtype)
         like = jax.eval_shape(begin_ensemble, kernel, self.layout, empty)
         chains = EnsembleChains(np.zeros(2, np.uint32), np.int32(0), np.int32(0), like)
-        self._compile(restore_leaves("chain", state, chains))
-        self._go_on_at(state["num_done"])
+        self._compile(restore_leaves("chain", state, chains), state["num_done"])
 
-    def _compile(self, chains: EnsembleChains) -> None:
+    def _compile(self, chains: EnsembleChains, num_done: Any = 0) -> None:
         num_chains = self.share.num_chains
-        self.batches = [StepBatch(chains, self.recorder)]
+        self._make_batches([chains], num_chains, num_done)
         _, row = shapes_of(make_transitions, self.kernel, self.layout, chains)
         row = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), row)
         self._make_rows(row, num_chains, MAX_NUMBERS_WHOLE)

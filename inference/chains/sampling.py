@@ -261,11 +261,9 @@ class _SamplingRun:
         """Sets the number of transitions after which chains are complete; it is data."""
         self.num_iterations = num_iterations
         self.recorder.reserve(num_iterations - self.num_warmup)
-        number = np.int32(num_iterations)
-        self.host_plan = self.host_plan._replace(num_iterations=number)
         for batch in self.batches:
-            batch.plan = self.host_plan
-        placed = jax.device_put(number, self.share.everywhere)
+            batch.num_iterations = num_iterations
+        placed = jax.device_put(np.int32(num_iterations), self.share.everywhere)
         self.plan = self.plan._replace(num_iterations=placed)
         self.constant = jax.tree.leaves((self.target, self.kernel, self.plan, self.layout))
 
@@ -353,7 +351,7 @@ class _SamplingRun:
             batch.look()
         if not self.is_pooled:
             batch.renew(self._values)
-        if np.any(batch.iteration - batch.first >= rows.shape[1] - 1) or batch.is_complete:
+        if batch.is_full or batch.is_complete:
             batch.send(self._values)
             if batch.is_complete or not self.share.is_mapped:
                 buffers.receive()

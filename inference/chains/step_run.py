@@ -6,16 +6,16 @@ alone, and by :mod:`inference.chains.ensemble_sampling`.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
+from inference.chains.batch import Batch
 from inference.chains.chain_programs import compile_values
 from inference.chains.chain_threads import CALL_SECONDS, ChainThreads
 from inference.chains.recorder import KeptSites, Recorder
-from inference.chains.row_buffers import RowBuffers
 from inference.chains.run_control import Monitor
 from inference.chains.samples import Samples, check_sites, shapes_of_draws
 from inference.common.layout import Layout
@@ -28,77 +28,6 @@ from inference.runtime.interrupts import without_interrupts
 # batch, one of many and one of all chains.
 _MAX_ROWS, MAX_NUMBERS, MAX_NUMBERS_WHOLE = 2048, 1 << 20, 1 << 22
 _LOOK_SECONDS = 1.0  # seconds between looks at the rows of chains that somebody watches
-
-
-class StepBatch:
-    """Batch of chains that one call moves, stacked, with their draws.
-
-    Attributes:
-        chains: The chains; a call that moves them takes their memory and that of the rows that it
-            fills, so that neither is valid meanwhile.
-        num_done: Number of complete transitions of each chain.
-        buffers: Memory for draws, positions and statistics.
-        num_read: Number of draws of each chain that the recorder has, or that are sent to it.
-        num_seen: Number of draws of each chain that `look` has seen.
-        num_divergent, step_size: Divergences after warm-up and step sizes that it has seen.
-        recorder: Keeper of draws that are read from the rows.
-        place: Number of the first chain, among those of this process.
-    """
-
-    def __init__(self, chains: Any, recorder: Recorder, place: int = 0) -> None:
-        self.chains, self.num_done = chains, 0
-        self.buffers = RowBuffers()
-        self.num_read, self.recorder, self.place = 0, recorder, place
-        self.num_seen, self.looked = 0, time.monotonic()
-        self.num_divergent, self.step_size = 0, np.array(np.nan)
-
-    def look(self, last: int, num_drawn: int, num_rows: int, monitor: Monitor) -> None:
-        """Counts divergences in new rows, and tells their positions.
-
-        Args:
-            last: Row of the last transition.
-            num_drawn: Number of draws of each chain, which may be negative in warm-up.
-            num_rows: Number of rows; draw `i` is in row ``i % num_rows``.
-            monitor: Monitor to tell.
-        """
-        self.looked = time.monotonic()
-        positions, stats = rows = self.buffers.filling
-        if not jax.tree.leaves(rows)[0].is_fully_addressable:
-            return
-        if "step_size" in stats:
-            self.step_size = np.asarray(stats["step_size"])[:, last]
-        if num_drawn <= self.num_seen:
-            return
-        first = (num_drawn - 1) // num_rows * num_rows  # draw in the first row
-        new = slice(max(self.num_seen - first, 0), num_drawn - first)
-        self.num_seen = num_drawn
-        if "is_divergent" in stats:
-            self.num_divergent += int(np.sum(np.asarray(stats["is_divergent"])[:, new]))
-        if monitor.look_seconds is not None:
-            for i, chain in enumerate(np.asarray(positions)[:, new]):
-                monitor.add(self.place + i, chain)
-
-    def send(self, values: Callable[[Any], Any], num_drawn: int, num_rows: int) -> None:
-        """Sends new draws in the rows off; `values` computes values of sites from positions.
-
-        Draw `i` is in row ``i % num_rows``, whenever draws are read: where many rows are computed
-        at once, the last bits of a value might depend on its row.
-        """
-        if num_drawn <= self.num_read:
-            return
-        positions, stats = self.buffers.filling
-        size = len(jax.tree.leaves(positions)[0])
-        first = self.num_read // num_rows * num_rows
-        span = [self.num_read, num_drawn, self.num_read - first, num_drawn - first]
-        spans = np.array([span] * size)
-        keep = lambda piece: self.recorder.put(self.place, piece, spans)  # noqa: E731
-        self.buffers.send((values(positions), stats), keep)
-        self.num_read = num_drawn
-
-    def take(self, values: Callable[[Any], Any], num_drawn: int, num_rows: int) -> None:
-        """Sends new draws off, see :meth:`send`, and waits until the recorder has all."""
-        self.send(values, num_drawn, num_rows)
-        self.buffers.receive()
 
 
 class StepRun:
@@ -118,23 +47,40 @@ class StepRun:
         self.layout, self.share = Layout.of(target.position_shapes), share
         self.num_warmup, self.num_iterations = num_warmup, num_warmup + num_draws
         self.number, self.monitor = 1, Monitor()
-        self.batches: list[StepBatch] = []
+        self.batches: list[Batch] = []
         self.recorder = Recorder()
 
-    def _go_on_at(self, num_done: np.ndarray) -> None:
-        for batch, number in zip(self.batches, num_done, strict=True):
-            batch.num_done = int(number)
-            batch.num_read = batch.num_seen = max(0, int(number) - self.num_warmup)
+    def _make_batches(self, parts: Sequence[Any], size: int, num_done: Any = 0) -> None:
+        """Batches of `size` chains each, which have made `num_done` transitions.
+
+        Args:
+            parts: Chains of each batch.
+            size: Number of chains of each.
+            num_done: Number of transitions of each batch, or of all.
+        """
+        self.batches = [
+            Batch(
+                part,
+                np.full(size, number, np.int32),
+                self.num_warmup,
+                self.num_iterations,
+                self.recorder,
+                i * size,
+            )
+            for i, (part, number) in enumerate(
+                zip(parts, np.broadcast_to(num_done, len(parts)), strict=True)
+            )
+        ]
 
     def state(self) -> State:
         """State of the run between two calls, from which it can go on to the same draws."""
         for batch in self.batches:
-            self._take(batch)
+            batch.take(self._values)
         of_batches = [leaves_of_state("chain", batch.chains) for batch in self.batches]
         return {
             **{name: self._join([x[name] for x in of_batches]) for name in of_batches[0]},
             "chains_per_call": np.array(len(self.share.chains) // len(self.batches)),
-            "num_done": np.array([batch.num_done for batch in self.batches]),
+            "num_done": np.array([int(batch.iteration[0]) for batch in self.batches]),
         }
 
     def _join(self, parts: Sequence[np.ndarray]) -> np.ndarray:
@@ -165,24 +111,30 @@ class StepRun:
         """Moves all chains to an iteration, on a thread for each core."""
         self.num_iterations, self.monitor = num_iterations, monitor
         self.recorder.reserve(num_iterations - self.num_warmup)
+        for batch in self.batches:
+            batch.num_iterations = num_iterations
+            batch.is_watched, batch.monitor = monitor.is_watched, monitor
         programs = self.advance, self.values
         with ChainThreads(len(self.batches), programs, self.share) as threads:
-            while moving := [x for x in self.batches if x.num_done < self.num_iterations]:
+            while moving := [batch for batch in self.batches if not batch.is_complete]:
                 threads.finish(moving, self._move, lambda: monitor.tell(self))
                 if self.recorder.is_due:
                     self.record()
 
-    def _move(self, batch: StepBatch) -> bool:
+    def _move(self, batch: Batch) -> bool:
         """Moves a batch by one call of about `CALL_SECONDS`, and reads rows that are full.
 
         On an accelerator the draws in full rows leave it during the next call. The length of the
         next call follows from the time of transitions alone, without that of values of sites; it
         grows after calls without draws that leave. Returns whether the batch needs another call.
         """
-        is_warmup = batch.num_done < self.num_warmup
-        to_end = (self.num_warmup if is_warmup else self.num_iterations) - batch.num_done
+        num_done = int(batch.iteration[0])
+        to_end = (self.num_warmup if num_done < self.num_warmup else self.num_iterations) - num_done
         most = self.number
-        place = max(0, batch.num_done - self.num_warmup) % self.num_rows
+        # Draw `i` is in row ``i % num_rows``, whenever draws are read: where many rows are computed
+        # at once, the last bits of a value might depend on its row.
+        place = max(0, num_done - self.num_warmup) % self.num_rows
+        batch.first = batch.iteration - place
         number = min(most, to_end, self.num_rows - place)
         buffers, numbers = batch.buffers, (np.int32(place), np.int32(number))
         rows, is_alone = buffers.fill(self.no_rows), not buffers.is_sending
@@ -194,29 +146,23 @@ class StepRun:
         each = (time.monotonic() - began) / number
         longest = 2 * most + 1 if is_alone else most
         self.number = int(np.clip(CALL_SECONDS / max(each, 1e-9), 1, longest))
-        batch.num_done += number
-        is_complete = batch.num_done == self.num_iterations
-        num_drawn, is_full = batch.num_done - self.num_warmup, place + number == self.num_rows
+        batch.iteration = batch.iteration + np.int32(number)
         pause = min(_LOOK_SECONDS, self.monitor.look_seconds or _LOOK_SECONDS)
-        is_looked_at = is_full or is_complete or time.monotonic() - batch.looked > pause
-        if self.monitor.is_watched and is_looked_at:
-            batch.look(place + number - 1, num_drawn, self.num_rows, self.monitor)
-        if is_full or is_complete:
-            batch.send(self._values, num_drawn, self.num_rows)
-            if is_complete or not self.share.is_mapped:
+        if batch.is_watched and time.monotonic() - batch.looked > pause:
+            batch.look()
+        if batch.is_full or batch.is_complete:
+            batch.send(self._values)
+            if batch.is_complete or not self.share.is_mapped:
                 buffers.receive()
-        return not (is_complete or self.recorder.is_due)
+        return not (batch.is_complete or self.recorder.is_due)
 
-    def _take(self, batch: StepBatch) -> None:
-        batch.take(self._values, batch.num_done - self.num_warmup, self.num_rows)
-
-    def _values(self, positions: Any) -> Any:
-        return self.values(self.kept, self.layout, positions)
+    def _values(self, rows: Any) -> Any:
+        return self.values(self.kept, self.layout, rows[0])
 
     @property
     def num_done(self) -> int:
         """Number of complete iterations, the average over batches."""
-        return int(np.mean([batch.num_done for batch in self.batches]))
+        return int(np.mean([batch.iteration[0] for batch in self.batches]))
 
     @property
     def num_divergent(self) -> int:
@@ -226,16 +172,16 @@ class StepRun:
     @property
     def step_size(self) -> float:
         """Median step size; NaN before it is known, and of a kernel without one."""
-        return float(np.median(np.concatenate([np.ravel(x.step_size) for x in self.batches])))
+        return float(np.median(np.concatenate([x.step_size for x in self.batches])))
 
     @property
     def num_drawn(self) -> int:
         """Number of draws that every chain has made."""
-        return max(0, min(batch.num_done for batch in self.batches) - self.num_warmup)
+        return max(0, min(int(batch.iteration[0]) for batch in self.batches) - self.num_warmup)
 
     def samples(self, num_drawn: int) -> Samples:
         """The first `num_drawn` draws of each chain."""
         for batch in self.batches:
-            self._take(batch)
+            batch.take(self._values)
         draws, stats = self.recorder.read(num_drawn)
         return Samples(draws, stats, None)

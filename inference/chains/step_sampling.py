@@ -26,7 +26,7 @@ from inference.chains.step_chains import (
     step_chains,
     step_chains_mapped,
 )
-from inference.chains.step_run import MAX_NUMBERS, MAX_NUMBERS_WHOLE, StepBatch, StepRun
+from inference.chains.step_run import MAX_NUMBERS, MAX_NUMBERS_WHOLE, StepRun
 from inference.common.state_leaves import State, restore_leaves
 from inference.common.target import Target
 from inference.hamiltonian.kernel import Kernel
@@ -122,8 +122,7 @@ class ChainsRun(StepRun):
         states, _ = jax.eval_shape(begin_chains, *self.unplaced, self.layout, empty)
         words, numbers = np.zeros((num_chains, 2), np.uint32), np.zeros(num_chains, np.int32)
         chains = restore_leaves("chain", state, StepChain(words, numbers, states))
-        self._compile(chains, int(state["chains_per_call"]))
-        self._go_on_at(state["num_done"])
+        self._compile(chains, int(state["chains_per_call"]), state["num_done"])
 
     def _find_starts(
         self, start: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], init: Init
@@ -147,14 +146,16 @@ class ChainsRun(StepRun):
         warn_of_jitter(lambda nearby: evaluate(nearby)[1], positions)
         return seeds, states
 
-    def _compile(self, chains: StepChain, chains_per_call: int | None = None) -> None:
+    def _compile(
+        self, chains: StepChain, chains_per_call: int | None = None, num_done: Any = 0
+    ) -> None:
         num_chains, is_mapped = len(chains.seed), self.share.is_mapped
         is_whole = self.share.mesh is not None or is_mapped
         size = chains_per_call or (num_chains if is_whole else batch_size(num_chains))
         parts = [
             jax.tree.map(lambda x, i=i: x[i : i + size], chains) for i in range(0, num_chains, size)
         ]
-        self.batches = [StepBatch(part, self.recorder, i * size) for i, part in enumerate(parts)]
+        self._make_batches(parts, size, num_done)
         chain = jax.tree.map(lambda x: x[0], chains)
         _, row = jax.eval_shape(
             lambda kernel, chain: make_transition(kernel, self.layout, chain), self.kernel, chain

@@ -153,7 +153,7 @@ def test_a_look_takes_in_each_new_draw_once_of_chains_anywhere():
         ),
         trajectory=types.SimpleNamespace(position=np.zeros((3, size))),
     )
-    plan = types.SimpleNamespace(schedule=types.SimpleNamespace(num_warmup=5))
+    plan = types.SimpleNamespace(schedule=types.SimpleNamespace(num_warmup=5), num_iterations=40)
     batch = ChainBatch(chains, plan, {"is_divergent": bool, "step_size": float}, None, place=7)
     taken = {7: [], 8: [], 9: []}
     add = lambda chain, draws: taken[chain].append(draws.copy())  # noqa: E731

@@ -1,0 +1,143 @@
+"""Batches of chains that one call moves together, of any kernel: their rows and draws."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from inference.chains.recorder import Recorder
+from inference.chains.row_buffers import RowBuffers
+from inference.chains.run_control import Monitor
+
+
+class Batch:
+    """Batch of chains that one call moves, stacked, with the rows that it fills.
+
+    Rows are a pair, positions ``(chain, row, size)`` and statistics ``(chain, row)`` by name,
+    unless a subclass says otherwise. The last row takes values that are not kept.
+
+    Attributes:
+        chains: The chains; a call that moves them takes their memory, so they are not valid
+            meanwhile.
+        iteration: Number of complete transitions of each chain.
+        num_warmup: Iterations of warm-up.
+        num_iterations: Number of transitions after which the chains are complete.
+        buffers: Memory for draws.
+        first: Iteration of the first row, of each chain.
+        sent: Iteration up to which draws have been sent to the recorder, of each chain.
+        seen: Iteration up to which `look` has counted, of each chain.
+        num_divergent: Number of transitions that it has seen diverge after warm-up.
+        step_size: Step size of the last row that it has seen of each chain; NaN before.
+        is_watched: Whether somebody wants to know these two, which then are brought up to date
+            before rows are read, and by calls of `look`.
+        looked: Time of the last look, in seconds.
+        monitor: Monitor that is told new draws by `look`.
+        recorder: Keeper of draws and statistics read from the rows.
+        place: Number of the first chain, among those of this process.
+    """
+
+    def __init__(
+        self,
+        chains: Any,
+        iteration: np.ndarray,
+        num_warmup: int,
+        num_iterations: int,
+        recorder: Recorder,
+        place: int = 0,
+    ) -> None:
+        self.chains, self.iteration = chains, iteration
+        self.num_warmup, self.num_iterations = num_warmup, num_iterations
+        self.buffers = RowBuffers()
+        self.first = iteration.copy()
+        self.sent = iteration.copy()
+        self.seen = iteration.copy()
+        self.num_divergent = 0
+        self.step_size = np.full(len(iteration), np.nan)
+        self.is_watched, self.looked = False, time.monotonic()
+        self.monitor = Monitor()
+        self.recorder, self.place = recorder, place
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all chains have made all their transitions."""
+        return bool(np.all(self.iteration >= self.num_iterations))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a chain has no row for its next draw."""
+        filling = self.buffers.filling
+        if filling is None:
+            return False
+        return bool(np.any(self.iteration - self.first >= _num_rows(filling)))
+
+    def parts(self, rows: Any) -> tuple[Any, dict[str, Any]]:
+        """Positions and statistics in rows."""
+        return rows
+
+    def leaving(self, rows: Any) -> Any:
+        """Part of rows that goes to the host with the values of sites."""
+        return rows[1]
+
+    def stats(self, left: Any) -> dict[str, Any]:
+        """Statistics by name in what `leaving` has returned, on the host."""
+        return left
+
+    def learn_from(self, rows: Any, num_rows: np.ndarray) -> None:
+        """Keeps what warm-up needs of the first `num_rows` of each chain, before they are sent."""
+
+    def look(self) -> None:
+        """Counts divergences, reads the step size and tells positions in the rows that are new."""
+        self.looked = time.monotonic()
+        filling = self.buffers.filling
+        if filling is None or not jax.tree.leaves(filling)[0].is_fully_addressable:
+            return
+        positions, stats = self.parts(filling)
+        num_rows = _num_rows(filling)
+        stops = np.minimum(self.iteration - self.first, num_rows)
+        begins = np.clip(self.seen - self.first, 0, stops)
+        draws = np.clip(self.num_warmup - self.first, begins, stops)
+        if "step_size" in stats:
+            is_new = np.flatnonzero(begins < stops)
+            self.step_size[is_new] = np.asarray(stats["step_size"])[is_new, stops[is_new] - 1]
+        if "is_divergent" in stats:
+            place = np.arange(num_rows + 1)
+            is_draw = (place >= draws[:, None]) & (place < stops[:, None])
+            is_divergent = np.asarray(stats["is_divergent"])
+            self.num_divergent += int(np.count_nonzero(is_divergent[is_draw]))
+        if self.monitor.look_seconds is not None:
+            for i in np.flatnonzero(draws < stops):
+                chain = np.asarray(positions)[i, draws[i] : stops[i]]
+                self.monitor.add(self.place + int(i), chain)
+        self.seen = np.maximum(self.seen, self.iteration)
+
+    def send(self, values: Callable[[Any], Any]) -> None:
+        """Sends draws in the rows off; `values` computes values of sites from rows."""
+        stops, filling = np.minimum(self.iteration, self.num_iterations), self.buffers.filling
+        if filling is None or np.all(stops <= self.first):
+            return
+        if self.is_watched:
+            self.look()
+        num_rows = np.maximum(stops - self.first, 0)
+        self.learn_from(filling, num_rows)
+        begin = np.clip(np.maximum(self.num_warmup, self.sent) - self.first, 0, num_rows)
+        if np.any(begin < num_rows):
+            start = self.first + begin - self.num_warmup
+            spans = np.stack([start, start + num_rows - begin, begin, num_rows], -1)
+
+            def keep(piece: tuple[Any, Any]) -> None:
+                sites, left = piece
+                self.recorder.put(self.place, (sites, self.stats(left)), spans)
+
+            self.buffers.send((values(filling), self.leaving(filling)), keep)
+        self.sent = np.maximum(self.sent, stops)
+
+    def take(self, values: Callable[[Any], Any]) -> None:
+        """Sends draws off, see :meth:`send`, and waits until the recorder has all."""
+        self.send(values)
+        self.buffers.receive()
+
+
+def _num_rows(rows: Any) -> int:
+    return jax.tree.leaves(rows)[0].shape[1] - 1
