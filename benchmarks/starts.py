@@ -66,12 +66,8 @@ from inference.common.layout import Layout
 from inference.drivers import pathfinder
 from inference.drivers.init_from_result import choose_starts, covariance_of
 from inference.initialization.initial_positions import Init, starting_points
-from inference.optimization.mode_search import (
-    Density,
-    is_finite,
-    run_from_finite_starts,
-    tolerance_of,
-)
+from inference.initialization.start_search import StartingPoints, find_starts
+from inference.optimization.mode_search import tolerance_of
 from inference.optimization.pathfinder_paths import Effort, follow_paths
 from inference.runtime.compiled_program import compile_once
 from ppl.harvest.pytrees import register_dataclass
@@ -193,17 +189,17 @@ def find_paths(key: jax.Array, target: Any, layout: Layout) -> tuple[Any, int, i
     limits = np.int32(MAX_STEPS), tolerance_of(None, layout)
     aware: Any = CountedTarget(target)
 
-    def run(seeds: np.ndarray, positions: np.ndarray) -> tuple[Any, np.ndarray]:
+    def follow(seeds: np.ndarray, positions: np.ndarray) -> StartingPoints:
         ends = []
         for i in range(len(seeds)):
             arguments = positions[i : i + 1], seeds[i : i + 1], aware, layout, EFFORT, *limits
             ends.append(jax.device_get(compile_once(follow_paths, *arguments)(*arguments)))
         whole = jax.tree.map(lambda *x: np.concatenate(x), *ends)
-        return whole, np.asarray(is_finite(whole.ascent))
+        return StartingPoints(positions, whole.ascent.log_density, whole.ascent.gradient, whole)
 
     def paths() -> Any:
-        density = Density(include_jacobian=True)
-        return run_from_finite_starts(key, aware, layout, density, "uniform", NUM_PATHS, run)
+        place = key, np.arange(NUM_PATHS), Init(), aware, layout
+        return find_starts(follow, *place, noun="path", needs_all=False).result
 
     ends, num_values, num_gradients = evaluations(paths)
     if not np.any(np.isfinite(ends.best.elbo)):

@@ -6,7 +6,7 @@ over those of all devices.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -29,12 +29,7 @@ from inference.chains.step_sampling import with_density
 from inference.common.state_leaves import State, restore_leaves
 from inference.common.target import Target
 from inference.ensemble.kernel import DensityKernel, EnsembleKernel
-from inference.initialization.initial_positions import (
-    STRATEGIES,
-    Init,
-    parse_init,
-    starting_points,
-)
+from inference.initialization.initial_positions import STRATEGIES, Init, parse_init
 from inference.initialization.jitter import warn_of_jitter
 from inference.initialization.start_search import StartingPoints, find_starts
 from inference.runtime.compiled_program import compile_once
@@ -86,11 +81,7 @@ def sample_ensemble(
     if run.recorder.state is not None:
         run.restore(run.recorder.state)
     else:
-        run.begin(
-            lambda tries: starting_points(key, numbers, tries, starts, target, run.layout),
-            numbers,
-            starts,
-        )
+        run.begin(key, numbers, starts)
     num_drawn = finish_run(run, monitor or Monitor(), num_draws)
     with without_interrupts():
         return run.samples(num_drawn)
@@ -111,16 +102,11 @@ def num_superchains(init: Any, num_chains: int) -> int | None:
 class EnsembleRun(StepRun):
     """Run of all chains, with the compiled functions that move them."""
 
-    def begin(
-        self,
-        start: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
-        numbers: np.ndarray,
-        init: Init,
-    ) -> None:
+    def begin(self, key: jax.Array, numbers: np.ndarray, init: Init) -> None:
         """Makes the chains at starting points of finite density and gradient.
 
         Args:
-            start: Function from the number of the attempt of each start to seeds and positions.
+            key: Random key of the run.
             numbers: Numbers of the starts; if there are fewer than chains, consecutive chains share
                 one.
             init: Initial positions.
@@ -136,21 +122,16 @@ class EnsembleRun(StepRun):
         num_chains, unspread = self.share.num_chains, dataclasses.replace(self.share, mesh=None)
         empty = np.zeros((num_chains, self.layout.size), self.layout.dtype)
         begin = compile_once(begin_ensemble, kernel, self.layout, empty, share=unspread)
-        seeds, starts = np.zeros((0, 2), np.uint32), empty
 
-        def evaluate(points: np.ndarray) -> StartingPoints:
-            arguments = target, self.layout, points
+        def evaluate(seeds: np.ndarray, positions: np.ndarray) -> StartingPoints:
+            arguments = target, self.layout, positions
             program = compile_once(evaluate_starts, *arguments, share=unspread)
-            return StartingPoints(points, *jax.device_get(program(*arguments)))
+            return StartingPoints(positions, *jax.device_get(program(*arguments)), result=seeds)
 
-        def try_starts(attempts: np.ndarray) -> StartingPoints:
-            nonlocal seeds, starts
-            seeds, starts = start(attempts)
-            return evaluate(starts)
-
-        find_starts(try_starts, init, numbers, target, self.layout)
-        warn_of_jitter(lambda nearby: evaluate(nearby).log_density, starts)
-        positions = np.repeat(starts, num_chains // len(starts), 0)
+        found = find_starts(evaluate, key, numbers, init, target, self.layout)
+        seeds = found.result
+        warn_of_jitter(lambda nearby: evaluate(seeds, nearby).log_density, found.position)
+        positions = np.repeat(found.position, num_chains // len(numbers), 0)
         state = jax.device_get(begin(kernel, self.layout, positions))
         check_ensemble(self.kernel, self.layout, state, num_chains)
         number = np.int32(self.num_warmup)

@@ -16,7 +16,7 @@ The function returns to Python when
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -38,7 +38,7 @@ from inference.common.matrices import default_kind, kind_of, restrict_covariance
 from inference.common.state_leaves import State, restore_leaves
 from inference.common.target import Target
 from inference.hamiltonian.kernel import HamiltonianKernel
-from inference.initialization.initial_positions import Init, parse_init, starting_points
+from inference.initialization.initial_positions import Init, parse_init
 from inference.initialization.jitter import warn_of_jitter
 from inference.initialization.start_search import StartingPoints, find_starts
 from inference.runtime.blas_threads import one_blas_thread
@@ -113,25 +113,22 @@ def sample(
 
     starts = parse_init(init, target, num_chains)
 
-    def start(attempts: np.ndarray) -> Chain:
-        points = starting_points(key, share.chains, attempts, starts, target, layout)
-        return place_chains(chain, *points)
-
-    def place(positions: np.ndarray) -> Chain:
-        return place_chains(chain, np.zeros((len(positions), 2), np.uint32), positions)
-
     run = _SamplingRun(kernel, target, layout, plan, share, kind, learns_together)
     run.recorder = recorder or run.recorder
     with share.together():
         if run.recorder.state is None:
-            run.begin(start, place, starts)
+            run.begin(key, chain, starts)
         else:
-            empty = np.zeros((num_chains, layout.size), layout.dtype)
-            run.restore(place(empty), run.recorder.state)
+            run.restore(place_chains(chain, *_nowhere(layout, num_chains)), run.recorder.state)
     with nullcontext() if kind == "diagonal" else one_blas_thread():
         num_drawn = finish_run(run, monitor or Monitor(), num_draws)
     with without_interrupts():
         return share.gather(run.samples(num_drawn))
+
+
+def _nowhere(layout: Layout, num_chains: int) -> tuple[np.ndarray, np.ndarray]:
+    """Seeds and positions that stand for those of chains, in their shapes."""
+    return np.zeros((num_chains, 2), np.uint32), np.zeros((num_chains, layout.size), layout.dtype)
 
 
 class _SamplingRun:
@@ -157,21 +154,16 @@ class _SamplingRun:
         self.budget, self.look_seconds = np.int32(_FIRST_BUDGET), _LOOK_SECONDS
         self.recorder, self.is_whole = Recorder(), False
 
-    def begin(
-        self,
-        start: Callable[[np.ndarray], Chain],
-        place: Callable[[np.ndarray], Chain],
-        init: Init,
-    ) -> None:
+    def begin(self, key: jax.Array, unplaced: Chain, init: Init) -> None:
         """Makes the chains at starting points of finite density and gradient.
 
         Before warm-up, the mass matrix is guessed from the gradient, unless the kernel has a
         matrix.
 
         Args:
+            key: Random key of the run.
+            unplaced: A chain without a place.
             init: Initial positions.
-            start: Function from the number of the attempt of each chain to chains at new points.
-            place: Function from flat positions to chains there.
 
         Raises:
             ValueError: if a chain finds no such point.
@@ -179,10 +171,12 @@ class _SamplingRun:
         size = num_chains = len(self.share.chains)
         if self.share.mesh is None and not self.share.is_mapped:
             size = batch_size(num_chains)
-        self._compile(chains := start(np.zeros(num_chains, np.int32)), size)
+        chains = place_chains(unplaced, *_nowhere(self.layout, num_chains))
+        self._compile(chains, size)
         self._make_batches(chains, size)
 
-        def evaluate(chains: Chain) -> StartingPoints:
+        def evaluate(seeds: np.ndarray, positions: np.ndarray) -> StartingPoints:
+            chains = place_chains(unplaced, seeds, positions)
             seconds = np.inf  # of a call with one gradient, overhead included
             for batch, part in zip(self.batches, _split_chains(chains, size), strict=True):
                 batch.chains = part
@@ -191,13 +185,11 @@ class _SamplingRun:
                 seconds = min(seconds, max(time.monotonic() - began, 1e-6))
             self.budget = np.int32(np.clip(CALL_SECONDS / seconds, 1, _FIRST_BUDGET))
             parts = zip(*[batch.start for batch in self.batches], strict=True)
-            return StartingPoints(*map(np.concatenate, parts))
+            return StartingPoints(*map(np.concatenate, parts), result=seeds)
 
-        try_starts = lambda attempts: evaluate(start(attempts))  # noqa: E731
-        chosen = find_starts(try_starts, init, self.share.chains, self.target, self.layout)
-        positions = np.concatenate([batch.start[0] for batch in self.batches])
-        warn_of_jitter(lambda nearby: evaluate(place(nearby)).log_density, positions)
-        try_starts(chosen)
+        found = find_starts(evaluate, key, self.share.chains, init, self.target, self.layout)
+        warn_of_jitter(lambda nearby: evaluate(found.result, nearby).log_density, found.position)
+        evaluate(found.result, found.position)
         if self.num_warmup and self.kernel.inverse_mass_matrix is None:
             for batch in self.batches:
                 batch.guess(self.kind)

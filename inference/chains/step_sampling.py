@@ -6,7 +6,7 @@ accelerator all chains are mapped over.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -30,7 +30,7 @@ from inference.chains.step_run import MAX_NUMBERS, MAX_NUMBERS_WHOLE, StepRun
 from inference.common.state_leaves import State, restore_leaves
 from inference.common.target import Target
 from inference.hamiltonian.kernel import Kernel
-from inference.initialization.initial_positions import Init, parse_init, starting_points
+from inference.initialization.initial_positions import Init, parse_init
 from inference.initialization.jitter import warn_of_jitter
 from inference.initialization.start_search import StartingPoints, find_starts
 from inference.runtime.compiled_program import compile_once
@@ -68,10 +68,7 @@ def sample_by_steps(
         if run.recorder.state is not None:
             run.restore(run.recorder.state)
         else:
-            run.begin(
-                lambda tries: starting_points(key, share.chains, tries, starts, target, run.layout),
-                starts,
-            )
+            run.begin(key, starts)
     num_drawn = finish_run(run, monitor or Monitor(), num_draws)
     with without_interrupts():
         return share.gather(run.samples(num_drawn))
@@ -91,20 +88,18 @@ def _log_density(target: Target, position: Any) -> jax.Array:
 class ChainsRun(StepRun):
     """Run of chains that know nothing of each other."""
 
-    def begin(
-        self, start: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], init: Init
-    ) -> None:
+    def begin(self, key: jax.Array, init: Init) -> None:
         """Makes the chains at starting points of finite density.
 
         Args:
+            key: Random key of the run.
             init: Initial positions.
-            start: Function from the number of the attempt of each chain to seeds and positions.
 
         Raises:
             TypeError: if the kernel breaks the protocol.
             ValueError: if a chain finds no such point.
         """
-        seeds, states = self._find_starts(start, init)
+        seeds, states = self._find_starts(key, init)
         chains = StepChain(seeds, np.zeros(len(seeds), np.int32), states)
         check_protocol(self.kernel, self.layout, jax.tree.map(lambda x: x[0], states))
         self._compile(chains)
@@ -124,27 +119,21 @@ class ChainsRun(StepRun):
         chains = restore_leaves("chain", state, StepChain(words, numbers, states))
         self._compile(chains, int(state["chains_per_call"]), state["num_done"])
 
-    def _find_starts(
-        self, start: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], init: Init
-    ) -> tuple[np.ndarray, Any]:
+    def _find_starts(self, key: jax.Array, init: Init) -> tuple[np.ndarray, Any]:
         """Seeds, and states of the kernel at points of finite density; see :meth:`begin`."""
-        unspread, states = dataclasses.replace(self.share, mesh=None), None
+        unspread = dataclasses.replace(self.share, mesh=None)
 
-        def evaluate(positions: np.ndarray) -> tuple[Any, np.ndarray]:
+        def evaluate(seeds: np.ndarray, positions: np.ndarray) -> StartingPoints:
             arguments = *self.unplaced, self.layout, positions
             begun = compile_once(begin_chains, *arguments, share=unspread)(*arguments)
-            return jax.device_get(begun)
+            states, log_densities = jax.device_get(begun)
+            return StartingPoints(positions, log_densities, result=(seeds, states))
 
-        def try_starts(attempts: np.ndarray) -> StartingPoints:
-            nonlocal seeds, positions, states
-            seeds, positions = start(attempts)
-            states, log_densities = evaluate(positions)
-            return StartingPoints(positions, log_densities)
-
-        seeds = positions = np.zeros(0)
-        find_starts(try_starts, init, self.share.chains, self.unplaced[1], self.layout)
-        warn_of_jitter(lambda nearby: evaluate(nearby)[1], positions)
-        return seeds, states
+        target = self.unplaced[1]
+        found = find_starts(evaluate, key, self.share.chains, init, target, self.layout)
+        seeds, _ = found.result
+        warn_of_jitter(lambda nearby: evaluate(seeds, nearby).log_density, found.position)
+        return found.result
 
     def _compile(
         self, chains: StepChain, chains_per_call: int | None = None, num_done: Any = 0

@@ -30,7 +30,7 @@ from inference.common.target import Target
 from inference.common.threefry import seed_of, threefry
 from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.hamiltonian.leapfrog import State, flat_value_and_grad
-from inference.initialization.initial_positions import MAX_ATTEMPTS, NUM_CANDIDATES, uniform_start
+from inference.initialization.start_search import trace_start
 from inference.warmup.adaptation import schedule, set_first_diagonal
 from ppl.harvest.pytrees import register_dataclass
 
@@ -118,7 +118,8 @@ class WholeRun:
 
     def one_chain(self, seed: jax.Array, target: Target) -> RunDraws:
         """Draws of one chain, from its two words of seed."""
-        start = _find_start(seed, target, self.layout)
+        value_and_grad = flat_value_and_grad(target.log_density, self.layout)
+        start = State(*trace_start(seed, target, self.layout, value_and_grad))
         chain = self._place(seed, start)
         is_mapped = self.kernel.axis_name is not None
         advance = advance_mapped_chain if is_mapped else advance_chain
@@ -137,7 +138,7 @@ class WholeRun:
             for i, (name, kind) in enumerate(kinds.items())
         }
         found = draws, stats, chain.progress.adaptation.inverse_mass_matrix
-        return RunDraws(*jax.tree.map(partial(_spoil, ~_is_finite(start)), found))
+        return RunDraws(*jax.tree.map(partial(_spoil, ~jnp.isfinite(start.log_density)), found))
 
     def _place(self, seed: jax.Array, start: State) -> Chain:
         """Chain whose density has been evaluated at its start, as after a first move."""
@@ -159,32 +160,3 @@ def _spoil(is_spoilt: jax.Array, x: jax.Array) -> jax.Array:
     if x.dtype == bool:
         return x | is_spoilt
     return jnp.where(is_spoilt, jnp.nan, x) if jnp.issubdtype(x.dtype, jnp.floating) else x
-
-
-def _is_finite(here: State) -> jax.Array:
-    return jnp.isfinite(here.log_density) & jnp.all(jnp.isfinite(here.gradient))
-
-
-def _find_start(seed: jax.Array, target: Target, layout: Layout) -> State:
-    """Start of a chain: the best of ten points, or the first finite one after them.
-
-    The points are those of :func:`inference.initialization.start_search.find_starts`. If none of a
-    hundred is finite, neither is the density of the result.
-    """
-    value_and_grad = flat_value_and_grad(target.log_density, layout)
-
-    def goes_on(carry: tuple[jax.Array, State]) -> jax.Array:
-        attempt, best = carry
-        is_found = best.log_density > -jnp.inf
-        return (attempt < NUM_CANDIDATES) | (~is_found & (attempt < MAX_ATTEMPTS))
-
-    def look(carry: tuple[jax.Array, State]) -> tuple[jax.Array, State]:
-        attempt, best = carry
-        position = uniform_start(seed, attempt, target, layout)
-        here = State(position, *value_and_grad(position))
-        is_better = _is_finite(here) & (here.log_density > best.log_density)
-        return attempt + 1, jax.tree.map(partial(jnp.where, is_better), here, best)
-
-    zeros = jnp.zeros(layout.size, layout.dtype)
-    worst = State(zeros, jnp.full((), -jnp.inf, layout.dtype), zeros)
-    return lax.while_loop(goes_on, look, (jnp.int32(0), worst))[1]

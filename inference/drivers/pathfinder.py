@@ -18,12 +18,9 @@ from inference.guides.low_rank_normal import (
     GuideMixtureParameters,
     LowRankNormalGuide,
 )
-from inference.optimization.mode_search import (
-    Density,
-    is_finite,
-    run_from_finite_starts,
-    tolerance_of,
-)
+from inference.initialization.initial_positions import parse_init
+from inference.initialization.start_search import StartingPoints, find_starts
+from inference.optimization.mode_search import tolerance_of
 from inference.optimization.pathfinder_paths import Effort, PathfinderEnds, follow_paths
 from inference.results.guide_result import standard_error
 from inference.results.pathfinder_result import (
@@ -138,13 +135,16 @@ def _ends(
 ) -> PathfinderEnds:
     limits = np.int32(max_steps), tolerance_of(None, layout)
 
-    def run(seeds: np.ndarray, positions: np.ndarray) -> tuple[PathfinderEnds, np.ndarray]:
+    def follow(seeds: np.ndarray, positions: np.ndarray) -> StartingPoints:
         arguments = positions, seeds, target, layout, effort, *limits
         ends = jax.device_get(compile_once(follow_paths, *arguments)(*arguments))
-        return ends, np.asarray(is_finite(ends.ascent))
+        return StartingPoints(positions, ends.ascent.log_density, ends.ascent.gradient, ends)
 
-    density = Density(include_jacobian=True)
-    ends = run_from_finite_starts(key, target, layout, density, init, num_paths, run)
+    starts = parse_init(init, target, num_paths, "start")
+    numbers = np.arange(num_paths)
+    ends = find_starts(
+        follow, key, numbers, starts, target, layout, noun="path", needs_all=False
+    ).result
     if not np.any(np.isfinite(ends.best.elbo)):
         raise ValueError(_failure(ends))
     return ends

@@ -15,8 +15,9 @@ from inference.common.layout import Layout
 from inference.common.state_leaves import kinds
 from inference.common.target import named_sites
 from inference.drivers.check_inputs import check_inputs
+from inference.initialization.initial_positions import parse_init
 from inference.initialization.not_finite import not_finite
-from inference.optimization.mode_search import Density, run_from_finite_starts
+from inference.initialization.start_search import StartingPoints, find_starts
 from inference.results.svgd_result import SVGDResult
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
@@ -153,21 +154,16 @@ def _make_swarm(target: Any, optimizer: Any, bandwidth: Any, layout: Layout) -> 
 def _find_starts(key: jax.Array, swarm: Swarm, init: Any, num_particles: int) -> np.ndarray:
     target, layout = swarm.target, swarm.layout
 
-    def run(_: np.ndarray, positions: np.ndarray) -> tuple[Any, np.ndarray]:
+    def evaluate(_: np.ndarray, positions: np.ndarray) -> StartingPoints:
         arguments = swarm, positions
-        value, gradient = jax.device_get(compile_once(_evaluate_particles, *arguments)(*arguments))
-        finite = np.isfinite(value) & np.isfinite(gradient).all(-1)
-        return (positions, finite), finite
+        program = compile_once(_evaluate_particles, *arguments)
+        return StartingPoints(positions, *jax.device_get(program(*arguments)))
 
-    density = Density(include_jacobian=True)
-    positions, finite = run_from_finite_starts(
-        key, target, layout, density, init, num_particles, run
-    )
-    if not finite.all():
-        raise ValueError(
-            f"{np.sum(~finite)} of {num_particles} particles start where the log density or its "
-            "gradient is not finite. Start them elsewhere, by init."
-        )
+    starts = parse_init(init, target, num_particles, "start")
+    numbers = np.arange(num_particles)
+    positions = find_starts(
+        evaluate, key, numbers, starts, target, layout, noun="particle"
+    ).position
     if num_particles > 1 and np.all(positions == positions[0]):
         raise ValueError(
             "init gives all particles the same start, where nothing drives them apart; give values "

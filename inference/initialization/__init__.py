@@ -1,5 +1,5 @@
 """Initialization: starting positions of chains and optimizations, and messages if there are none.
 
-Read `initial_positions` first, then `short_lbfgs`, which it calls, `start_search` (the best of
-several points), and `not_finite` for messages.
+Read `initial_positions` first, then `short_lbfgs`, which it calls, `start_search` (finite
+starts, for every driver), and `not_finite` for messages.
 """

@@ -1,7 +1,7 @@
 """Messages that name the sites and gradients that are not finite."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -18,38 +18,19 @@ ADVICE = (
 )
 
 
-def attempts(number: int) -> str:
-    """Number of attempts, in words."""
-    return "one attempt" if number == 1 else f"{number} attempts"
-
-
-def start_failure(
-    target: Target,
-    layout: Layout,
-    chain: int,
-    num_attempts: int,
-    position: Any,
-    log_density: Any,
-    gradient: Any = None,
-) -> str:
-    """Message for a chain that found no finite starting point.
-
-    It names the sites that are not finite at the last attempt.
+def start_failure(who: str, num_attempts: int, checked: str, culprits: Sequence[str]) -> str:
+    """Message for a chain, or whatever else starts, that found no finite starting point.
 
     Args:
-        target: Target with the sites.
-        layout: Layout of positions.
-        chain: Number of the chain.
+        who: The chain.
         num_attempts: Number of attempts.
-        position: Flat position of the last attempt.
-        log_density: Log density at `position`.
-        gradient: Gradient at `position`, flat; `None` if only the log density was checked.
+        checked: What has to be finite, with its verb.
+        culprits: What was not finite at the last attempt.
     """
-    checked = "log density is" if gradient is None else "log density and its gradient are"
-    culprits = not_finite(target, layout, position, log_density, gradient)
+    attempts = "one attempt" if num_attempts == 1 else f"{num_attempts} attempts"
     return (
-        f"chain {chain} found no starting point where the {checked} finite, "
-        f"in {attempts(num_attempts)}. At the last one, {'; '.join(culprits)}. {ADVICE}"
+        f"{who} found no starting point where the {checked} finite, in {attempts}. At the last "
+        f"one, {'; '.join(culprits)}. {ADVICE}"
     )
 
 

@@ -1,89 +1,170 @@
-"""Search for the starting points of chains: the best of ten, where the log density is finite."""
+"""Search for starting points where the log density is finite: for chains, fits and climbs.
+
+| Starts of               | Start                                                            |
+|-------------------------|------------------------------------------------------------------|
+| chains, uniform points  | the point of highest log density among the first ten, or the     |
+|                         | first finite point after them; those come nearer to 0            |
+| all others              | the first finite point                                           |
+
+A posterior is small in the cube of uniform points, and outside of it a density may be too steep for
+any step size. Ten points find a better place, at the cost of ten evaluations; they still spread
+over all modes of similar height.
+"""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from inference.common.layout import Layout
 from inference.common.target import Target
-from inference.initialization.initial_positions import MAX_ATTEMPTS, NUM_CANDIDATES, Init
-from inference.initialization.not_finite import start_failure
+from inference.initialization.initial_positions import (
+    MAX_ATTEMPTS,
+    NUM_CANDIDATES,
+    Init,
+    starting_points,
+    uniform_start,
+)
+from inference.initialization.not_finite import not_finite, start_failure
+
+# Log density and gradient at a flat position.
+_ValueAndGrad = Callable[[jax.Array], tuple[jax.Array, jax.Array]]
 
 
 class StartingPoints(NamedTuple):
-    """Starting points that chains have tried, with the chains in front.
+    """Starting points that have been tried, with the starts in front.
 
     Attributes:
-        position: Flat positions, ``(chain, size)``.
-        log_density: Log densities, ``(chain,)``.
-        gradient: Gradients, ``(chain, size)``; `None` if only the log density is to be finite.
+        position: Flat positions, ``(start, size)``.
+        log_density: Log densities, ``(start,)``, or another number that is finite where they are.
+        gradient: Gradients, ``(start, size)``; `None` if they need not be finite.
+        result: Further results of the trial.
     """
 
     position: np.ndarray
     log_density: np.ndarray
     gradient: np.ndarray | None = None
+    result: Any = None
 
     @property
     def is_finite(self) -> np.ndarray:
-        """Flags of the chains that can start there."""
+        """Flags of the points that are finite."""
         is_finite = np.isfinite(self.log_density)
-        return is_finite if self.gradient is None else is_finite & _rows_finite(self.gradient)
+        if self.gradient is None:
+            return is_finite
+        return is_finite & np.all(np.isfinite(self.gradient), -1)
 
-
-def _rows_finite(gradient: np.ndarray) -> np.ndarray:
-    return np.all(np.isfinite(gradient), -1)
+    def explain(self, row: int, target: Target, layout: Layout) -> tuple[str, list[str]]:
+        """Words for what has to be finite, and the culprits at one of the points."""
+        at = target, layout, self.position[row], self.log_density[row]
+        if self.gradient is None:
+            return "log density is", not_finite(*at, None)
+        return "log density and its gradient are", not_finite(*at, self.gradient[row])
 
 
 def find_starts(
-    evaluate: Callable[[np.ndarray], StartingPoints],
+    evaluate: Callable[[np.ndarray, np.ndarray], StartingPoints],
+    key: jax.Array,
+    numbers: np.ndarray,
     init: Init,
-    chains: np.ndarray,
     target: Target,
     layout: Layout,
-) -> np.ndarray:
-    """Number of the attempt at which each chain starts, ``(chain,)``.
-
-    | Initial positions     | Start                                                              |
-    |-----------------------|--------------------------------------------------------------------|
-    | uniform               | the point of highest log density among the first ten, or the first |
-    |                       | finite point after them; those come nearer to 0                    |
-    | all others            | the first finite point                                             |
-
-    A posterior is small in the cube of uniform points, and outside of it a density may be too steep
-    for any step size. Ten points find a better place, at the cost of ten evaluations; they still
-    spread over all modes of similar height.
+    *,
+    noun: str = "chain",
+    needs_all: bool = True,
+    explain: Callable[[StartingPoints], tuple[str, list[str]]] | None = None,
+) -> StartingPoints:
+    """Finite points to start from: what `evaluate` gave in its last call.
 
     Args:
-        evaluate: Function from the number of the attempt of each chain to points. It is called
-            last with the numbers that are returned.
+        evaluate: Function from seeds ``(start, 2)`` and flat positions ``(start, size)`` to points.
+        key: Random key of the run.
+        numbers: Number of each start.
         init: Initial positions.
-        chains: Number of each chain, for the message.
-        target: Target with the sites, for the message.
+        target: Target with the sites.
         layout: Layout of positions.
+        noun: What starts there, for the message; only chains compare several points.
+        needs_all: Whether each start must find a finite point, or one is enough.
+        explain: What has to be finite and is not; by default the log density and its gradient.
 
     Raises:
-        ValueError: if a chain finds no finite point.
+        ValueError: if no finite point is found; it names the sites that are not finite.
     """
-    num_candidates = NUM_CANDIDATES if init.strategy == "uniform" else 1
-    chosen, best = np.zeros(len(chains), np.int32), np.full(len(chains), -np.inf)
-    last = np.zeros((0, layout.size))
+
+    def try_starts(attempts: np.ndarray) -> StartingPoints:
+        return evaluate(*starting_points(key, numbers, attempts, init, target, layout))
+
+    compares = noun == "chain" and init.strategy == "uniform"
+    num_candidates = NUM_CANDIDATES if compares else 1
+    points, is_found, num_attempts = search_starts(try_starts, len(numbers), num_candidates)
+    if not (np.all(is_found) if needs_all else np.any(is_found)):
+        row = int(np.argmin(is_found))
+        who = noun if explain else f"{noun} {int(numbers[row])}"
+        why = explain(points) if explain else points.explain(row, target, layout)
+        raise ValueError(start_failure(who, num_attempts, *why))
+    return points
+
+
+def search_starts(
+    try_starts: Callable[[np.ndarray], StartingPoints], num_starts: int, num_candidates: int
+) -> tuple[StartingPoints, np.ndarray, int]:
+    """The chosen points, which of them are finite, and the number of attempts.
+
+    Args:
+        try_starts: Function from the number of the attempt of each start, ``(start,)``, to points.
+            Its last call is for the chosen points.
+        num_starts: Number of starts.
+        num_candidates: Number of points of which a start is the highest one.
+    """
+    chosen = np.zeros(num_starts, np.int32)
+    best = np.full(num_starts, -np.inf)
+    last = None
     for attempt in range(MAX_ATTEMPTS):
-        points = evaluate(np.full(len(chains), attempt, np.int32))
-        is_open = (attempt < num_candidates) | (best == -np.inf)
-        is_better = points.is_finite & (points.log_density > best) & is_open
-        chosen = np.where(is_better, attempt, chosen).astype(np.int32)
-        best = np.where(is_better, points.log_density, best)
-        is_same = np.array_equal(last, points.position)
+        is_open = _is_open(attempt, best, num_candidates)
+        attempts = np.where(is_open, attempt, chosen).astype(np.int32)
+        points = try_starts(attempts)
+        if last is not None and np.array_equal(last, points.position):
+            return points, best > -np.inf, attempt  # the points are not random
         last = points.position
-        if is_same or (attempt + 1 >= num_candidates and np.all(best > -np.inf)):
+        is_better = is_open & points.is_finite & (points.log_density > best)
+        chosen = np.where(is_better | (best == -np.inf), attempts, chosen)
+        best = np.where(is_better, points.log_density, best)
+        if not np.any(_is_open(attempt + 1, best, num_candidates)):
             break
-    if not np.all(best > -np.inf):
-        worst = int(np.argmin(best))
-        gradient = None if points.gradient is None else points.gradient[worst]
-        here = points.position[worst], points.log_density[worst], gradient
-        number = attempt + 1 - is_same
-        raise ValueError(start_failure(target, layout, int(chains[worst]), number, *here))
-    if np.any(chosen != attempt):
-        evaluate(chosen)
-    return chosen
+    if np.any(chosen != attempts):
+        points = try_starts(chosen)
+    return points, best > -np.inf, attempt + 1
+
+
+def trace_start(
+    seed: jax.Array, target: Target, layout: Layout, value_and_grad: _ValueAndGrad
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Uniform start of one chain, with its log density and gradient: a traceable search.
+
+    The start is that of :func:`find_starts`. If no point is finite, neither is the log density.
+    """
+
+    def goes_on(carry: tuple[jax.Array, Any]) -> jax.Array:
+        attempt, (_, best, _) = carry
+        return _is_open(attempt, best, NUM_CANDIDATES)
+
+    def look(carry: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
+        attempt, best = carry
+        position = uniform_start(seed, attempt, target, layout)
+        here = (position, *value_and_grad(position))
+        is_finite = jnp.isfinite(here[1]) & jnp.all(jnp.isfinite(here[2]))
+        is_better = is_finite & (here[1] > best[1])
+        return attempt + 1, jax.tree.map(partial(jnp.where, is_better), here, best)
+
+    zeros = jnp.zeros(layout.size, layout.dtype)
+    nowhere = zeros, jnp.full((), -jnp.inf, layout.dtype), zeros
+    return lax.while_loop(goes_on, look, (jnp.int32(0), nowhere))[1]
+
+
+def _is_open(attempt: Any, best: Any, num_candidates: int) -> Any:
+    """Whether a start with a best log density, -inf for none, goes on to the next attempt."""
+    return (attempt < num_candidates) | ((best == -np.inf) & (attempt < MAX_ATTEMPTS))

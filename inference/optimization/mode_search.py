@@ -1,7 +1,6 @@
 """Search for the mode of a density: L-BFGS from several starts, and tests of the best end."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -12,8 +11,8 @@ from jax import lax
 from inference.common.argument_checks import check_count, check_fraction
 from inference.common.layout import Layout
 from inference.common.target import Target
-from inference.initialization.initial_positions import MAX_ATTEMPTS, parse_init, starting_points
-from inference.initialization.not_finite import ADVICE, attempts, not_finite
+from inference.initialization.initial_positions import parse_init
+from inference.initialization.start_search import StartingPoints, find_starts
 from inference.optimization.lbfgs import Ascent, ascend, find_strides, min_rise
 from inference.runtime.compiled_program import compile_once
 
@@ -137,7 +136,8 @@ def climb_from_starts(
     """
     limits = np.int32(climb.max_steps), tolerance_of(climb.tolerance, layout)
 
-    def run(_: np.ndarray, positions: np.ndarray) -> tuple[ModeSearchResult, np.ndarray]:
+    def climb_all_from(_: np.ndarray, starts: np.ndarray) -> StartingPoints:
+        positions = starts
         for _climb in range(_MAX_CLIMBS):
             arguments = positions, target, layout, density, *limits
             summit = jax.device_get(compile_once(climb_all, *arguments)(*arguments))
@@ -145,57 +145,20 @@ def climb_from_starts(
                 break
             positions = summit.ascents.position.copy()
             positions[summit.best] = summit.higher
-        return summit, np.asarray(is_finite(summit.ascents))
+        return StartingPoints(starts, summit.ascents.log_density, summit.ascents.gradient, summit)
 
-    return run_from_finite_starts(key, target, layout, density, climb.init, climb.num_starts, run)
+    init = parse_init(climb.init, target, climb.num_starts, "start")
+    numbers = np.arange(climb.num_starts)
+    found = find_starts(
+        climb_all_from, key, numbers, init, target, layout, noun="climb", needs_all=False
+    )
+    return found.result
 
 
 def may_rise(summit: ModeSearchResult) -> bool:
     """Whether a trial move shows that the best end, though converged, is no mode."""
     best = jax.tree.map(lambda x: x[summit.best], summit.ascents)
     return bool(best.has_converged and min_rise(best.log_density) < summit.rise < np.inf)
-
-
-def run_from_finite_starts(
-    key: jax.Array,
-    target: Target,
-    layout: Layout,
-    density: Density,
-    init: Any,
-    num_starts: int,
-    run: Callable[[np.ndarray, np.ndarray], tuple[Any, np.ndarray]],
-) -> Any:
-    """The result of `run` on seeds and positions, from starts that are finite.
-
-    `run` returns a result and whether each start was finite. Starts that are not are drawn anew,
-    unless the new positions are the old ones.
-
-    Raises:
-        ValueError: if no start has a finite log density and gradient.
-    """
-    starts = parse_init(init, target, num_starts, "start")
-    number, before = np.zeros(num_starts, np.int32), np.zeros(0)
-    for _ in range(MAX_ATTEMPTS):
-        chains = np.arange(num_starts)
-        seeds, positions = starting_points(key, chains, number, starts, target, layout)
-        found, finite = run(seeds, positions)
-        if finite.all() or np.array_equal(before, positions):
-            break
-        before, number = positions, number + ~finite
-    if not finite.any():
-        raise ValueError(
-            "there is no starting point where the log density and its gradient are finite, in "
-            f"{attempts(int(number[0]) + 1)}. At the last one, "
-            f"{'; '.join(_culprits(target, layout, density, positions[0]))}. {ADVICE}"
-        )
-    return found
-
-
-def _culprits(target: Target, layout: Layout, density: Density, at: np.ndarray) -> list[str]:
-    position = jnp.asarray(at)
-    log_density = lambda flat: density.log_density(target, layout.unravel(flat))  # noqa: E731
-    value, gradient = jax.value_and_grad(log_density)(position)
-    return not_finite(target, layout, position, value, gradient)
 
 
 def tolerance_of(tolerance: float | None, layout: Layout) -> np.ndarray:

@@ -13,13 +13,9 @@ from inference.common.layout import Layout
 from inference.common.serialization import restore_structure
 from inference.common.state_leaves import kinds
 from inference.common.target import PriorSampler
-from inference.initialization.initial_positions import (
-    MAX_ATTEMPTS,
-    NormalStart,
-    parse_init,
-    starting_points,
-)
-from inference.initialization.not_finite import ADVICE, attempts, not_finite, not_finite_gradients
+from inference.initialization.initial_positions import NormalStart, parse_init
+from inference.initialization.not_finite import not_finite, not_finite_gradients
+from inference.initialization.start_search import StartingPoints, find_starts
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.progress import Pace
 from inference.runtime.signature import signature
@@ -237,23 +233,19 @@ class _SVIRun:
         """The state before the first step, at a start with a finite ELBO and gradient."""
         target, layout = self.problem.target, self.problem.layout
         known = init if isinstance(init, NormalStart) else NormalStart(parse_init(init, target, 1))
-        (starts, scale), chains, before = known, np.arange(1), None
-        for attempt in range(MAX_ATTEMPTS):
-            number = np.full(1, attempt, np.int32)
-            seeds, positions = starting_points(key, chains, number, starts, target, layout)
-            arguments = self.problem, positions[0], seeds[0], scale
+
+        def evaluate(seeds: np.ndarray, positions: np.ndarray) -> StartingPoints:
+            arguments = self.problem, positions[0], seeds[0], known.scale
             state = compile_once(begin_svi, *arguments)(*arguments)
             tried = self.start_step(self.problem, state) if self.is_fed else self.advance(state, 1)
-            if bool(tried.is_finite):
-                return state
-            if before is not None and np.array_equal(before, positions):
-                break
-            before = positions
-        culprits = "; ".join(_culprits(self.problem, state))
-        raise ValueError(
-            f"svi found no starting point where the ELBO and its gradient are finite, in "
-            f"{attempts(attempt + 1)}. At the last one, {culprits}. {ADVICE}"
-        )
+            height = 0.0 if bool(tried.is_finite) else np.nan
+            return StartingPoints(positions, np.full(1, height), result=state)
+
+        def explain(points: StartingPoints) -> tuple[str, list[str]]:
+            return "ELBO and its gradient are", _culprits(self.problem, points.result)
+
+        place = key, np.arange(1), known.init, target, layout
+        return find_starts(evaluate, *place, noun="svi", explain=explain).result
 
     def resume_fit(self, state: SVIState) -> SVIState:
         """The state to continue from; a state that has settled must settle again."""

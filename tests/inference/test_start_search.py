@@ -8,17 +8,13 @@ import pytest
 import distributions as dist
 import ppl
 from inference import mcmc
-from inference.common.layout import Layout
-from inference.initialization.initial_positions import Init
-from inference.initialization.start_search import StartingPoints, find_starts
-from tests.inference.targets import FakeTarget
+from inference.initialization.start_search import StartingPoints, search_starts
 
-TARGET = FakeTarget(lambda x, data: -jnp.sum(x**2), (1,), jnp.ones(()))
-LAYOUT, CHAINS = Layout.of({"x": jnp.zeros(1)}), np.arange(2)
+CHAINS = np.arange(2)
 DENSITIES = np.random.default_rng(0).normal(size=(2, 100)) - 5.0
 
 
-def search(densities, gradients=None, strategy="uniform"):
+def search(densities, gradients=None, num_candidates=10):
     """The chosen attempts of two chains, and the attempts that were evaluated."""
     seen = []
 
@@ -28,7 +24,9 @@ def search(densities, gradients=None, strategy="uniform"):
         gradient = np.zeros(2) if gradients is None else pick(gradients)
         return StartingPoints(1.0 * attempts[:, None], pick(densities), gradient[:, None])
 
-    return find_starts(evaluate, Init(strategy), CHAINS, TARGET, LAYOUT).tolist(), seen
+    found, is_found, _ = search_starts(evaluate, 2, num_candidates)
+    assert is_found.all()
+    return found.position[:, 0].astype(int).tolist(), seen
 
 
 def test_a_uniform_start_is_the_best_of_ten():
@@ -43,14 +41,14 @@ def test_points_that_are_not_finite_are_never_chosen():
     gradients[1, densities[1, :10].argsort()[-2]] = np.nan
     chosen, seen = search(densities, gradients)
     assert chosen == [12, densities[1, :10].argsort()[-3]]
-    assert len(seen) == 14
+    assert seen[10:] == [[10, chosen[1]], [11, chosen[1]], [12, chosen[1]]]
 
 
 def test_other_starts_are_the_first_finite_ones():
     densities = DENSITIES.copy()
     densities[0, :2] = np.nan
-    assert search(densities, strategy="prior")[0] == [2, 0]
-    assert search(DENSITIES, strategy="prior") == ([0, 0], [[0, 0]])
+    assert search(densities, num_candidates=1) == ([2, 0], [[0, 0], [1, 0], [2, 0]])
+    assert search(DENSITIES, num_candidates=1) == ([0, 0], [[0, 0]])
 
 
 def test_later_uniform_points_come_nearer_to_zero():
