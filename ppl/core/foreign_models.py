@@ -2,44 +2,30 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
-
-from ppl.core.model_pytree import Model, innermost, name_of
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+from collections.abc import Iterator
+from typing import Any
 
 _LIBRARIES = {"numpyro": "NumPyro", "pymc": "PyMC", "pyro": "Pyro"}
 _STATEMENTS = ("sample", "Model")  # attributes of these modules by which their models are known
 
 
-def describe_foreign(model: Any) -> str:
-    """Advice for a model of another library, "" for any other object."""
-    library = _library_of(type(model)) or _library_in(innermost(model))
+def describe_foreign(model: Any, function: Any, name: str) -> str:
+    """Advice for a model of another library, "" for any other object.
+
+    Args:
+        model: The object that was given as a model.
+        function: The innermost function of it.
+        name: Its name, for the message.
+    """
+    library = _library_of(type(model)) or _library_in(function)
     if not library:
         return ""
-    what = f"{name_of(model)} is one of {library}" if callable(model) else f"a model of {library}"
+    what = f"{name} is one of {library}" if callable(model) else f"a model of {library}"
     return (
         f"{what}: write it as a function of a random key, def model(key, *args), with "
         "ppl.sample(key, distribution, name=...) for each variable, and give data by "
         "ppl.condition(model, {name: data}); docs/models.md shows one beside the other"
     )
-
-
-def explaining_foreign_models(function: Function) -> Function:
-    """Decorator: an error of a function of a model says if the model is of another library."""
-
-    @functools.wraps(function)
-    def wrapped(model: Model, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return function(model, *args, **kwargs)
-        except Exception as error:
-            # Only after an error: a model of ours costs no time.
-            if words := describe_foreign(model):
-                raise TypeError(f"{words}.") from error
-            raise
-
-    return wrapped  # pyright: ignore[reportReturnType]
 
 
 def _library_in(function: Any) -> str:

@@ -1,17 +1,20 @@
 """Models as pytrees: any callable becomes a pytree of its data, with a name for errors."""
 
 import dataclasses
+import functools
 import reprlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 from jax.tree_util import Partial
 
 from ppl.common.arguments import Arguments
+from ppl.core.foreign_models import describe_foreign
 from ppl.harvest.function_equality import has_hash
 
 Model = Callable[..., Any]
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def as_pytree(model: Model) -> Model:
@@ -32,10 +35,28 @@ def check_callable(model: Model) -> None:
         TypeError: If it is not.
     """
     if not callable(model):
-        from ppl.core.foreign_models import describe_foreign
-
-        given = describe_foreign(model) or reprlib.repr(model)
+        given = _describe_foreign(model) or reprlib.repr(model)
         raise TypeError(f"expected a model, a function of a random key, got {given}.")
+
+
+def explaining_foreign_models(function: Function) -> Function:
+    """Decorator: an error of a function of a model says if the model is of another library."""
+
+    @functools.wraps(function)
+    def wrapped(model: Model, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(model, *args, **kwargs)
+        except Exception as error:
+            # Only after an error: a model of ours costs no time.
+            if words := _describe_foreign(model):
+                raise TypeError(f"{words}.") from error
+            raise
+
+    return wrapped  # pyright: ignore[reportReturnType]
+
+
+def _describe_foreign(model: Any) -> str:
+    return describe_foreign(model, innermost(model), name_of(model))
 
 
 def _is_data(leaf: Any) -> bool:

@@ -13,8 +13,13 @@ from ppl.analysis.misplaced_sites import explain
 from ppl.analysis.summed_sites import explain_drawn, find_drawn
 from ppl.common import distribution_protocol
 from ppl.common.missing_data import Missing
-from ppl.core.foreign_models import explaining_foreign_models
-from ppl.core.model_pytree import Model, check_callable, name_of, unwrap_model
+from ppl.core.model_pytree import (
+    Model,
+    check_callable,
+    explaining_foreign_models,
+    name_of,
+    unwrap_model,
+)
 from ppl.core.scalar_sizes import NOT_CONCRETE, explaining_sizes, needs_a_number
 from ppl.core.site_cache import cached_at_site, lift_to_leaves
 from ppl.harvest import leaf_values
