@@ -14,7 +14,7 @@ METHODS = {
     "logcdf": "d.log_cdf(value)",
     **dict.fromkeys(("sf", "survival_function"), "d.survival(value)"),
     **dict.fromkeys(("logsf", "log_survival_function"), "d.log_survival(value)"),
-    "ppf": "d.quantile(q)",
+    **dict.fromkeys(("ppf", "icdf"), "d.quantile(q)"),
     **dict.fromkeys(("std", "stddev"), "jnp.sqrt(d.variance())"),
     "var": "d.variance()",
     "kl_divergence": "dist.kl_divergence(p, q)",

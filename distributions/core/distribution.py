@@ -268,19 +268,6 @@ class Distribution(ExplainsMethods, abc.ABC):
         """
         return call_compiled(self, "_quantile", jnp.asarray(self._number(q)))
 
-    def icdf(self, q: ArrayLike) -> Array:
-        """The inverse of `cdf` at `q`, for continuous families: their `quantile`.
-
-        Raises:
-            NotImplementedError: The family is discrete, or has no `cdf`.
-            ValueError: The shape of `q` does not fit.
-        """
-        if self.support.is_discrete:
-            raise NotImplementedError(
-                f"{type(self).__name__} is discrete: its cdf has no inverse; use quantile"
-            )
-        return self.quantile(q)
-
     def _number(self, value: ArrayLike) -> ArrayLike:
         if self.event_shape:
             shape = self.event_shape

@@ -32,7 +32,7 @@ def test_delta(event_ndims):
 def test_a_constant_is_discrete_where_it_is_an_integer():
     assert dist.Delta(3).support.is_discrete
     assert not dist.Delta(3.0).support.is_discrete
-    assert dist.Delta(3.0).icdf(0.5) == 3
+    assert dist.Delta(3.0).quantile(0.5) == 3
     with pytest.raises(NotImplementedError, match="a constant has no density"):
         _ = dist.Delta(3.0).bijector
     with pytest.raises(ValueError, match="TransformedDistribution: distribution must be contin"):
