@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,44 +12,14 @@ from inference.common.leaf_names import element_names, named_leaves, part_names
 from inference.results import summary_frame, summary_table
 from inference.results.diagnostics import MIN_DRAWS, diagnose
 from inference.results.nested_rhat import nested_rhat
+from inference.results.summary_columns import COLUMNS, DIAGNOSTICS, LEVELS, SummaryRow
+from inference.results.summary_data import SummaryData, SummarySite
 
-_LEVELS = (0.05, 0.5, 0.95)
 _ROUNDING = 8  # units of rounding by which draws of one number may differ, as of a Cholesky factor
 
 
-class SummaryRow(NamedTuple):
-    """Posterior summary of one scalar, or of a site as arrays of its shape."""
-
-    mean: Any
-    sd: Any
-    q5: Any
-    q50: Any
-    q95: Any
-    mcse_mean: Any
-    ess_bulk: Any
-    ess_tail: Any
-    rhat: Any
-
-
-class SummarySite(NamedTuple):
-    """The scalars of a site: those from `start` to before `stop`.
-
-    Attributes:
-        name: Name of the site, scopes joined by dots.
-        start, stop: Places of its scalars among all.
-        is_deterministic: Whether it is a deterministic function of other sites.
-        shape: Shape of the site; None for a part of it.
-    """
-
-    name: str
-    start: int
-    stop: int
-    is_deterministic: bool
-    shape: tuple[int, ...] | None = None
-
-
 @dataclasses.dataclass(frozen=True)
-class Summary:
+class Summary(SummaryData):
     """Posterior summaries by scalar, and the problems that sampling had.
 
     Prints as a table; a notebook shows it as one. ``summary["theta[0]"]`` is one row,
@@ -73,27 +43,6 @@ class Summary:
         levels: Levels of the quantiles to print.
         quantiles: Those quantiles, ``(level, scalar)``.
     """
-
-    names: tuple[str, ...]
-    mean: np.ndarray
-    sd: np.ndarray
-    q5: np.ndarray
-    q50: np.ndarray
-    q95: np.ndarray
-    mcse_mean: np.ndarray
-    ess_bulk: np.ndarray
-    ess_tail: np.ndarray
-    rhat: np.ndarray
-    problems: tuple[str, ...]
-    num_chains: int
-    num_draws: int
-    columns: tuple[str, ...] = SummaryRow._fields
-    about: str = ""
-    verdict: str = "No problem found."
-    sites: tuple[SummarySite, ...] = ()
-    is_constant: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, bool))
-    levels: tuple[float, ...] = _LEVELS
-    quantiles: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((3, 0)))
 
     def __getitem__(self, name: str) -> SummaryRow:
         columns = (getattr(self, field) for field in SummaryRow._fields)
@@ -278,9 +227,7 @@ def describe(
         sites: Names of the sites in the order of the model, each with whether it is deterministic.
         intervals: Probabilities of the central intervals to print.
     """
-    columns = tuple(
-        name for name in SummaryRow._fields if not name.startswith(("ess", "rhat", "mcse"))
-    )
+    columns = tuple(name for name in COLUMNS if name not in DIAGNOSTICS)
     parts, values, eps = _scalars(draws, sites)
     summary = _summarize_independent(parts, values, eps, weights, intervals)
     return dataclasses.replace(summary, columns=columns)
@@ -329,7 +276,6 @@ def _summarize_independent(
     The quantiles at `_wanted_levels`, ``(level, scalar)``, may be given.
     """
     num_chains, num_draws, num_scalars = values.shape
-    unknown = np.full(num_scalars, np.nan)
     levels, wanted = interval_levels(intervals), _wanted_levels(intervals)
     with np.errstate(invalid="ignore"):  # draws that are not finite are a problem of their own
         if weights is None:
@@ -343,18 +289,15 @@ def _summarize_independent(
         is_constant = np.isfinite(mean) & (found[-1] - found[0] <= _ROUNDING * eps * np.abs(mean))
     quantiles = dict(zip(wanted, found, strict=True))
     ends = np.cumsum([0, *(len(names) for _, names, *_ in parts)])
-    q5, q50, q95 = (quantiles[level] for level in _LEVELS)
+    columns: dict[str, Any] = {
+        "mean": mean,
+        "sd": sd,
+        **{name: quantiles[level] for name, level in LEVELS.items()},
+        **dict.fromkeys(DIAGNOSTICS, np.full(num_scalars, np.nan)),
+    }
     return Summary(
         names=tuple(name for _, names, *_ in parts for name in names),
-        mean=mean,
-        sd=sd,
-        q5=q5,
-        q50=q50,
-        q95=q95,
-        mcse_mean=unknown,
-        ess_bulk=unknown,
-        ess_tail=unknown,
-        rhat=unknown,
+        **columns,
         problems=(),
         num_chains=num_chains,
         num_draws=num_draws,
@@ -372,7 +315,7 @@ def _summarize_independent(
 
 def _wanted_levels(intervals: float | Sequence[float]) -> list[float]:
     """Levels of all quantiles that a summary needs, from those of the least and largest draw."""
-    return sorted({0.0, *interval_levels(intervals), *_LEVELS, 1.0})
+    return sorted({0.0, *interval_levels(intervals), *LEVELS.values(), 1.0})
 
 
 def _quantiles(values: np.ndarray, levels: Sequence[float]) -> np.ndarray:

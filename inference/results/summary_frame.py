@@ -1,18 +1,14 @@
 """Summaries as data frames of pandas, and back."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from inference.results import summary_table
-
-if TYPE_CHECKING:
-    from inference.results.summary import Summary
+from inference.results.summary_columns import DIAGNOSTICS, LEVELS, MOMENTS
+from inference.results.summary_data import SummaryData
 
 _ENTRY = re.compile(r"(.*)\[(\d+(?:,\d+)*)\]")
 _LEVEL = re.compile(r"(\d+(?:\.\d+)?(?:e-\d+)?)%")
@@ -25,7 +21,7 @@ _KEPT = {
 }
 
 
-def to_frame(summary: Summary) -> Any:
+def to_frame(summary: SummaryData) -> Any:
     """Table as a ``pandas.DataFrame``, with all that is no column in its `attrs`.
 
     Raises:
@@ -35,7 +31,7 @@ def to_frame(summary: Summary) -> Any:
         import pandas
     except ImportError as error:
         raise ImportError("to_pandas needs pandas: pip install pandas") from error
-    columns = {heading: values for heading, values in summary_table.columns(summary)}
+    columns = {column.heading: values for column, values in summary.printed_columns()}
     frame = pandas.DataFrame(columns, index=list(summary.names))
     frame.attrs = {name: getattr(summary, name) for name in (*_KEPT, "problems")}
     frame.attrs["deterministic"] = [x.name for x in summary.sites if x.is_deterministic]
@@ -57,12 +53,13 @@ def from_frame(frame: Any) -> dict[str, Any]:
             f"from_pandas takes a data frame, as summary.to_pandas() gives it, got {type(frame)}"
         )
     headings = [str(heading) for heading in frame.columns]
-    fields = {"mean": "mean", "sd": "sd", **summary_table.DIAGNOSTICS}
+    fields = {name: column.heading for name, column in (MOMENTS | DIAGNOSTICS).items()}
+    diagnostics = [column.heading for column in DIAGNOSTICS.values()]
     others = {*headings} - {*fields.values()} - {h for h in headings if _LEVEL.fullmatch(h)}
     if others or not {"mean", "sd"} <= {*headings}:
         raise ValueError(
             "from_pandas: expected the columns 'mean' and 'sd', quantiles such as '5%', and any of "
-            f"{', '.join(summary_table.DIAGNOSTICS.values())}, got {', '.join(headings)}. The "
+            f"{', '.join(diagnostics)}, got {', '.join(headings)}. The "
             "names of the scalars are the index: read a file with index_col=0"
         )
     values = {h: frame.iloc[:, i].to_numpy(float) for i, h in enumerate(headings)}
@@ -70,11 +67,10 @@ def from_frame(frame: Any) -> dict[str, Any]:
     names, attrs = tuple(map(str, frame.index)), dict(frame.attrs)
     unknown = np.full(len(names), np.nan)
     found: dict[str, Any] = {f: values.get(heading, unknown) for f, heading in fields.items()}
-    for field, level in (("q5", 0.05), ("q50", 0.5), ("q95", 0.95)):
+    for field, level in LEVELS.items():
         found[field] = quantiles.get(level, unknown)
-    shown = {*(f for f, heading in fields.items() if heading in headings), "q5", "q50", "q95"}
-    diagnostics = {*summary_table.DIAGNOSTICS.values()}
-    if not diagnostics & {*attrs.get("columns", ())} <= {*headings}:
+    shown = {*(f for f, heading in fields.items() if heading in headings), *LEVELS}
+    if not {*diagnostics} & {*attrs.get("columns", ())} <= {*headings}:
         attrs.pop("verdict", None)  # It tells of diagnostics that are not there.
     constants = attrs.get("constant", np.array(names)[found["sd"] == 0].tolist())
     return {

@@ -1,27 +1,19 @@
 """Summaries as text and as HTML."""
 
-from __future__ import annotations
-
 import html
 import textwrap
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from inference.results.summary import Summary, SummarySite
+from inference.results.summary_columns import decimals_of
+from inference.results.summary_data import SummaryData, SummarySite
 
 _WIDTH = 88  # columns of the notes
 _SMALL = 12  # entries of a site that is printed whole
 _FIRST, _LAST = 3, 1  # entries of a long site that are printed
 _MAX_ROWS = 60  # rows of a printed table
-DIAGNOSTICS = {
-    "mcse_mean": "MCSE",
-    "ess_bulk": "ESS bulk",
-    "ess_tail": "ESS tail",
-    "rhat": "R-hat",
-}
 
 
 class _Gap(NamedTuple):
@@ -31,21 +23,10 @@ class _Gap(NamedTuple):
     places: list[int]
 
 
-def columns(summary: Summary) -> Iterator[tuple[str, np.ndarray]]:
-    """Headings and values of the columns to print."""
-    yield "mean", summary.mean
-    yield "sd", summary.sd
-    for level, values in zip(summary.levels, summary.quantiles, strict=True):
-        yield f"{100 * level:g}%", values
-    for field, heading in DIAGNOSTICS.items():
-        if field in summary.columns:
-            yield heading, getattr(summary, field)
-
-
-def as_text(summary: Summary, *, cut: bool) -> str:
+def as_text(summary: SummaryData, *, cut: bool) -> str:
     """Table as text, with the problems below it."""
     entries = list(_entries(summary, cut))
-    cells = [["", *(heading for heading, _ in columns(summary))], *_rows(summary, entries)]
+    cells = [["", *_headings(summary)], *_rows(summary, entries)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     first, *body = (
         "  ".join([name.ljust(widths[0]), *map(str.rjust, rest, widths[1:])]).rstrip()
@@ -56,11 +37,12 @@ def as_text(summary: Summary, *, cut: bool) -> str:
     return "\n".join([first, *lines, "", *_notes(summary)])
 
 
-def as_html(summary: Summary) -> str:
+def as_html(summary: SummaryData) -> str:
     """Table as HTML, with the problems below it."""
     entries = list(_entries(summary, cut=True))
-    rows, num = iter(_rows(summary, entries)), 1 + len(list(columns(summary)))
-    head = "".join(f"<th>{html.escape(heading)}</th>" for heading, _ in columns(summary))
+    rows, headings = iter(_rows(summary, entries)), _headings(summary)
+    num = 1 + len(headings)
+    head = "".join(f"<th>{html.escape(heading)}</th>" for heading in headings)
     lines = [f"<table><thead><tr><th></th>{head}</tr></thead><tbody>"]
     for entry in entries:
         if isinstance(entry, int):
@@ -73,7 +55,11 @@ def as_html(summary: Summary) -> str:
     return "".join([*lines, f"</tbody></table><p>{notes}</p>"])
 
 
-def _entries(summary: Summary, cut: bool) -> Iterator[int | _Gap | str]:
+def _headings(summary: SummaryData) -> list[str]:
+    return [column.heading for column, _ in summary.printed_columns()]
+
+
+def _entries(summary: SummaryData, cut: bool) -> Iterator[int | _Gap | str]:
     """Scalars, gaps in long sites, and lines, as they stand below the headings."""
     shown = [(site, _places(summary, site)) for site in summary.sites]
     num_left = sum(len(places) for _, places in shown)
@@ -101,13 +87,13 @@ def _entries(summary: Summary, cut: bool) -> Iterator[int | _Gap | str]:
             num_rows += len(places)
 
 
-def _places(summary: Summary, site: SummarySite) -> list[int]:
+def _places(summary: SummaryData, site: SummarySite) -> list[int]:
     """Scalars of a site that vary; all of them if nothing does, as in a chain that is stuck."""
     everything = summary.is_constant.all()
     return [i for i in range(site.start, site.stop) if everything or not summary.is_constant[i]]
 
 
-def _say(summary: Summary, entry: _Gap | str) -> str:
+def _say(summary: SummaryData, entry: _Gap | str) -> str:
     if isinstance(entry, str):
         return entry
     places = entry.places
@@ -122,41 +108,17 @@ def _say(summary: Summary, entry: _Gap | str) -> str:
     return text
 
 
-def _rows(summary: Summary, entries: list[int | _Gap | str]) -> list[list[str]]:
+def _rows(summary: SummaryData, entries: list[int | _Gap | str]) -> list[list[str]]:
     """Names and cells of the scalars among the entries; the numbers of a column have one format."""
     shown = [entry for entry in entries if isinstance(entry, int)]
     texts = [[summary.names[i] for i in shown]]
-    decimals = _decimals(summary.sd[shown], summary.mean[shown])
-    for heading, values in columns(summary):
-        x = values[shown]
-        if heading == "MCSE":
-            texts.append(_format(x, _decimals(x, x, digits=2)))
-        elif heading.startswith("ESS"):
-            texts.append([f"{value:.0f}" for value in x])
-        elif heading == "R-hat":
-            texts.append([f"{value:.3f}" for value in x])
-        else:
-            texts.append(_format(x, decimals))
+    decimals = decimals_of(summary.sd[shown], summary.mean[shown])
+    for column, values in summary.printed_columns():
+        texts.append(column.print(values[shown], decimals))
     return [list(row) for row in zip(*texts, strict=True)]
 
 
-def _decimals(scales: np.ndarray, sizes: np.ndarray, digits: int = 3) -> int | None:
-    """Decimals that give every scale some significant digits; None if they take too much room."""
-    scales = np.where(np.isfinite(scales) & (scales > 0), scales, np.abs(sizes))
-    scales = scales[np.isfinite(scales) & (scales > 0)]
-    if not scales.size:
-        return 2
-    needed = digits - 1 - int(np.floor(np.log10(scales.min())))
-    largest = np.abs(sizes[np.isfinite(sizes)]).max(initial=scales.max())
-    return None if needed > 6 or largest >= 1e7 else max(needed, 0)
-
-
-def _format(values: np.ndarray, decimals: int | None) -> list[str]:
-    texts = [f"{x:.3g}" if decimals is None else f"{x:.{decimals}f}" for x in values]
-    return [text.lstrip("-") if float(text) == 0 else text for text in texts]
-
-
-def _notes(summary: Summary, width: int | None = _WIDTH) -> list[str]:
+def _notes(summary: SummaryData, width: int | None = _WIDTH) -> list[str]:
     """The lines below the table: how the draws were made, what is left out, and the problems."""
     chains, draws = _count("chain", summary.num_chains), _count("draw", summary.num_draws)
     notes = [summary.about or f"{chains} x {draws}"]

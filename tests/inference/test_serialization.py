@@ -150,7 +150,7 @@ NEVER_SAVED = re.findall(
     r"\w+",
     """
     Adaptation AdjustedMCLMC Advance Ascent Batches BestNormal Bins ChEES Chain ChainPlan
-    ClimbSettings Climber Combined Comparison CompiledProgram Conditioned Curvature
+    ClimbSettings Climber Column Combined Comparison CompiledProgram Conditioned Curvature
     DensityKernel DiscreteTarget DualAveraging ELBOTrace Edge Effort ElpdEstimate
     EnsembleChains EnsembleState Fit FitsSummary Fold GivenBatch GuideDraws GuideFunction
     Groups HMC HMCInfo HMCTrajectory HessianNormal Init JitteredInfo LanczosNormal Layout
@@ -159,7 +159,7 @@ NEVER_SAVED = re.findall(
     PaddedFactor Pairs PathfinderEnds PathfinderPath Point PointwiseLOO PowerScaling
     Problem Progress ProgressReport Proposal Ranks RecordedInit RunDraws SVGDAdvance
     SVIInfo SVIStep Samples Schedule Search Share SiteGroup SmoothedWeights Spline Spread
-    StartingPoints State StepChain Subtree Summary SummaryRow SummarySite Swarm Tally
+    StartingPoints State StepChain Subtree Summary SummaryData SummaryRow SummarySite Swarm Tally
     Targets Tuning Units Until Welford WholeRun _Criterion _Fits _Folds _Gap _LineSearch
     _Pairs _Problem _ShortClimb _Site _Worst
     """,

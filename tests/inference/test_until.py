@@ -17,7 +17,8 @@ from inference import Until, mcmc
 from inference.chains import chain_threads, sampling, step_run
 from inference.monitoring.until import FIRST_LOOK, looks
 from inference.results.diagnostics import mcse_mean
-from inference.results.summary import SummaryRow, summarize
+from inference.results.summary import summarize
+from inference.results.summary_columns import SummaryRow
 from tests.inference.test_own_kernels import RandomWalk
 
 
