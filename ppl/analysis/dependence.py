@@ -16,6 +16,7 @@ from ppl.analysis.misplaced_sites import check_no_site
 from ppl.common import distribution_protocol
 from ppl.common.lift import lift
 from ppl.harvest import jax_core, jaxprs
+from ppl.harvest.array_primitives import passes_on
 from ppl.harvest.jaxprs import Jaxpr
 from ppl.harvest.rules import wiring_of
 from ppl.harvest.sowing import Site, sow_p
@@ -196,7 +197,7 @@ class Dependence:
             return _sow(eqn, operands)
         if eqn.primitive is lax.convert_element_type_p:
             return _convert(eqn, operands)
-        if jax_core.passes_on(eqn):
+        if passes_on(eqn):
             return DependenceSummary(tuple(operands[: len(eqn.outvars)]))
         match wiring_of(eqn):
             case Call(body, indices):

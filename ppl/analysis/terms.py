@@ -7,6 +7,7 @@ import numpy as np
 from jax.extend import core as jex
 
 from ppl.harvest import jax_core
+from ppl.harvest.array_primitives import passes_on
 
 Term = int
 
@@ -72,7 +73,7 @@ class Terms:
 
     def make(self, made: Made) -> Sequence[Any]:
         """The terms of the results of an application, simplified to a normal form."""
-        if jax_core.passes_on(made.eqn):
+        if passes_on(made.eqn):
             return made.operands[: len(made.eqn.outvars)]
         if (simpler := self._simpler(made)) is not None:
             return simpler

@@ -20,6 +20,7 @@ Reading order:
 8. `loop_marks` and `vmapped_cond`: what `vmap` would hide of loops and conds.
 9. `effects`, `state_threading`, `handling`: effects and handlers, by the records of step 5.
 
+`array_primitives` has one record for each primitive without inner programs, for all analyses.
 `jax_core`, `jax_tables` and `jaxprs` hold every use of JAX that is undocumented. The other files
 are small helpers.
 """

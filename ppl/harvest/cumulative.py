@@ -16,9 +16,8 @@ from jax import lax
 from jax.extend import core as jex
 
 from ppl.harvest import jax_core, jaxprs
+from ppl.harvest.array_primitives import Kind, array_primitive
 from ppl.harvest.jaxprs import Jaxpr
-
-_CUMULATIVE = frozenset(["cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum"])
 
 # A barrier as an equation, to be joined to others.
 _BARRIER = jax.make_jaxpr(lax.optimization_barrier)(0.0).eqns[0]
@@ -39,7 +38,7 @@ def set_apart(jaxpr: Jaxpr) -> Jaxpr:
 
 def _set_apart_equation(eqn: jex.JaxprEqn) -> list[jex.JaxprEqn]:
     """An equation, between barriers if it is cumulative."""
-    if eqn.primitive.name in _CUMULATIVE and jnp.issubdtype(
+    if array_primitive(eqn).kind is Kind.CUMULATIVE and jnp.issubdtype(
         jax_core.dtype_of(eqn.invars[0]), jnp.inexact
     ):
         operand, result = (jex.Var(v.aval) for v in (eqn.invars[0], eqn.outvars[0]))

@@ -285,25 +285,6 @@ def find_varied_axes(eqn: jex.JaxprEqn, axes: Sequence[Any]) -> list[Any]:
     return list(axes) if tells else []
 
 
-_PASSES_ON = (
-    "copy",
-    "device_put",
-    "optimization_barrier",
-    "pcast",
-    "pin",
-    "pvary",
-    "random_clone",
-    "reshard",
-    "sharding_constraint",
-    "tie",
-)
-
-
-def passes_on(eqn: jex.JaxprEqn) -> bool:
-    """Whether an equation returns its first operands unchanged, whatever else it tells JAX."""
-    return eqn.primitive.name in _PASSES_ON
-
-
 def dtype_of(atom: Any) -> Any:
     """Dtype of a variable or a literal, which JAX's annotations do not promise."""
     return atom.aval.dtype

@@ -6,7 +6,8 @@ Reading order:
    `marginal_strategies`, the sites of the new model in `marginal_sites`, known entries of what is
    taken out in `known_entries`.
 2. Which elements depend on which: `score_dependence`, with a rule for each primitive in
-   `axis_rules` (`moved_elements`, `written_elements`), over `values` and `element_dependence`.
+   `axis_rules` (`array_axes`, `moved_elements`, `written_elements`), over `values` and
+   `element_dependence`.
 3. Sums: `summation`, from `score_tables` (`repeated_elements`) by `sum_structure` and
    `elimination` of `factors`; long chains by `parallel_filter`.
 4. Integrals: `degree` and `quadratic_scores` say what is normal, `coupled_elements` and

@@ -25,6 +25,7 @@ import numpy as np
 from jax.extend import core as jex
 
 from ppl.harvest import jax_core, jaxprs
+from ppl.harvest.array_primitives import array_primitive, passes_on
 from ppl.harvest.jaxprs import Jaxpr
 from ppl.harvest.rules import wiring_of
 from ppl.harvest.wirings import Branches, Call, Scan, Shards, While
@@ -47,25 +48,6 @@ class Degree:
 
 CONSTANT = Degree()
 
-# Linear in all operands together.
-_LINEAR = frozenset(
-    [
-        *("add", "add_any", "broadcast_in_dim", "complex", "concatenate", "conj", "convert"),
-        *("cumsum", "expand_dims", "fft", "imag", "neg", "pad", "psum", "psum_invariant", "real"),
-        *("reduce_precision", "reduce_sum", "reduce_window_sum", "reshape", "rev", "slice"),
-        *("split", "squeeze", "stack", "sub", "tile", "transpose", "unstack"),
-        *("bcoo_todense", "bcsr_todense"),
-    ]
-)
-# Of sparse arrays too, whose indices are integers, so constant or no polynomial.
-_BILINEAR = frozenset(
-    [
-        *("mul", "dot_general", "conv_general_dilated", "bcoo_dot_general", "bcsr_dot_general"),
-        "bcoo_dot_general_sampled",
-    ]
-)
-# Linear in the first operands, as many as given; the others must be constant.
-_LINEAR_IN_FIRST = {"div": 1, "dynamic_slice": 1, "gather": 1, "dynamic_update_slice": 2}
 _COMPARISONS = frozenset(["eq", "ne", "lt", "le", "gt", "ge"])
 
 
@@ -91,7 +73,7 @@ def find_degrees(jaxpr: Jaxpr, operands: Sequence[Degree]) -> list[Degree]:
 def _of_equation(eqn: jex.JaxprEqn, operands: list[Degree]) -> list[Degree]:
     if all(x.degree == 0 for x in operands):
         return [CONSTANT] * len(eqn.outvars)
-    if jax_core.passes_on(eqn):
+    if passes_on(eqn):
         return operands[: len(eqn.outvars)]
     match wiring_of(eqn):
         case Call(body, indices):
@@ -104,8 +86,7 @@ def _of_equation(eqn: jex.JaxprEqn, operands: list[Degree]) -> list[Degree]:
             return _of_while(eqn, loop, operands)
         case Shards(body=body):
             return find_degrees(body, operands)
-    name = eqn.primitive.name
-    rule = _RULES.get(name, _of_unknown)
+    rule = _RULES.get(eqn.primitive.name, _of_array)
     degree = rule(eqn, operands)
     return [_make(eqn, degree, operands)] * len(eqn.outvars)
 
@@ -125,35 +106,14 @@ def _largest(operands: Sequence[Degree]) -> float:
     return max((x.degree for x in operands), default=0)
 
 
-def _of_unknown(eqn: jex.JaxprEqn, operands: Sequence[Degree]) -> float:
-    return math.inf
-
-
-def _of_linear(eqn: jex.JaxprEqn, operands: Sequence[Degree]) -> float:
-    return _largest(operands)
-
-
-def _of_bilinear(eqn: jex.JaxprEqn, operands: Sequence[Degree]) -> float:
-    return sum(x.degree for x in operands)
-
-
-def _of_first(eqn: jex.JaxprEqn, operands: Sequence[Degree]) -> float:
-    num = _LINEAR_IN_FIRST[eqn.primitive.name]
-    return math.inf if _largest(operands[num:]) else _largest(operands[:num])
-
-
-def _of_last(eqn: jex.JaxprEqn, operands: Sequence[Degree]) -> float:
-    """A linear system: the last operand is the right side."""
-    return math.inf if _largest(operands[:-1]) else operands[-1].degree
-
-
-def _of_select(eqn: jex.JaxprEqn, operands: Sequence[Degree]) -> float:
-    return math.inf if operands[0].degree else _largest(operands[1:])
-
-
-def _of_scatter(eqn: jex.JaxprEqn, operands: Sequence[Degree]) -> float:
-    array, indices, updates = operands
-    return math.inf if indices.degree else _largest([array, updates])
+def _of_array(eqn: jex.JaxprEqn, operands: Sequence[Degree]) -> float:
+    record = array_primitive(eqn)
+    if record.is_multilinear:
+        return sum(x.degree for x in operands)
+    if record.linear is None:
+        return math.inf
+    linear, others = record.split(operands)
+    return math.inf if _largest(others) else _largest(linear)
 
 
 def _of_power(eqn: jex.JaxprEqn, operands: Sequence[Degree]) -> float:
@@ -187,17 +147,10 @@ def _of_finite(eqn: jex.JaxprEqn, operands: Sequence[Degree]) -> float:
 
 Rule = Callable[[jex.JaxprEqn, Sequence[Degree]], float]
 _RULES: dict[str, Rule] = {
-    **dict.fromkeys(_LINEAR, _of_linear),
-    **dict.fromkeys(_BILINEAR, _of_bilinear),
-    **dict.fromkeys(_LINEAR_IN_FIRST, _of_first),
     **dict.fromkeys(_COMPARISONS, _of_comparison),
-    **dict.fromkeys(["triangular_solve", "triangular_solve_in_parts"], _of_last),
-    **dict.fromkeys(["custom_linear_solve", "tridiagonal_solve"], _of_last),
-    **dict.fromkeys(["scatter", "scatter-add", "scatter_add"], _of_scatter),
     **dict.fromkeys(["integer_pow", "square", "pow"], _of_power),
     "convert_element_type": _of_convert,
     "is_finite": _of_finite,
-    "select_n": _of_select,
 }
 
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core as jex
 
+from ppl.marginal.array_axes import axes_of
 from ppl.marginal.element_dependence import (
     ALL,
     Aligned,
@@ -127,32 +128,12 @@ class _Moved:
     def _place(self, operand: int, axis: int) -> Place:
         size = self._operands[operand].shape[axis]
         if size == 1:
-            place = self._place_of_one(self._operands[operand].shape, axis)
+            place = axes_of(self._eqn)[operand][axis]  # any place fits, as the index tells nothing
             return place if place is not None and self._shape[place : place + 1] == (1,) else None
         use = find_use(self._indices(operand, axis), size, range(len(self._shape)))
         if isinstance(use, Aligned):
             return use.axis
         return use if isinstance(use, Indexed) else None
-
-    def _place_of_one(self, shape: tuple[int, ...], axis: int) -> int | None:
-        """The place of an axis of size 1, whose index tells nothing."""
-        params = self._eqn.params
-        match self._eqn.primitive.name:
-            case "broadcast_in_dim":
-                return params["broadcast_dimensions"][axis]
-            case "transpose":
-                return params["permutation"].index(axis)
-            case "squeeze":
-                gone = params["dimensions"]
-                return None if axis in gone else axis - sum(i < axis for i in gone)
-            case "stack":
-                return axis + (params["axis"] <= axis)
-            case "unstack":
-                return None if axis == params["axis"] else axis - (params["axis"] < axis)
-            case "reshape":  # Any free axis of size 1.
-                ones = [i for i, n in enumerate(self._shape) if n == 1]
-                return dict(enumerate(ones)).get(shape[:axis].count(1))
-        return axis
 
     def _join(self, source: Source, found: Sequence[Uses]) -> tuple[Use, ...]:
         """The use of each axis of a site by a result that is put together of several operands."""

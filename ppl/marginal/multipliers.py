@@ -11,6 +11,7 @@ from ppl.common.scaled_distribution import factors_at
 from ppl.harvest.program import Program
 from ppl.harvest.sowing import Site
 from ppl.harvest.survey import Path
+from ppl.marginal.array_axes import axes_of
 from ppl.marginal.element_dependence import Uses
 from ppl.marginal.score_dependence import DependenceReader, Dependences
 from ppl.marginal.values import Value
@@ -119,17 +120,11 @@ class _Reader(DependenceReader):
 
 def _moved_axes(eqn: jex.JaxprEqn, shape: tuple[int, ...]) -> tuple[int | None, ...] | None:
     """For each axis of a result, that of the operand, or None if it repeats; None if not known."""
-    out = eqn.outvars[0].aval.shape  # pyright: ignore
-    if eqn.primitive.name == "transpose":
-        return tuple(eqn.params["permutation"])
-    kept = [i for i, n in enumerate(shape) if n != 1]
-    if eqn.primitive.name == "broadcast_in_dim":
-        to = {eqn.params["broadcast_dimensions"][i]: i for i in kept}
-        return tuple(to.get(j) for j in range(len(out)))
-    if [shape[i] for i in kept] != [n for n in out if n != 1]:
-        return None
-    left = iter(kept)
-    return tuple(next(left) if n != 1 else None for n in out)
+    is_transpose = eqn.primitive.name == "transpose"
+    places = axes_of(eqn)[0]
+    kept = {j: i for i, j in enumerate(places) if is_transpose or shape[i] != 1}
+    num = len(eqn.outvars[0].aval.shape)  # pyright: ignore
+    return None if None in kept else tuple(map(kept.get, range(num)))
 
 
 def read_multipliers(

@@ -17,10 +17,11 @@ from jax import lax
 from jax.extend import core as jex
 
 from ppl.harvest import jax_core, jaxprs
+from ppl.harvest.array_primitives import Kind, array_primitive
 from ppl.harvest.jaxprs import Jaxpr
 from ppl.harvest.rules import wiring_of
 from ppl.harvest.wirings import Call
-from ppl.marginal.axis_rules import BY_ELEMENT
+from ppl.marginal.array_axes import axes_of
 
 _MAX_RUNS = 4  # along an axis
 _IDEMPOTENT = ("reduce_max", "reduce_min", "reduce_and", "reduce_or")
@@ -108,7 +109,7 @@ def _equation(eqn: jex.JaxprEqn, operands: list[Runs]) -> list[Runs]:
         wiring = wiring_of(eqn)
         if isinstance(wiring, Call) and wiring.is_transparent:
             return _evaluate(wiring.body, [operands[i] for i in wiring.operands])
-        if name in BY_ELEMENT:
+        if array_primitive(eqn).kind is Kind.BY_ELEMENT:
             return _by_element(eqn, operands)
         if name in _RULES:
             return [_RULES[name](eqn, operands)]
@@ -171,42 +172,34 @@ def _broadcast(eqn: jex.JaxprEqn, x: Runs) -> Runs:
     return Runs(_bind(eqn, x.stored, shape=tuple(sizes)), shape, tuple(starts))
 
 
-def _transpose(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
-    (x,), order = operands, eqn.params["permutation"]
-    pick = lambda items: tuple(items[i] for i in order)  # noqa: E731
-    return Runs(_bind(eqn, x.stored), pick(x.shape), pick(x.starts))
+def _move(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
+    """Axes move, and axes of size 1 come or go; any other change needs all elements."""
+    (x,), (places,) = operands, axes_of(eqn)
+    x = x.expand([i for i, place in enumerate(places) if place is None])
+    return _place(eqn, x, places)
 
 
-def _squeeze(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
-    (x,), gone = operands, eqn.params["dimensions"]
-    keep = lambda items: tuple(y for i, y in enumerate(items) if i not in gone)  # noqa: E731
-    return Runs(_bind(eqn, x.stored), keep(x.shape), keep(x.starts))
-
-
-def _reshape(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
-    """Axes of size 1 come or go; any other change needs all elements."""
-    (x,), shape = operands, eqn.params["new_sizes"]
-    axes = [i for i, n in enumerate(x.shape) if n != 1]
-    to = [i for i, n in enumerate(shape) if n != 1]
-    if [x.shape[i] for i in axes] != [shape[i] for i in to] or eqn.params["dimensions"] is not None:
-        return Runs.of(_bind(eqn, x.full))
-    sizes, starts = [1] * len(shape), list[Starts]([None] * len(shape))
-    for i, j in zip(axes, to, strict=True):
-        sizes[j], starts[j] = x.stored.shape[i], x.starts[i]
-    return Runs(_bind(eqn, x.stored, new_sizes=tuple(sizes)), shape, tuple(starts))
+def _place(eqn: jex.JaxprEqn, x: Runs, places: Sequence[int | None]) -> Runs:
+    """The result of stored elements, with the runs of each axis at its place."""
+    shape = eqn.outvars[0].aval.shape  # pyright: ignore[reportAttributeAccessIssue]
+    sizes, starts = list(shape), list[Starts]([None] * len(shape))
+    for i, place in enumerate(places):
+        if place is not None:
+            sizes[place], starts[place] = x.stored.shape[i], x.starts[i]
+    params = {"new_sizes": tuple(sizes)} if "new_sizes" in eqn.params else {}
+    return Runs(_bind(eqn, x.stored, **params), shape, tuple(starts))
 
 
 def _reduce(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
-    (x,), axes = operands, eqn.params["axes"]
+    (x,), (places,) = operands, axes_of(eqn)
     stored = x.stored
     if eqn.primitive.name not in _IDEMPOTENT:
-        for axis in axes:
+        for axis in eqn.params["axes"]:
             if x.starts[axis] is not None:
                 others = [i for i in range(stored.ndim) if i != axis]
                 times = jnp.asarray(x.lengths(axis), stored.dtype)
                 stored = stored * jnp.expand_dims(times, others)
-    keep = lambda items: tuple(y for i, y in enumerate(items) if i not in axes)  # noqa: E731
-    return Runs(_bind(eqn, stored), keep(x.shape), keep(x.starts))
+    return _place(eqn, dataclasses.replace(x, stored=stored), places)
 
 
 def _slice(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
@@ -247,9 +240,8 @@ def _gather(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
     """Rows that are read at equal indices are read once, and axes that are read whole as stored."""
     x, index = operands
     numbers, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
-    removed = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
-    kept = [i for i in range(len(x.shape)) if i not in removed]
-    x = x.expand([*numbers.collapsed_slice_dims, *(i for i in kept if sizes[i] != x.shape[i])])
+    axes, axes_of_index = axes_of(eqn)
+    x = x.expand([i for i, place in enumerate(axes) if place is None])
     index = index.expand([len(index.shape) - 1])
     pairs = list(
         zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
@@ -261,13 +253,15 @@ def _gather(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
         elif x.starts[i] != index.starts[j]:
             x, index = x.expand([i]), index.expand([j])
     out = eqn.outvars[0].aval.shape  # pyright: ignore[reportAttributeAccessIssue]
-    batch = [i for i in range(len(out)) if i not in numbers.offset_dims]
     starts: list[Starts] = [None] * len(out)
-    for axis, run in zip(batch, index.starts, strict=False):
-        starts[axis] = run
-    for axis, i in zip(numbers.offset_dims, kept, strict=True):
-        starts[axis] = x.starts[i]
-    sizes = [x.stored.shape[i] if i in kept and x.starts[i] else n for i, n in enumerate(sizes)]
+    for places, runs in ((axes, x.starts), (axes_of_index, index.starts)):
+        for place, run in zip(places, runs, strict=True):
+            if place is not None:
+                starts[place] = run
+    batched = numbers.operand_batching_dims
+    sizes = [
+        x.stored.shape[i] if x.starts[i] and i not in batched else n for i, n in enumerate(sizes)
+    ]
     params: dict[str, Any] = {"dimension_numbers": numbers, "slice_sizes": tuple(sizes)}
     stored = x.stored
     if shared:
@@ -296,9 +290,7 @@ def _without_batch(numbers: Any, sizes: Sequence[int], gone: Sequence[int]) -> d
 
 
 _RULES: dict[str, Callable[[jex.JaxprEqn, list[Runs]], Runs]] = {
-    "transpose": _transpose,
-    "squeeze": _squeeze,
-    "reshape": _reshape,
+    **dict.fromkeys(("transpose", "squeeze", "reshape"), _move),
     "slice": _slice,
     "concatenate": _concatenate,
     "gather": _gather,

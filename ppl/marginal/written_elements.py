@@ -19,14 +19,10 @@ from ppl.marginal.element_dependence import Indexed, Place, Uses, join, mix, mov
 from ppl.marginal.values import Value
 
 _SLICE = "dynamic_update_slice"
-WRITES = (
-    *(_SLICE, "scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min"),
-    "scatter-max",
-)
 
 
 def write_elements(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
-    """The dependences of an array into which a primitive of `WRITES` writes another.
+    """The dependences of an array into which a primitive of kind `WRITE` writes another.
 
     An element that is written over is counted as one that is kept.
     """

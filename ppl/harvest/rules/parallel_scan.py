@@ -23,6 +23,7 @@ from jax import lax
 from jax.extend import core as jex
 
 from ppl.harvest import jax_core, jaxprs
+from ppl.harvest.array_primitives import Kind, array_primitive
 from ppl.harvest.construct import may_be_parallel, wiring_of
 from ppl.harvest.jaxprs import Jaxpr
 from ppl.harvest.wirings import Branches, Call
@@ -30,12 +31,10 @@ from ppl.harvest.wirings import Branches, Call
 # Primitives that are never evaluated by `vmap`: foreign code may refuse it, and the generator draws
 # other numbers under it.
 _STEP_BY_STEP = {"ffi_call", "pure_callback", "rng_bit_generator"}
-# Primitives that move or add elements: their derivatives are finite and do not depend on these
-# elements.
-_LINEAR = {
-    *("add", "concatenate", "convert_element_type", "copy", "dynamic_slice", "gather", "neg"),
-    *("reduce_sum", "reshape", "rev", "select_n", "slice", "split", "squeeze", "sub", "transpose"),
-}
+# Primitives that repeat elements, each of which is then better selected once, before.
+_REPEATS = {"broadcast_in_dim", "pad", "tile"}
+# Kinds whose derivatives may be infinite, as those of a singular matrix, or take time.
+_MIX = (Kind.MATRIX, Kind.MIXTURE)
 _MAX_ELEMENTS = 2**24  # elements that all steps compute together
 _MAX_WORK = 4  # work of all branches of a cond, as a multiple of the cheapest branch
 
@@ -362,7 +361,11 @@ def _is_linear(eqn: jex.JaxprEqn) -> bool:
         return True
     if (body := _transparent(eqn)) is not None:
         return all(map(_is_linear, jaxprs.raw(body)[0].eqns))
-    return eqn.primitive.name in _LINEAR
+    record = array_primitive(eqn)
+    if record.linear is None or record.kind in _MIX or eqn.primitive.name in _REPEATS:
+        return False
+    _, others = record.split(eqn.invars)
+    return not any(_is_inexact(jax_core.dtype_of(v)) for v in others)
 
 
 def _is_inexact(dtype: Any) -> bool:
