@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 
 from ppl.marginal.degree import CONSTANT, Degree, find_degrees
 
@@ -61,6 +62,8 @@ ROWS = [
     (lambda x, c: jnp.where(jnp.isnan(x), 0.0, x), 1),
     (lambda x, c: jnp.where(x == -jnp.inf, x, 2.0 * x), 1),
     (lambda x, c: jnp.zeros(4).at[1].set(x[0]).at[np.array([0, 1])].add(x[:2]), 1),
+    (lambda x, c: jnp.zeros(4).at[np.array([0, 1])].subtract(x[:2]), 1),
+    (lambda x, c: checkpoint_name(x, "x"), 1),
     (lambda x, c: jnp.linalg.solve(jnp.diag(c), x), 1),
     (lambda x, c: jax.scipy.linalg.solve_triangular(MATRIX, x, lower=True), 1),
     (lambda x, c: jnp.fft.irfft(jnp.fft.rfft(x) * jnp.exp(1j), 3), 1),

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 from jax.random import split
 from scipy import special, stats
 
@@ -32,6 +33,9 @@ ONTO = {  # Each element is read at most once.
     "rows flipped by vmap": lambda x: jax.vmap(jnp.flip)(x.reshape(4, 6)),
     "flip at an index": lambda x: jnp.flip(x)[ORDER],
     "flip in a scan": lambda x: lax.scan(lambda c, row: (c, row * 1), 0, jnp.flip(x))[1],
+    "base 2": lambda x: jnp.round(jnp.log2(jnp.exp2(1.0 * x))).astype(x.dtype),
+    "complex": lambda x: jnp.conj(lax.complex(1.0 * x, 0.0 * x)).real.astype(x.dtype),
+    "named for a checkpoint": lambda x: checkpoint_name(x, "x"),
     "written at an index": lambda x: jnp.zeros(NUM, x.dtype).at[ORDER].set(jnp.flip(x)),
     "added to zeros": lambda x: jnp.zeros(NUM, x.dtype).at[ORDER].add(x, unique_indices=True),
     "written as a slice": lambda x: lax.dynamic_update_slice(
