@@ -38,10 +38,9 @@ def __getattr__(name: str) -> typing.Any:
     if name == "__version__":  # looked up when asked for: importing stays cheap
         return importlib.metadata.version("harvest-ppl")
     if name not in _MODULES:
-        from distributions.common.calls_elsewhere import call_instead
         from distributions.common.other_names import explain
 
-        hint = explain(name, _MODULES) + call_instead(name)
+        hint = explain(name, _MODULES)
         raise AttributeError(f"module 'distributions' has no attribute {name!r}{hint}")
     module = _MODULES[name]
     is_package = module == "distributions"

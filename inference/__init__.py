@@ -16,9 +16,9 @@ import importlib.metadata as _metadata
 import typing as _typing
 
 from inference.calibration.report import CalibrationReport as CalibrationReport
-from inference.common import other_names as _other_names
 from inference.common.layout import Layout as Layout
 from inference.common.matrices import LowRankMatrix as LowRankMatrix
+from inference.common.other_names import OTHER_NAMES as _OTHER_NAMES
 from inference.comparison.elpd import ElpdEstimate as ElpdEstimate
 from inference.comparison.model_comparison import Comparison as Comparison
 from inference.comparison.model_comparison import compare as compare
@@ -93,6 +93,7 @@ from inference.variational.multi_sample_bounds import ImportanceWeighted as Impo
 from inference.variational.multi_sample_bounds import Renyi as Renyi
 from inference.variational.score_function import ScoreFunction as ScoreFunction
 from inference.variational.svi_step import SVIState as SVIState
+from ppl.common.near_names import explain_missing as _explain_missing
 
 __all__ = [
     "ELBO",
@@ -187,4 +188,4 @@ if not _typing.TYPE_CHECKING:  # or a type checker would take any name for an at
     def __getattr__(name: str) -> str:
         if name == "__version__":  # looked up when asked for: importing stays cheap
             return _metadata.version("harvest-ppl")
-        raise AttributeError(_other_names.explain_missing(name, __all__))
+        raise AttributeError(_explain_missing("inference", name, __all__, _OTHER_NAMES))

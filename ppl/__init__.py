@@ -14,9 +14,10 @@ import importlib.metadata as _metadata
 import typing as _typing
 
 from ppl.common import import_names as _import_names
-from ppl.common import other_names as _other_names
 from ppl.common.missing_data import ignore as ignore
 from ppl.common.missing_data import impute as impute
+from ppl.common.near_names import explain_missing as _explain_missing
+from ppl.common.other_names import OTHER_NAMES as _OTHER_NAMES
 from ppl.harvest import call_and_reap as call_and_reap
 from ppl.harvest import nest as nest
 from ppl.harvest import plant as plant
@@ -136,4 +137,4 @@ if not _typing.TYPE_CHECKING:  # or a type checker would take any name for an at
     def __getattr__(name: str) -> str:
         if name == "__version__":  # looked up when asked for: importing stays cheap
             return _metadata.version("harvest-ppl")
-        raise AttributeError(_other_names.explain_missing(name, __all__))
+        raise AttributeError(_explain_missing("ppl", name, __all__, _OTHER_NAMES))

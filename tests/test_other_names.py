@@ -1,5 +1,6 @@
 """Names, arguments and calls of other libraries: the errors say what to write here."""
 
+import pathlib
 import re
 
 import jax
@@ -11,10 +12,12 @@ import distributions as dist
 import inference
 import ppl
 from distributions.common.method_hints import METHODS, ExplainsMethods
-from inference.common.other_names import ATTRIBUTES, OF_RESULTS
+from inference.common.other_names import OF_RESULTS
+from inference.common.other_names import OTHER_NAMES as OF_INFERENCE
 from ppl.common.other_names import OTHER_NAMES
 from tests.distributions import pages, stub
 
+ROOT = pathlib.Path(__file__).parents[1]
 KEY = jax.random.key(0)
 PACKAGES = {"ppl": ppl, "inference": inference, "distributions": dist}
 
@@ -22,6 +25,14 @@ PACKAGES = {"ppl": ppl, "inference": inference, "distributions": dist}
 def model(key, n, x):
     mean = ppl.sample(key, dist.Normal(jnp.zeros(n), 1.0), name="mean")
     return ppl.sample(key, dist.Normal(mean.sum() + x, 1.0), name="y")
+
+
+def test_hints_of_near_names_are_written_twice_in_the_same_words():
+    ours, theirs = (
+        (ROOT / package / "common" / "near_names.py").read_text()
+        for package in ("distributions", "ppl")
+    )
+    assert theirs.startswith(ours)
 
 
 def test_a_distribution_by_its_name_elsewhere():
@@ -32,7 +43,7 @@ def test_a_distribution_by_its_name_elsewhere():
                 getattr(dist, row["name"])
 
 
-@pytest.mark.parametrize(("package", "table"), [("ppl", OTHER_NAMES), ("inference", ATTRIBUTES)])
+@pytest.mark.parametrize(("package", "table"), [("ppl", OTHER_NAMES), ("inference", OF_INFERENCE)])
 def test_an_attribute_by_its_name_elsewhere(package, table):
     """What the errors name exists."""
     for name, instead in table.items():

@@ -105,7 +105,7 @@ def test_every_form_of_import_is_seen(source, found):
 # Files that find modules by names which they compute, and why.
 COMPUTED = {
     "distributions/__init__.py": "a module is imported at the first use of a name in the stub",
-    "distributions/common/other_names.py": "which package that is imported has a name",
+    "distributions/common/near_names.py": "which package that is imported has a name",
     "inference/common/serialization.py": "a file names classes by tags, which any room may have",
     "ppl/common/near_names.py": "which package that is imported has a name",
     "ppl/harvest/jax_tables.py": "the module of a function of JAX",

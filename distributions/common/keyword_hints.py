@@ -9,30 +9,22 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-# Names of parameters in other libraries and in books, with ours.
+# Our parameters, with their names in other libraries and in books.
 _OTHER_NAMES = {
-    "alpha": ("concentration", "concentration1"),
-    "beta": ("rate", "concentration0"),
-    "cov": ("covariance",),
-    "covariance_matrix": ("covariance",),
-    "eta": ("concentration",),
-    "kappa": ("concentration",),
-    "lam": ("rate",),
-    "logit": ("logits",),
-    "lower": ("low",),
-    "mean": ("loc",),
-    "mu": ("loc",),
-    "n": ("total_count",),
-    "nu": ("df",),
-    "p": ("probs",),
-    "precision_matrix": ("precision",),
-    "prob": ("probs",),
-    "sd": ("scale",),
-    "shape": ("concentration",),
-    "sigma": ("scale",),
-    "std": ("scale",),
-    "stddev": ("scale",),
-    "upper": ("high",),
+    "concentration": "alpha eta kappa shape",
+    "concentration1": "alpha",
+    "rate": "beta lam",
+    "concentration0": "beta",
+    "covariance": "cov covariance_matrix",
+    "logits": "logit",
+    "low": "lower",
+    "loc": "mean mu",
+    "total_count": "n",
+    "df": "nu",
+    "probs": "p prob",
+    "precision": "precision_matrix",
+    "scale": "sd sigma std stddev",
+    "high": "upper",
 }
 
 
@@ -87,7 +79,7 @@ def _first_clause(sentence: str) -> str:
 
 def _message(cls: str, unknown: str, names: Iterable[str]) -> str:
     names = list(names)
-    usual = [name for name in _OTHER_NAMES.get(unknown, ()) if name in names]
+    usual = [x for x, others in _OTHER_NAMES.items() if x in names and unknown in others.split()]
     close = usual or difflib.get_close_matches(unknown, names, 1)
     hint = f"; did you mean {close[0]!r}?" if close else "."
     takes = ", ".join(names) or "no arguments"

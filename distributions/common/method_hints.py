@@ -2,23 +2,25 @@
 
 import typing
 
-METHODS = {
-    "to_event": "no axis is declared: ppl.sample adds up the log probabilities of all elements",
-    **dict.fromkeys(
-        ("expand", "expand_by"), "dist.iid(d, shape), or parameters of the whole shape"
-    ),
-    "mask": "ppl.ignore(data) for missing data, or dist.Masked",
-    **dict.fromkeys(("rsample", "rvs", "random"), "d.sample(key, sample_shape)"),
-    **dict.fromkeys(("logpdf", "logpmf", "logp"), "d.log_prob(value)"),
-    **dict.fromkeys(("pdf", "pmf", "prob"), "jnp.exp(d.log_prob(value))"),
-    "logcdf": "d.log_cdf(value)",
-    **dict.fromkeys(("sf", "survival_function"), "d.survival(value)"),
-    **dict.fromkeys(("logsf", "log_survival_function"), "d.log_survival(value)"),
-    **dict.fromkeys(("ppf", "icdf"), "d.quantile(q)"),
-    **dict.fromkeys(("std", "stddev"), "jnp.sqrt(d.variance())"),
-    "var": "d.variance()",
-    "kl_divergence": "dist.kl_divergence(p, q)",
-}
+from distributions.common.near_names import by_name
+
+METHODS = by_name(
+    {
+        "no axis is declared: ppl.sample adds up the log probabilities of all elements": "to_event",
+        "dist.iid(d, shape), or parameters of the whole shape": "expand expand_by",
+        "ppl.ignore(data) for missing data, or dist.Masked": "mask",
+        "d.sample(key, sample_shape)": "rsample rvs random",
+        "d.log_prob(value)": "logpdf logpmf logp",
+        "jnp.exp(d.log_prob(value))": "pdf pmf prob",
+        "d.log_cdf(value)": "logcdf",
+        "d.survival(value)": "sf survival_function",
+        "d.log_survival(value)": "logsf log_survival_function",
+        "d.quantile(q)": "ppf icdf",
+        "jnp.sqrt(d.variance())": "std stddev",
+        "d.variance()": "var",
+        "dist.kl_divergence(p, q)": "kl_divergence",
+    }
+)
 
 
 class ExplainsMethods:

@@ -3,207 +3,160 @@
 `python -m tests.distributions` writes the table, from `docs/distributions/peers.csv`.
 """
 
-import difflib
-import sys
 from collections.abc import Iterable
 
-OTHER_NAMES = {
-    "AR": "AutoRegressive",
-    "AsymmetricLaplaceQuantile": "AsymmetricLaplace",
-    "Autoregressive": "a model: a scan",
-    "BatchBroadcast": "a batch is made by vmap or by parameters of its shape",
-    "BatchConcat": "a batch is made by vmap or by parameters of its shape",
-    "BatchReshape": "a batch is made by vmap or by parameters of its shape",
-    "BernoulliLogits": "Bernoulli",
-    "BernoulliProbs": "Bernoulli",
-    "BetaQuotient": "the quotient of two Beta sites; its density by TFP's own",
-    "BinomialLogits": "Binomial",
-    "BinomialProbs": "Binomial",
-    "Blockwise": "several sites",
-    "CategoricalLogits": "Categorical",
-    "CategoricalProbs": "Categorical",
-    "ChiSquared": "Chi2",
-    "CholeskyLKJ": "LKJCholesky",
-    "CustomDist": "Custom",
-    "DeterminantalPointProcess": "over subsets: no site of a model here; by TFP's own",
-    "Deterministic": "Delta",
-    "DiracDelta": "Delta",
-    "Empirical": "no density",
-    "EulerMaruyama": "a model: a scan over steps that are Normal",
-    "ExGaussian": "ExponentiallyModifiedGaussian",
-    "ExpRelaxedOneHotCategorical": "RelaxedOneHotCategorical",
-    "ExpandedDistribution": "a batch is made by vmap or by parameters of its shape",
-    "FlatDirichlet": "Dirichlet",
-    "FoldedDistribution": "HalfNormal and the like have classes; others by Custom",
-    "GARCH11": "a model: a scan",
-    "GaussianCopula": "a model: a MultivariateNormal site and quantiles of its cdf",
-    "GaussianCopulaBeta": "a model: a MultivariateNormal site and quantiles of its cdf",
-    "GaussianProcessRegressionModel": "GaussianProcess",
-    "GaussianStateSpace": "a model: a scan over steps that are MultivariateNormal",
-    "GeometricLogits": "Geometric",
-    "GeometricProbs": "Geometric",
-    "HalfFlat": "Flat",
-    "HiddenMarkovModel": "a model: a scan that sums out the state",
-    "HurdleDistribution": "Hurdle",
-    "HurdleGamma": "Hurdle",
-    "HurdleLogNormal": "Hurdle",
-    "HurdleLogits": "Hurdle",
-    "HurdleNegativeBinomial": "Hurdle",
-    "HurdleNegativeBinomial2": "Hurdle",
-    "HurdlePoisson": "Hurdle",
-    "HurdleProbs": "Hurdle",
-    "ImproperUniform": "Flat",
-    "Inflated": "ZeroInflated",
-    "Interpolated": "by Custom with jnp.interp",
-    "IntervalCensoredDistribution": "IntervalCensored",
-    "JointDistributionCoroutine": "a model is a function",
-    "JointDistributionCoroutineAutoBatched": "a model is a function",
-    "JointDistributionNamed": "a model is a function",
-    "JointDistributionNamedAutoBatched": "a model is a function",
-    "JointDistributionSequential": "a model is a function",
-    "JointDistributionSequentialAutoBatched": "a model is a function",
-    "LKJCholeskyCov": "LKJCholesky",
-    "LKJCorr": "LKJ",
-    "LambertWDistribution": "TransformedDistribution with TFP's bijector LambertWTail",
-    "LambertWNormal": "TransformedDistribution with TFP's bijector LambertWTail",
-    "LeftCensoredDistribution": "Censored",
-    "LeftTruncatedDistribution": "Truncated",
-    "LeftTruncatedGamma": "Truncated",
-    "LinearGaussianStateSpaceModel": "a model: a scan over steps that are MultivariateNormal",
-    "LowRankMultivariateNormal": "MultivariateNormal",
-    "LowerTruncatedPowerLaw": "Pareto",
-    "MarkovChain": "a model: a scan",
-    "MaskedDistribution": "Masked",
-    "MatrixNormalLinearOperator": "MatrixNormal",
-    "MatrixTLinearOperator": "a model: MatrixNormal with a covariance of an InverseWishart",
-    "MixtureGeneral": "Mixture",
-    "MultinomialLogits": "Multinomial",
-    "MultinomialProbs": "Multinomial",
-    "MultivariateNormalDiag": "MultivariateNormal",
-    "MultivariateNormalDiagPlusLowRank": "MultivariateNormal",
-    "MultivariateNormalDiagPlusLowRankCovariance": "MultivariateNormal",
-    "MultivariateNormalFullCovariance": "MultivariateNormal",
-    "MultivariateNormalLinearOperator": "MultivariateNormal",
-    "MultivariateNormalTriL": "MultivariateNormal",
-    "MultivariateStudentTLinearOperator": "MultivariateStudentT",
-    "MvGaussianRandomWalk": "a model: a scan over steps that are MultivariateNormal",
-    "MvNormal": "MultivariateNormal",
-    "MvStudentT": "MultivariateStudentT",
-    "MvStudentTRandomWalk": "a model: a scan over steps that are MultivariateStudentT",
-    "NegativeBinomial2": "NegativeBinomial",
-    "NegativeBinomialLogits": "NegativeBinomial",
-    "NegativeBinomialProbs": "NegativeBinomial",
-    "NormalMixture": "MixtureSameFamily",
-    "OrderedMultinomial": "Multinomial with the probabilities of OrderedLogistic",
-    "PoissonLogNormalQuadratureCompound": "a model: a Normal site and a Poisson one",
-    "PolyaGamma": "made for Gibbs samplers of logistic models",
-    "QuantizedDistribution": "Quantized",
-    "RandomWalk": "a model: a scan",
-    "RelaxedBernoulliLogits": "RelaxedBernoulli",
-    "RightCensoredDistribution": "Censored",
-    "RightTruncatedDistribution": "Truncated",
-    "RightTruncatedGamma": "Truncated",
-    "Sample": "iid",
-    "SigmoidBeta": "TransformedDistribution of Beta",
-    "Simulator": "for likelihood-free inference",
-    "SineSkewed": "a law of its own for each base: by Custom",
-    "StudentTProcess": "MultivariateStudentT with the matrix of a kernel",
-    "StudentTProcessRegressionModel": "MultivariateStudentT with the matrix of a kernel",
-    "TruncatedCauchy": "Truncated",
-    "TruncatedDistribution": "Truncated",
-    "TruncatedGamma": "Truncated",
-    "TruncatedPolyaGamma": "made for Gibbs samplers of logistic models",
-    "TwoSidedTruncatedDistribution": "Truncated",
-    "TwoSidedTruncatedGamma": "Truncated",
-    "Unit": "ppl.factor",
-    "VariationalGaussianProcess": "a guide of variational inference and no distribution",
-    "VectorDeterministic": "Delta",
-    "Wald": "InverseGaussian",
-    "WishartBartlett": "WishartCholesky",
-    "WishartLinearOperator": "Wishart",
-    "WishartTriL": "Wishart",
-    "ZeroInflatedBinomial": "ZeroInflated",
-    "ZeroInflatedDistribution": "ZeroInflated",
-    "ZeroInflatedLogits": "ZeroInflated",
-    "ZeroInflatedNegativeBinomial": "ZeroInflated",
-    "ZeroInflatedNegativeBinomial2": "ZeroInflated",
-    "ZeroInflatedPoisson": "ZeroInflated",
-    "ZeroInflatedProbs": "ZeroInflated",
-    "bernoulli_logit": "Bernoulli",
-    "bernoulli_logit_glm": "Bernoulli",
-    "beta_neg_binomial": "BetaNegativeBinomial",
-    "betabinom": "BetaBinomial",
-    "betanbinom": "BetaNegativeBinomial",
-    "binom": "Binomial",
-    "binomial_logit": "Binomial",
-    "binomial_logit_glm": "Binomial",
-    "burr": "Dagum",
-    "categorical_logit": "Categorical",
-    "categorical_logit_glm": "Categorical",
-    "chi_square": "Chi2",
-    "discrete_range": "DiscreteUniform",
-    "double_exponential": "Laplace",
-    "exp_mod_normal": "ExponentiallyModifiedGaussian",
-    "expon": "Exponential",
-    "exponnorm": "ExponentiallyModifiedGaussian",
-    "fisk": "LogLogistic",
-    "gaussian_dlm_obs": "a model: a scan over steps that are MultivariateNormal",
-    "genextreme": "GeneralizedExtremeValue",
-    "gennorm": "GeneralizedNormal",
-    "genpareto": "GeneralizedPareto",
-    "geom": "Geometric",
-    "gumbel_r": "Gumbel",
-    "halfnorm": "HalfNormal",
-    "hmm_marginal": "a model: a scan that sums out the state",
-    "hypergeom": "Hypergeometric",
-    "inv_chi_square": "InverseChi2",
-    "inv_gamma": "InverseGamma",
-    "inv_wishart": "InverseWishart",
-    "inv_wishart_cholesky": "InverseWishartCholesky",
-    "invgamma": "InverseGamma",
-    "invgauss": "InverseGaussian",
-    "invweibull": "Frechet",
-    "jf_skew_t": "SkewStudentT",
-    "laplace_asymmetric": "AsymmetricLaplace",
-    "lkj_corr": "LKJ",
-    "lkj_corr_cholesky": "LKJCholesky",
-    "lognorm": "LogNormal",
-    "logser": "Logarithmic",
-    "multi_gp": "MatrixNormal",
-    "multi_gp_cholesky": "MatrixNormal",
-    "multi_normal": "MultivariateNormal",
-    "multi_normal_cholesky": "MultivariateNormal",
-    "multi_normal_prec": "MultivariateNormal",
-    "multi_student_t": "MultivariateStudentT",
-    "multi_student_t_cholesky": "MultivariateStudentT",
-    "multinomial_logit": "Multinomial",
-    "nbinom": "NegativeBinomial",
-    "ncx2": "NoncentralChi2",
-    "neg_binomial": "NegativeBinomial",
-    "neg_binomial_2": "NegativeBinomial",
-    "neg_binomial_2_log": "NegativeBinomial",
-    "neg_binomial_2_log_glm": "NegativeBinomial",
-    "norm": "Normal",
-    "normal_id_glm": "Normal",
-    "norminvgauss": "NormalInverseGaussian",
-    "ordered_logistic_glm": "OrderedLogistic",
-    "pareto_type_2": "Lomax",
-    "poisson_binom": "PoissonBinomial",
-    "poisson_log": "Poisson",
-    "poisson_log_glm": "Poisson",
-    "randint": "DiscreteUniform",
-    "scaled_inv_chi_square": "InverseChi2",
-    "skew_double_exponential": "AsymmetricLaplace",
-    "skewnorm": "SkewNormal",
-    "std_normal": "Normal",
-    "t": "StudentT",
-    "triang": "Triangular",
-    "truncnorm": "TruncatedNormal",
-    "weibull_min": "Weibull",
+from distributions.common.near_names import by_name, hint_near
+
+_TABLE = {
+    "AsymmetricLaplace": "AsymmetricLaplaceQuantile laplace_asymmetric skew_double_exponential",
+    "AutoRegressive": "AR",
+    "Bernoulli": "BernoulliLogits BernoulliProbs bernoulli_logit bernoulli_logit_glm",
+    "BetaBinomial": "betabinom",
+    "BetaNegativeBinomial": "beta_neg_binomial betanbinom",
+    "Binomial": "BinomialLogits BinomialProbs binom binomial_logit binomial_logit_glm",
+    "Categorical": "CategoricalLogits CategoricalProbs categorical_logit categorical_logit_glm",
+    "Censored": "LeftCensoredDistribution RightCensoredDistribution",
+    "Chi2": "ChiSquared chi_square",
+    "Custom": "CustomDist",
+    "Dagum": "burr",
+    "Delta": "Deterministic DiracDelta VectorDeterministic",
+    "Dirichlet": "FlatDirichlet",
+    "DiscreteUniform": "discrete_range randint",
+    "Exponential": "expon",
+    "ExponentiallyModifiedGaussian": "ExGaussian exp_mod_normal exponnorm",
+    "Flat": "HalfFlat ImproperUniform",
+    "Frechet": "invweibull",
+    "GaussianProcess": "GaussianProcessRegressionModel",
+    "GeneralizedExtremeValue": "genextreme",
+    "GeneralizedNormal": "gennorm",
+    "GeneralizedPareto": "genpareto",
+    "Geometric": "GeometricLogits GeometricProbs geom",
+    "Gumbel": "gumbel_r",
+    "HalfNormal": "halfnorm",
+    "HalfNormal and the like have classes; others by Custom": "FoldedDistribution",
+    "Hurdle": (
+        "HurdleDistribution HurdleGamma HurdleLogNormal HurdleLogits HurdleNegativeBinomial "
+        "HurdleNegativeBinomial2 HurdlePoisson HurdleProbs"
+    ),
+    "Hypergeometric": "hypergeom",
+    "IntervalCensored": "IntervalCensoredDistribution",
+    "InverseChi2": "inv_chi_square scaled_inv_chi_square",
+    "InverseGamma": "inv_gamma invgamma",
+    "InverseGaussian": "Wald invgauss",
+    "InverseWishart": "inv_wishart",
+    "InverseWishartCholesky": "inv_wishart_cholesky",
+    "LKJ": "LKJCorr lkj_corr",
+    "LKJCholesky": "CholeskyLKJ LKJCholeskyCov lkj_corr_cholesky",
+    "Laplace": "double_exponential",
+    "LogLogistic": "fisk",
+    "LogNormal": "lognorm",
+    "Logarithmic": "logser",
+    "Lomax": "pareto_type_2",
+    "Masked": "MaskedDistribution",
+    "MatrixNormal": "MatrixNormalLinearOperator multi_gp multi_gp_cholesky",
+    "Mixture": "MixtureGeneral",
+    "MixtureSameFamily": "NormalMixture",
+    "Multinomial": "MultinomialLogits MultinomialProbs multinomial_logit",
+    "Multinomial with the probabilities of OrderedLogistic": "OrderedMultinomial",
+    "MultivariateNormal": (
+        "LowRankMultivariateNormal MultivariateNormalDiag MultivariateNormalDiagPlusLowRank "
+        "MultivariateNormalDiagPlusLowRankCovariance MultivariateNormalFullCovariance "
+        "MultivariateNormalLinearOperator MultivariateNormalTriL MvNormal multi_normal "
+        "multi_normal_cholesky multi_normal_prec"
+    ),
+    "MultivariateStudentT": (
+        "MultivariateStudentTLinearOperator MvStudentT multi_student_t multi_student_t_cholesky"
+    ),
+    "MultivariateStudentT with the matrix of a kernel": (
+        "StudentTProcess StudentTProcessRegressionModel"
+    ),
+    "NegativeBinomial": (
+        "NegativeBinomial2 NegativeBinomialLogits NegativeBinomialProbs nbinom neg_binomial "
+        "neg_binomial_2 neg_binomial_2_log neg_binomial_2_log_glm"
+    ),
+    "NoncentralChi2": "ncx2",
+    "Normal": "norm normal_id_glm std_normal",
+    "NormalInverseGaussian": "norminvgauss",
+    "OrderedLogistic": "ordered_logistic_glm",
+    "Pareto": "LowerTruncatedPowerLaw",
+    "Poisson": "poisson_log poisson_log_glm",
+    "PoissonBinomial": "poisson_binom",
+    "Quantized": "QuantizedDistribution",
+    "RelaxedBernoulli": "RelaxedBernoulliLogits",
+    "RelaxedOneHotCategorical": "ExpRelaxedOneHotCategorical",
+    "SkewNormal": "skewnorm",
+    "SkewStudentT": "jf_skew_t",
+    "StudentT": "t",
+    "TransformedDistribution of Beta": "SigmoidBeta",
+    "TransformedDistribution with TFP's bijector LambertWTail": (
+        "LambertWDistribution LambertWNormal"
+    ),
+    "Triangular": "triang",
+    "Truncated": (
+        "LeftTruncatedDistribution LeftTruncatedGamma RightTruncatedDistribution "
+        "RightTruncatedGamma TruncatedCauchy TruncatedDistribution TruncatedGamma "
+        "TwoSidedTruncatedDistribution TwoSidedTruncatedGamma"
+    ),
+    "TruncatedNormal": "truncnorm",
+    "Weibull": "weibull_min",
+    "Wishart": "WishartLinearOperator WishartTriL",
+    "WishartCholesky": "WishartBartlett",
+    "ZeroInflated": (
+        "Inflated ZeroInflatedBinomial ZeroInflatedDistribution ZeroInflatedLogits "
+        "ZeroInflatedNegativeBinomial ZeroInflatedNegativeBinomial2 ZeroInflatedPoisson "
+        "ZeroInflatedProbs"
+    ),
+    "a batch is made by vmap or by parameters of its shape": (
+        "BatchBroadcast BatchConcat BatchReshape ExpandedDistribution"
+    ),
+    "a guide of variational inference and no distribution": "VariationalGaussianProcess",
+    "a law of its own for each base: by Custom": "SineSkewed",
+    "a model is a function": (
+        "JointDistributionCoroutine JointDistributionCoroutineAutoBatched JointDistributionNamed "
+        "JointDistributionNamedAutoBatched JointDistributionSequential "
+        "JointDistributionSequentialAutoBatched"
+    ),
+    "a model: MatrixNormal with a covariance of an InverseWishart": "MatrixTLinearOperator",
+    "a model: a MultivariateNormal site and quantiles of its cdf": (
+        "GaussianCopula GaussianCopulaBeta"
+    ),
+    "a model: a Normal site and a Poisson one": "PoissonLogNormalQuadratureCompound",
+    "a model: a scan": "Autoregressive GARCH11 MarkovChain RandomWalk",
+    "a model: a scan over steps that are MultivariateNormal": (
+        "GaussianStateSpace LinearGaussianStateSpaceModel MvGaussianRandomWalk gaussian_dlm_obs"
+    ),
+    "a model: a scan over steps that are MultivariateStudentT": "MvStudentTRandomWalk",
+    "a model: a scan over steps that are Normal": "EulerMaruyama",
+    "a model: a scan that sums out the state": "HiddenMarkovModel hmm_marginal",
+    "by Custom with jnp.interp": "Interpolated",
+    "for likelihood-free inference": "Simulator",
+    "iid": "Sample",
+    "made for Gibbs samplers of logistic models": "PolyaGamma TruncatedPolyaGamma",
+    "no density": "Empirical",
+    "over subsets: no site of a model here; by TFP's own": "DeterminantalPointProcess",
+    "ppl.factor": "Unit",
+    "several sites": "Blockwise",
+    "the quotient of two Beta sites; its density by TFP's own": "BetaQuotient",
 }
 
-
-_TABLE = OTHER_NAMES | {"Gaussian": "Normal"}  # `ppl.Gaussian` is no distribution.
+_NEGATIVE_BINOMIAL = "NegativeBinomial(mean=..., concentration=...)"
+_CALLS = by_name(  # for families of parts, or of other parameters
+    {
+        "Hurdle(Gamma(concentration, rate), probs=...)": "HurdleGamma",
+        "Hurdle(LogNormal(loc, scale), probs=...)": "HurdleLogNormal",
+        "Hurdle(Poisson(rate), probs=...)": "HurdlePoisson",
+        f"Hurdle({_NEGATIVE_BINOMIAL}, probs=...)": (
+            "HurdleNegativeBinomial HurdleNegativeBinomial2"
+        ),
+        "ZeroInflated(Binomial(total_count, probs=...), probs=...)": "ZeroInflatedBinomial",
+        "ZeroInflated(Poisson(rate), probs=...)": "ZeroInflatedPoisson",
+        f"ZeroInflated({_NEGATIVE_BINOMIAL}, probs=...)": (
+            "ZeroInflatedNegativeBinomial ZeroInflatedNegativeBinomial2"
+        ),
+        _NEGATIVE_BINOMIAL: "NegativeBinomial2 neg_binomial_2",
+    }
+)
+OTHER_NAMES = by_name(_TABLE) | {"Gaussian": "Normal"}  # `ppl.Gaussian` is no distribution.
 
 
 def explain(name: str, public: Iterable[str]) -> str:
@@ -212,17 +165,11 @@ def explain(name: str, public: Iterable[str]) -> str:
     Example:
         >>> explain("Wald", [])
         "; it is called 'InverseGaussian' here"
+        >>> explain("NegativeBinomial2", [])
+        "; it is called 'NegativeBinomial' here: NegativeBinomial(mean=..., concentration=...)"
     """
-    if name in _TABLE:
-        found = _TABLE[name]
-        is_name = found.isidentifier()
-        return f"; it is called {found!r} here" if is_name else f" ({found})"
-    names = list(public)
-    same = [x for x in names if x.casefold() == name.casefold()]
-    for package in () if same else ("ppl", "distributions", "inference"):
-        if name in dir(sys.modules.get(package)):
-            return f"; it is {package}.{name}"
-    # A class for a class, a function for a function.
-    alike = [x for x in names if x[:1].isupper() == name[:1].isupper()]
-    close = same or difflib.get_close_matches(name, alike, 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    if name not in OTHER_NAMES:
+        return hint_near(name, public)
+    found = OTHER_NAMES[name]
+    call = f": {_CALLS[name]}" if name in _CALLS else ""
+    return f"; it is called {found!r} here{call}" if found.isidentifier() else f" ({found}){call}"

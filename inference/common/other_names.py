@@ -1,62 +1,54 @@
 """Names of other libraries for what the package and its results have, with what to write here."""
 
 import typing
-from collections.abc import Iterable
 
-from ppl.common.near_names import hint_near
+from ppl.common.near_names import by_name
 
-ATTRIBUTES = {
-    **dict.fromkeys(("MCMC", "sample", "sampling"), "inference.mcmc(key, model, *args)"),
-    **dict.fromkeys(("SVI", "ADVI", "fit"), "inference.svi(key, model, *args)"),
-    **dict.fromkeys(("Trace_ELBO", "TraceMeanField_ELBO", "TraceGraph_ELBO"), "inference.ELBO()"),
-    **dict.fromkeys(("AutoNormal", "AutoDiagonalNormal"), "inference.MeanField()"),
-    **dict.fromkeys(("AutoMultivariateNormal", "FullRankADVI"), "inference.FullRank()"),
-    **dict.fromkeys(("AutoDelta", "find_MAP", "MAP"), "inference.optimize, or PointMass() in svi"),
-    **dict.fromkeys(
-        ("Predictive", "sample_posterior_predictive"), "ppl.predict(model, result.draws)"
-    ),
-    **dict.fromkeys(("init_to_median", "init_to_uniform", "init_to_value"), "mcmc(init=...)"),
-    **dict.fromkeys(("print_summary", "diagnostics"), "print(result.summary())"),
-    **dict.fromkeys(("effective_sample_size", "ess"), "inference.ess_bulk and ess_tail"),
-    **dict.fromkeys(("gelman_rubin", "split_gelman_rubin"), "inference.rhat"),
-    **dict.fromkeys(("log_likelihood", "compute_log_likelihood"), "ppl.log_probs(model)"),
-    "waic": "inference.loo(result, posterior, *args), which replaces it",
-    **dict.fromkeys(("nuts", "hmc"), "mcmc(kernel=inference.NUTS()), or HMC()"),
-    **dict.fromkeys(("chees_adaptation", "dynamic_hmc"), "mcmc(kernel=inference.ChEES())"),
-    **dict.fromkeys(("meads_adaptation", "ghmc"), "mcmc(kernel=inference.MEADS())"),
-    **dict.fromkeys(("mclmc", "adjusted_mclmc"), "mcmc(kernel=inference.AdjustedMCLMC())"),
-    "AutoIAFNormal": "inference.InverseAutoregressive()",
-    "AutoLaplaceApproximation": "inference.laplace",
-    "AutoLowRankMultivariateNormal": "inference.LowRank()",
-    "RenyiELBO": "inference.Renyi()",
-    "SteinVI": "inference.svgd",
-    **dict.fromkeys(("SVIRunResult", "init_state", "stable_update"), "inference.svi_step(model)"),
-    "window_adaptation": "the warm-up of inference.mcmc",
-}
+OTHER_NAMES = by_name(
+    {
+        "inference.mcmc(key, model, *args)": "MCMC sample sampling",
+        "inference.svi(key, model, *args)": "SVI ADVI fit",
+        "inference.ELBO()": "Trace_ELBO TraceMeanField_ELBO TraceGraph_ELBO",
+        "inference.MeanField()": "AutoNormal AutoDiagonalNormal",
+        "inference.FullRank()": "AutoMultivariateNormal FullRankADVI",
+        "inference.optimize, or PointMass() in svi": "AutoDelta find_MAP MAP",
+        "ppl.predict(model, result.draws)": "Predictive sample_posterior_predictive",
+        "mcmc(init=...)": "init_to_median init_to_uniform init_to_value",
+        "print(result.summary())": "print_summary diagnostics",
+        "inference.ess_bulk and ess_tail": "effective_sample_size ess",
+        "inference.rhat": "gelman_rubin split_gelman_rubin",
+        "ppl.log_probs(model)": "log_likelihood compute_log_likelihood",
+        "inference.loo(result, posterior, *args), which replaces it": "waic",
+        "mcmc(kernel=inference.NUTS()), or HMC()": "nuts hmc",
+        "mcmc(kernel=inference.ChEES())": "chees_adaptation dynamic_hmc",
+        "mcmc(kernel=inference.MEADS())": "meads_adaptation ghmc",
+        "mcmc(kernel=inference.AdjustedMCLMC())": "mclmc adjusted_mclmc",
+        "inference.InverseAutoregressive()": "AutoIAFNormal",
+        "inference.laplace": "AutoLaplaceApproximation",
+        "inference.LowRank()": "AutoLowRankMultivariateNormal",
+        "inference.Renyi()": "RenyiELBO",
+        "inference.svgd": "SteinVI",
+        "inference.svi_step(model)": "SVIRunResult init_state stable_update",
+        "the warm-up of inference.mcmc": "window_adaptation",
+    }
+)
 
-OF_RESULTS = {
-    **dict.fromkeys(("get_samples", "samples", "posterior", "stan_variables"), "result.draws"),
-    **dict.fromkeys(("extract", "stan_variable"), 'result.draws["name"]'),
-    "get_extra_fields": "result.stats",
-    "print_summary": "print(result.summary())",
-    **dict.fromkeys(("to_dataframe", "draws_pd"), "result.summary().to_pandas()"),
-    **dict.fromkeys(("to_inference_data", "to_netcdf"), "result.to_arviz(model, *args)"),
-    "loo": "inference.loo(result, model, *args)",
-    "predict": "ppl.predict(model, result.draws)(key, *args)",
-    "losses": "-result.elbos",
-    "resume": "inference.resume(result, model, *args); a fit goes on by svi(state=result.state)",
-}
-
-
-def explain_missing(name: str, public: Iterable[str]) -> str:
-    """The words of the error of an attribute that `inference` does not have.
-
-    Example:
-        >>> explain_missing("gelman_rubin", [])
-        "module 'inference' has no attribute 'gelman_rubin' (inference.rhat)"
-    """
-    hint = f" ({ATTRIBUTES[name]})" if name in ATTRIBUTES else hint_near(name, public)
-    return f"module 'inference' has no attribute {name!r}{hint}"
+OF_RESULTS = by_name(
+    {
+        "result.draws": "get_samples samples posterior stan_variables",
+        'result.draws["name"]': "extract stan_variable",
+        "result.stats": "get_extra_fields",
+        "print(result.summary())": "print_summary",
+        "result.summary().to_pandas()": "to_dataframe draws_pd",
+        "result.to_arviz(model, *args)": "to_inference_data to_netcdf",
+        "inference.loo(result, model, *args)": "loo",
+        "ppl.predict(model, result.draws)(key, *args)": "predict",
+        "-result.elbos": "losses",
+        "inference.resume(result, model, *args); a fit goes on by svi(state=result.state)": (
+            "resume"
+        ),
+    }
+)
 
 
 class ExplainsAttributes:

@@ -8,55 +8,49 @@ from typing import Any
 
 from ppl.core.model_pytree import check_callable, innermost, name_of
 
-# Names of arguments elsewhere, by ours.
+# Our arguments, with their names elsewhere.
 _ARGUMENTS = {
-    "init": ("init_strategy", "initvals", "init_params", "inits", "init_loc_fn"),
-    "batches": ("loader", "dataloader", "data_loader", "dataset"),
-    "callback": ("callbacks", "callback_fn", "on_step"),
-    "num_chains": ("chains", "n_chains"),
-    "num_draws": ("num_samples", "draws", "iter_sampling", "samples"),
-    "num_particles": ("num_particles_per_step", "obj_n_mc"),
-    "num_steps": ("n_steps", "num_iterations", "iter"),
-    "num_warmup": ("tune", "iter_warmup", "warmup", "burnin"),
-    "objective": ("loss",),
-    "optimizer": ("optim", "obj_optimizer"),
-    "progress": ("progressbar", "show_progress", "progress_bar"),
-    "target_acceptance_rate": ("target_accept_prob", "target_accept", "adapt_delta"),
+    "init": "init_strategy initvals init_params inits init_loc_fn",
+    "batches": "loader dataloader data_loader dataset",
+    "callback": "callbacks callback_fn on_step",
+    "num_chains": "chains n_chains",
+    "num_draws": "num_samples draws iter_sampling samples",
+    "num_particles": "num_particles_per_step obj_n_mc",
+    "num_steps": "n_steps num_iterations iter",
+    "num_warmup": "tune iter_warmup warmup burnin",
+    "objective": "loss",
+    "optimizer": "optim obj_optimizer",
+    "progress": "progressbar show_progress progress_bar",
+    "target_acceptance_rate": "target_accept_prob target_accept adapt_delta",
 }
 # What to do for arguments elsewhere, and an argument of the drivers for which it holds.
 _REMEDIES = {
-    "the key comes first, as jax.random.key(0)": (("random_seed", "seed", "rng_key"), ""),
+    "the key comes first, as jax.random.key(0)": ("random_seed seed rng_key", ""),
     "thin the draws, as jax.tree.map(lambda x: x[:, ::10], result.draws)": (
-        ("thin", "thinning"),
+        "thin thinning",
         "num_chains",
     ),
-    "chains use all cores by themselves": (
-        ("chain_method", "cores", "parallel_chains"),
-        "num_chains",
-    ),
+    "chains use all cores by themselves": ("chain_method cores parallel_chains", "num_chains"),
     "give it to kernel=NUTS(...)": (
-        ("max_depth", "max_tree_depth", "max_treedepth", "step_size", "inverse_mass_matrix"),
+        "max_depth max_tree_depth max_treedepth step_size inverse_mass_matrix",
         "kernel",
     ),
-    "give it to optimizer=, as optax.adam(1e-3)": (("learning_rate", "lr"), "optimizer"),
-    "call result.to_arviz()": (("return_inferencedata", "idata_kwargs"), ""),
-    "svi has one; here, progress= takes a function, too": (("callback",), "num_warmup"),
-    'write mass_matrix="dense" or "diagonal"': (("dense_mass",), "mass_matrix"),
-    "mcmc has it, for one data set": (
-        ("cache_dir", "checkpoint", "init", "mass_matrix", "mesh", "until"),
-        "kernel",
-    ),
+    "give it to optimizer=, as optax.adam(1e-3)": ("learning_rate lr", "optimizer"),
+    "call result.to_arviz()": ("return_inferencedata idata_kwargs", ""),
+    "svi has one; here, progress= takes a function, too": ("callback", "num_warmup"),
+    'write mass_matrix="dense" or "diagonal"': ("dense_mass", "mass_matrix"),
+    "mcmc has it, for one data set": ("cache_dir checkpoint init mass_matrix mesh until", "kernel"),
 }
 
 
 def _hint(name: str, own: Sequence[str], known: Sequence[str]) -> str:
     """Advice about a keyword that a driver does not have, "" if there is none."""
     for remedy, (others, needed) in _REMEDIES.items():
-        if name in others and needed in ("", *own):
+        if name in others.split() and needed in ("", *own):
             return remedy
-    meant = next((ours for ours, others in _ARGUMENTS.items() if name in others), "")
+    meant = next((ours for ours, others in _ARGUMENTS.items() if name in others.split()), "")
     if meant not in own:
-        names = {other: ours for ours in own for other in _ARGUMENTS.get(ours, ())}
+        names = {other: ours for ours in own for other in _ARGUMENTS.get(ours, "").split()}
         names |= {ours: ours for ours in known}
         meant = names.get(next(iter(get_close_matches(name, names, 1)), ""), "")
     return f"did you mean {meant!r}?" if meant else ""

@@ -3,69 +3,49 @@
 import functools
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from ppl.common.near_names import hint_near
+from ppl.common.near_names import by_name
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-OTHER_NAMES = {
-    **dict.fromkeys(("plate", "plate_stack"), "arrays or jax.vmap: a batch needs no plate"),
-    **dict.fromkeys(("scan", "while_loop"), "jax.lax.scan and its kin, as they are"),
-    **dict.fromkeys(("cond", "switch"), "jax.lax.cond, as it is"),
-    **dict.fromkeys(("Deterministic", "TransformedData"), "ppl.deterministic(value, name=...)"),
-    **dict.fromkeys(("Potential", "potential"), "ppl.factor(log_weight, name=...)"),
-    **dict.fromkeys(("do",), "ppl.intervene(model, values)"),
-    **dict.fromkeys(("observe", "obs", "set_data"), "ppl.condition(model, {name: data})"),
-    **dict.fromkeys(("Data", "MutableData", "ConstantData"), "arguments of the model"),
-    **dict.fromkeys(
-        ("Predictive", "sample_posterior_predictive", "sample_prior_predictive"),
-        "ppl.predict(model, draws)(key, *args), or ppl.predict(model, 1000) for draws of the prior",
-    ),
-    **dict.fromkeys(("log_likelihood", "compute_log_likelihood"), "ppl.log_probs(model)"),
-    **dict.fromkeys(
-        ("config_enumerate", "infer_discrete", "recover_marginals", "MarginalMixture"),
-        "ppl.marginalize(model, names), and ppl.recover for draws of what it sums out",
-    ),
-    **dict.fromkeys(("render_model", "model_to_graphviz"), "ppl.graph(model)(*args)"),
-    **dict.fromkeys(
-        ("initialize_model", "potential_energy"), "ppl.unconstrain(model, *args), its log density"
-    ),
-    **dict.fromkeys(("subsample", "Minibatch", "total_size"), "ppl.scale, or svi(batch=...)"),
-    **dict.fromkeys(
-        ("MCMC", "SVI", "infer", "mcmc", "svi", "NUTS", "HMC"), "the package inference"
-    ),
-    **dict.fromkeys(("distributions", "dist"), "the package distributions"),
-    **dict.fromkeys(
-        ("flax_module", "nnx_module", "haiku_module", "eqx_module"),
-        "ppl.module(key, net, name=...)",
-    ),
-    **dict.fromkeys(
-        ("random_flax_module", "random_nnx_module", "random_haiku_module", "random_eqx_module"),
-        "ppl.module(key, net, prior, name=...)",
-    ),
-    "Model": "a function of a random key: it needs no class and no context",
-    "handlers": "functions: ppl.condition, ppl.intervene, ppl.block, ppl.scale and ppl.trace",
-    "mask": "ppl.ignore(data) for missing data, or distributions.Masked",
-    "prng_key": "the key of the model: split it as any JAX code does",
-    "scope": "ppl.nest(submodel, scope=...)",
-    "seed": "the model itself: it takes its key, model(key, *args)",
-    "substitute": "ppl.condition, which scores the values, or ppl.intervene, which does not",
-}
-
-
-def explain_missing(name: str, public: Iterable[str]) -> str:
-    """The words of the error of an attribute that `ppl` does not have.
-
-    Example:
-        >>> explain_missing("do", ["sample"])
-        "module 'ppl' has no attribute 'do'; instead: ppl.intervene(model, values)"
-    """
-    text = f"module 'ppl' has no attribute {name!r}"
-    if name in OTHER_NAMES:
-        return f"{text}; instead: {OTHER_NAMES[name]}"
-    return text + hint_near(name, public)
+_PREDICT = (
+    "ppl.predict(model, draws)(key, *args), or ppl.predict(model, 1000) for draws of the prior"
+)
+OTHER_NAMES = by_name(
+    {
+        "arrays or jax.vmap: a batch needs no plate": "plate plate_stack",
+        "jax.lax.scan and its kin, as they are": "scan while_loop",
+        "jax.lax.cond, as it is": "cond switch",
+        "ppl.deterministic(value, name=...)": "Deterministic TransformedData",
+        "ppl.factor(log_weight, name=...)": "Potential potential",
+        "ppl.intervene(model, values)": "do",
+        "ppl.condition(model, {name: data})": "observe obs set_data",
+        "arguments of the model": "Data MutableData ConstantData",
+        _PREDICT: "Predictive sample_posterior_predictive sample_prior_predictive",
+        "ppl.log_probs(model)": "log_likelihood compute_log_likelihood",
+        "ppl.marginalize(model, names), and ppl.recover for draws of what it sums out": (
+            "config_enumerate infer_discrete recover_marginals MarginalMixture"
+        ),
+        "ppl.graph(model)(*args)": "render_model model_to_graphviz",
+        "ppl.unconstrain(model, *args), its log density": "initialize_model potential_energy",
+        "ppl.scale, or svi(batch=...)": "subsample Minibatch total_size",
+        "the package inference": "MCMC SVI infer mcmc svi NUTS HMC",
+        "the package distributions": "distributions dist",
+        "ppl.module(key, net, name=...)": "flax_module nnx_module haiku_module eqx_module",
+        "ppl.module(key, net, prior, name=...)": (
+            "random_flax_module random_nnx_module random_haiku_module random_eqx_module"
+        ),
+        "a function of a random key: it needs no class and no context": "Model",
+        "functions: ppl.condition, ppl.intervene, ppl.block, ppl.scale and ppl.trace": "handlers",
+        "ppl.ignore(data) for missing data, or distributions.Masked": "mask",
+        "the key of the model: split it as any JAX code does": "prng_key",
+        "ppl.nest(submodel, scope=...)": "scope",
+        "the model itself: it takes its key, model(key, *args)": "seed",
+        "ppl.condition, which scores the values, or ppl.intervene, which does not": "substitute",
+    }
+)
 
 
 def explain_name_by_position(call: str) -> Callable[[tuple[Any, ...], Mapping[str, Any]], str]:

@@ -5,6 +5,7 @@ import csv
 import json
 import pathlib
 import re
+import textwrap
 
 PACKAGE = pathlib.Path(__file__).parents[2] / "distributions"
 STUB = PACKAGE / "__init__.pyi"
@@ -56,10 +57,23 @@ def other_names() -> str:
     """The module of the names of other libraries, by the table of these."""
     with PEERS.open() as file:
         rows = [row for row in csv.DictReader(file) if plain(row["name"]) != plain(row["ours"])]
-    entries = {row["name"]: row["ours"] or row["note"] for row in rows}
-    lines = [f"    {json.dumps(name)}: {json.dumps(entries[name])},\n" for name in sorted(entries)]
-    head, tail = OTHER_NAMES.read_text().split("OTHER_NAMES = {\n")
-    return f"{head}OTHER_NAMES = {{\n{''.join(lines)}}}\n{tail.partition('}' + chr(10))[2]}"
+    names: dict[str, set[str]] = {}
+    for row in rows:
+        names.setdefault(row["ours"] or row["note"], set()).add(row["name"])
+    lines = [entry(here, " ".join(sorted(names[here]))) for here in sorted(names)]
+    head, tail = OTHER_NAMES.read_text().split("_TABLE = {\n")
+    return f"{head}_TABLE = {{\n{''.join(lines)}}}\n{tail.partition('}' + chr(10))[2]}"
+
+
+def entry(here: str, names: str) -> str:
+    """The line of what is written here with its names elsewhere, or the lines of many names."""
+    one = f"    {json.dumps(here)}: {json.dumps(names)},\n"
+    if len(one) <= MAX_WIDTH + 1:
+        return one
+    *first, last = textwrap.wrap(names, MAX_WIDTH - 12)
+    texts = [*(f"{x} " for x in first), last]
+    parts = "".join(f"        {json.dumps(x)}\n" for x in texts)
+    return f"    {json.dumps(here)}: (\n{parts}    ),\n"
 
 
 def plain(name: str) -> str:
