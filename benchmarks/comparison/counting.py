@@ -22,7 +22,7 @@ class CountingRun(sampling._SamplingRun):
         CountingRun.last = self
         self._num_executed, self._lock = 0, threading.Lock()
 
-    def _move(self, batch: Any, budget: np.int32) -> int:
+    def _move(self, batch: Any, budget: int) -> int:
         num_spent = super()._move(batch, budget)
         with self._lock:
             self._num_executed += num_spent * len(batch.first)

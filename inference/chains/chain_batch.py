@@ -9,7 +9,7 @@ import numpy as np
 from inference.chains.batch import Batch
 from inference.chains.chain import Chain, ChainPlan, awaits_comparison
 from inference.chains.recorder import Recorder
-from inference.common.state_leaves import State, leaves_of_state
+from inference.common.state_leaves import State
 from inference.warmup.adaptation import FIRST_WINDOW, is_due, set_first_diagonal
 from inference.warmup.fisher_mass_matrix import renew_matrices
 
@@ -175,23 +175,15 @@ def renew_together(batches: Sequence[ChainBatch], pool: np.ndarray, agrees: np.n
         batch.learn(part, np.ones(size, bool))
 
 
-def state_of(
-    batches: Sequence[ChainBatch], values: Callable[[Any], Any], no_rows: np.ndarray
-) -> State:
-    """State of a run between two calls, after all draws up to there have been read.
+def state_of_windows(batches: Sequence[ChainBatch], no_rows: np.ndarray) -> State:
+    """Entries of a state with the windows of all chains, whose draws have been read.
 
     Args:
         batches: All batches.
-        values: Function that computes values of sites from rows.
         no_rows: Rows of a chain, none of them.
     """
-    for batch in batches:
-        batch.take(values)
-    of_batches = [jax.device_get(batch.chains) for batch in batches]
     pieces = [own for batch in batches for own in batch.windows]
     return {
-        **leaves_of_state("chain", jax.tree.map(lambda *x: np.concatenate(x), *of_batches)),
-        "chains_per_call": np.array(len(batches[0].first)),
         "windows": np.concatenate([no_rows, *(x for own in pieces for x in own)]),
         "window_lengths": np.array([sum(map(len, own)) for own in pieces]),
     }

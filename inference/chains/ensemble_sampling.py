@@ -34,7 +34,6 @@ from inference.initialization.jitter import warn_of_jitter
 from inference.initialization.start_search import StartingPoints, find_starts
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import share_chains
-from inference.runtime.interrupts import without_interrupts
 from inference.runtime.signature import shapes_of
 
 MAX_SUPERCHAINS = 16  # starting points of an ensemble; chains in turn share them
@@ -75,16 +74,14 @@ def sample_ensemble(
         # One far start would rule the step size that all chains share.
         starts = dataclasses.replace(starts, strategy="bulk")
     share = dataclasses.replace(share, is_mapped=True)
-    run = EnsembleRun(with_density(kernel, target), target, share, num_warmup, num_draws)
-    run.recorder = recorder or run.recorder
+    kernel = with_density(kernel, target)
+    run = EnsembleRun(kernel, target, share, num_warmup, num_draws, recorder)
     numbers = np.arange(num_superchains(init, num_chains) or num_chains)
     if run.recorder.state is not None:
         run.restore(run.recorder.state)
     else:
         run.begin(key, numbers, starts)
-    num_drawn = finish_run(run, monitor or Monitor(), num_draws)
-    with without_interrupts():
-        return run.samples(num_drawn)
+    return finish_run(run, monitor or Monitor(), num_draws)
 
 
 def num_superchains(init: Any, num_chains: int) -> int | None:
@@ -167,4 +164,4 @@ class EnsembleRun(StepRun):
             sharded=by_chain,
             joint=num_chains,
         )
-        self._compile_values()
+        self._compile_values(row[1])

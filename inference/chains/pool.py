@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 
 from inference.chains.chain_threads import ChainThreads, num_cores
-from inference.chains.sampling import check_sites
+from inference.chains.samples import check_sites
 from inference.chains.whole_run import RunDraws, WholeRun
 from inference.common.target import Target
 from inference.common.threefry import seed_of, threefry

@@ -7,6 +7,7 @@ import numpy as np
 
 from inference.chains.chain_threads import warn_of_interrupt
 from inference.runtime.devices import Share
+from inference.runtime.interrupts import without_interrupts
 
 
 class StopRun(Exception):  # noqa: N818, like StopIteration
@@ -85,8 +86,8 @@ class Monitor:
         """Tells that a run was ended early."""
 
 
-def finish_run(run: Run, monitor: Monitor, num_draws: int) -> int:
-    """Moves the chains of a run to the end, and returns the number of draws of each.
+def finish_run(run: Run, monitor: Monitor, num_draws: int) -> Any:
+    """Moves the chains of a run to the end, and returns the draws of all processes.
 
     A run that goes on from a state has had the looks at fewer draws than it has.
 
@@ -111,4 +112,6 @@ def finish_run(run: Run, monitor: Monitor, num_draws: int) -> int:
             warn_of_interrupt(num_drawn, num_draws, reason.__cause__)
     else:
         run.record()
-    return share.min_over_processes(num_drawn)
+    num_drawn = share.min_over_processes(num_drawn)
+    with without_interrupts():
+        return share.gather(run.samples(num_drawn))

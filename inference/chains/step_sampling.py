@@ -35,7 +35,6 @@ from inference.initialization.jitter import warn_of_jitter
 from inference.initialization.start_search import StartingPoints, find_starts
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import share_chains
-from inference.runtime.interrupts import without_interrupts
 
 
 def sample_by_steps(
@@ -62,16 +61,13 @@ def sample_by_steps(
     share = share_chains(num_chains, mesh, target.mesh)
     starts = parse_init(init, target, num_chains)
     kernel = with_density(kernel, target)
-    run = ChainsRun(kernel, target, share, num_warmup, num_draws)
-    run.recorder = recorder or run.recorder
+    run = ChainsRun(kernel, target, share, num_warmup, num_draws, recorder)
     with share.together():
         if run.recorder.state is not None:
             run.restore(run.recorder.state)
         else:
             run.begin(key, starts)
-    num_drawn = finish_run(run, monitor or Monitor(), num_draws)
-    with without_interrupts():
-        return share.gather(run.samples(num_drawn))
+    return finish_run(run, monitor or Monitor(), num_draws)
 
 
 def with_density(kernel: Any, target: Target) -> Any:
@@ -159,4 +155,4 @@ class ChainsRun(StepRun):
             donate=by_chain,
             sharded=by_chain,
         )
-        self._compile_values()
+        self._compile_values(row[1])

@@ -32,5 +32,5 @@ def warn_of_lost(log_densities: np.ndarray, is_lost: np.ndarray, iteration: int)
         "parts of the prior, or the starts, allow values that are absurd; init='prior' or values "
         "that you know start elsewhere.",
         RuntimeWarning,
-        stacklevel=5,
+        stacklevel=6,
     )

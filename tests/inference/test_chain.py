@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from inference import HMC, NUTS
-from inference.chains import chain_batch, chain_threads, sampling
+from inference.chains import chain_batch, chain_run, chain_threads, sampling
 from inference.chains.chain import ChainPlan, stats_of
 from inference.chains.chain_programs import compile_advance, constrain_rows
 from inference.chains.initial_chain import make_unplaced_chain, place_chains
@@ -232,7 +232,7 @@ def test_windows_hold_draws_and_gradients_of_their_iterations(monkeypatch, x64, 
     """Rows are fewer than the longest window, so that it is taken in pieces."""
     windows, original = collections.defaultdict(list), chain_batch.renew_matrices
     monkeypatch.setattr(sampling, "batch_size", lambda num_chains: num_chains // num_batches)
-    monkeypatch.setattr(sampling, "_MAX_ROWS", 100)
+    monkeypatch.setattr(chain_run, "_MAX_ROWS", 100)
 
     def renewed(state, due):
         for window, number in zip(due, state.window, strict=True):

@@ -17,6 +17,7 @@ import inference
 import ppl
 from inference import HMC, MEADS, NUTS, mcmc
 from inference.chains import chain_threads, sampling, step_run
+from inference.chains.recorder import KeptSites
 from inference.checkpoints import disk_recorder, draw_files, state_writer
 from inference.checkpoints.run_folder import RunFolder
 from inference.monitoring.monitor import RunMonitor
@@ -154,7 +155,7 @@ def test_only_some_sites_are_kept(tmp_path, settings, kernel):
 def test_values_of_other_sites_are_not_computed():
     target = ppl.unconstrain(scoped_posterior(), design())
     trace = lambda keep: str(  # noqa: E731
-        jax.jit(sampling.KeptSites(target, keep).constrain)
+        jax.jit(KeptSites(target, keep).constrain)
         .lower({"slopes": {"w": jnp.zeros(3)}, "scale": jnp.zeros(())})
         .as_text()
     )

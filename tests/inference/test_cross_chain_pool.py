@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from inference import NUTS
-from inference.chains import chain_threads, sampling
+from inference.chains import chain_run, chain_threads
 from inference.chains.chain_batch import renew_together
 from inference.chains.sampling import sample
 from inference.warmup import cross_chain_pool, fisher_mass_matrix
@@ -194,7 +194,7 @@ def test_many_chains_draw_what_they_should(x64):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "name", "value"),
-    [(chain_threads, "num_cores", lambda: 1), (sampling, "_MAX_ROWS", 7)],
+    [(chain_threads, "num_cores", lambda: 1), (chain_run, "_MAX_ROWS", 7)],
     ids=["one core", "few rows"],
 )
 def test_what_runs_when_changes_nothing(monkeypatch, module, name, value):

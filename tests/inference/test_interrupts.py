@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from inference import mcmc
-from inference.chains import chain_threads, sampling, step_run
+from inference.chains import chain_run, chain_threads, sampling, step_run
 from tests.inference.regression import design, posterior
 from tests.inference.test_own_kernels import RandomWalk
 
@@ -91,15 +91,17 @@ def test_further_interrupts_lose_nothing(monkeypatch):
 @pytest.mark.parametrize(("seconds", "budget"), [(1.0, 1), (1e-2, 10), (1e-9, 1024)])
 def test_the_first_call_takes_no_longer_than_a_sign_of_life(monkeypatch, seconds, budget):
     """Of a density whose evaluation, and every call, takes so many seconds."""
-    clock, budgets, move = itertools.count(), [], sampling._SamplingRun._move
+    budgets, move = [], sampling._SamplingRun._move
 
     def recorded(self, batch, budget):
         budgets.append(int(budget))
         return move(self, batch, budget)
 
     monkeypatch.setattr(sampling._SamplingRun, "_move", recorded)
-    ticking = types.SimpleNamespace(monotonic=lambda: next(clock) * seconds)
-    monkeypatch.setattr(sampling, "time", ticking)
+    for module in (chain_run, sampling):
+        now = map(seconds.__mul__, itertools.count(0.0))
+        ticking = types.SimpleNamespace(monotonic=now.__next__)
+        monkeypatch.setattr(module, "time", ticking)
     mcmc(jax.random.key(0), posterior(), design(), num_warmup=0, num_draws=10, num_chains=1)
     starts = list(itertools.takewhile(lambda number: number == 1, budgets))
     first = budgets[len(starts) :][:1]

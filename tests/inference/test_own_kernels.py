@@ -14,7 +14,7 @@ from jax.flatten_util import ravel_pytree
 import distributions as dist
 import ppl
 from inference import Kernel, MCMCResult, mcmc, mcse_mean
-from inference.chains import chain_threads, step_run
+from inference.chains import chain_run, chain_threads, step_run
 from inference.chains.step_sampling import sample_by_steps
 from inference.hamiltonian.leapfrog import State as HamiltonianState
 from inference.runtime.devices import share_chains
@@ -238,7 +238,7 @@ def with_slow_values(monkeypatch, **changes):
     The clock ticks for values of sites alone, so that transitions take no time.
     """
     minutes, moves = [], []
-    compile_values, move = step_run.compile_values, step_run.StepRun._move
+    compile_values, move = chain_run.compile_values, chain_run.ChainRun._move
     changes |= {
         "time": types.SimpleNamespace(monotonic=lambda: sum(minutes)),
         "compile_values": lambda *args, **more: SlowValues(compile_values(*args, **more), minutes),
@@ -246,9 +246,9 @@ def with_slow_values(monkeypatch, **changes):
     with monkeypatch.context() as patched:
         patched.setattr(chain_threads, "num_cores", lambda: 1)
         for name, new in changes.items():
-            patched.setattr(step_run, name, new)
+            patched.setattr(step_run if name == "CALL_SECONDS" else chain_run, name, new)
         patched.setattr(
-            step_run.StepRun, "_move", lambda *args: (moves.append(args), move(*args))[1]
+            chain_run.ChainRun, "_move", lambda *args: (moves.append(args), move(*args))[1]
         )
         return mcmc(random.key(1), POSTERIOR, **SIXTY), len(minutes), len(moves)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from inference import MEADS, NUTS, Until, mcmc
-from inference.chains import chain_threads, sampling, step_run
+from inference.chains import chain_run, chain_threads, sampling, step_run
 from inference.chains.ensemble_sampling import EnsembleRun
 from inference.chains.recorder import Recorder
 from inference.chains.row_buffers import RowBuffers
@@ -74,8 +74,7 @@ def _mapped(monkeypatch):
     on = devices._share_on_devices
     mapped = lambda *arguments: dataclasses.replace(on(*arguments), is_mapped=True)  # noqa: E731
     monkeypatch.setattr(devices, "_share_on_devices", mapped)
-    for module in (sampling, step_run):
-        monkeypatch.setattr(module, "_MAX_ROWS", NUM_ROWS)
+    monkeypatch.setattr(chain_run, "_MAX_ROWS", NUM_ROWS)
 
 
 def sent_at_once(monkeypatch):

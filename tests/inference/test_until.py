@@ -14,7 +14,7 @@ import distributions as dist
 import inference
 import ppl
 from inference import Until, mcmc
-from inference.chains import chain_threads, sampling, step_run
+from inference.chains import chain_run, chain_threads, sampling
 from inference.monitoring.until import FIRST_LOOK, looks
 from inference.results.diagnostics import mcse_mean
 from inference.results.summary import summarize
@@ -66,7 +66,7 @@ KERNELS = {
 
 @pytest.mark.parametrize(("kernel", "settings"), KERNELS.values(), ids=KERNELS)
 def test_other_kernels_end_so_too(kernel, settings, monkeypatch):
-    monkeypatch.setattr(step_run, "_MAX_ROWS", 130)  # rows are read between looks, too
+    monkeypatch.setattr(chain_run, "_MAX_ROWS", 130)  # rows are read between looks, too
     until = Until(ess=4000 if settings else 60)
     result = run(until, kernel=kernel, num_draws=4000, **settings)
     number = result.draws["mu"].shape[1]
