@@ -20,7 +20,8 @@ def axes_of(eqn: jex.JaxprEqn) -> list[Axes]:
     """
     shapes = [_shape(v) for v in eqn.invars]
     rule = _BY_NAME.get(eqn.primitive.name) or _BY_KIND.get(array_primitive(eqn).kind, _mix)
-    return rule(eqn, shapes)
+    # `vmap` writes some axes as integers of NumPy, which are no `int`.
+    return [tuple(i if i is None else int(i) for i in places) for places in rule(eqn, shapes)]
 
 
 def _shape(v: object) -> tuple[int, ...]:

@@ -65,6 +65,7 @@ AXES = {  # A program of one equation, and the axis of its result that each axis
     "exp": (lax.exp, (0, 1, 2, 3)),
     "mul": (lambda x: lax.mul_p.bind(x, jnp.ones((3, 5, 4, 4))), (0, None, 2, 3)),
     "reduce_sum": (lambda x: x.sum((0, 2)), (None, 0, None, 1)),
+    "reduce_sum under vmap": (jax.vmap(lambda x: x.sum(0)), (0, None, 1, 2)),
     "cumsum": (lambda x: lax.cumsum_p.bind(x, axis=2, reverse=False), (0, 1, None, 3)),
     "sort": (lambda x: lax.sort(x, dimension=0), (None, 1, 2, 3)),
     "cholesky": (lax.linalg.cholesky_p.bind, (0, 1, None, None)),
@@ -113,6 +114,7 @@ def test_elements_stay_apart_along_the_axes_that_are_told(name):
     eqn, k = equation_of(f, X)
     places = axes_of(eqn)[k]
     assert places == expected
+    assert {type(place) for place in places} <= {int, type(None)}
     result = jax.tree.leaves(f(X))[0]
     for axis, place in enumerate(places):
         if place is not None and X.shape[axis] == result.shape[place]:
