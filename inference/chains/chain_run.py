@@ -6,7 +6,7 @@ the draws; when there is no room for more draws; and when chains have to meet.
 
 | Duty                                          | Where                                           |
 |-----------------------------------------------|-------------------------------------------------|
-| starts, chains of a state, compiled programs  | the subclass of a family of kernels             |
+| starts, chains of a state, compiled programs  | the subclass; `start` begins or restores        |
 | a call: its arguments, transitions it made    | `_call`, `_wait` and `_next_budget` of subclass |
 | what chains do together between calls         | `_meet` of the subclass                         |
 | threads, rounds of calls, the end of a run    | `go_on`                                         |
@@ -16,7 +16,7 @@ the draws; when there is no room for more draws; and when chains have to meet.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -115,6 +115,21 @@ class ChainRun:
     def _inverse_mass_matrices(self) -> Any:
         """Matrices at the end of warm-up, with the chains in front; `None` without any."""
         return None
+
+    def start(self, begin: Callable[[], None], restore: Callable[[State], None]) -> None:
+        """Makes the chains: new ones, or those of the recorder's state.
+
+        Args:
+            begin: Function that makes chains at starting points.
+            restore: Function that makes chains as they were when a state was recorded.
+        """
+        with self.share.together():
+            if self.recorder.state is not None:
+                restore(self.recorder.state)
+                return
+            begin()
+            if self.recorder.is_due:
+                self.record()
 
     def go_on(self, num_iterations: int, monitor: Monitor) -> None:
         """Moves all chains to an iteration, on a thread for each core."""

@@ -7,6 +7,7 @@ over those of all devices.
 
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import jax
@@ -77,10 +78,7 @@ def sample_ensemble(
     kernel = with_density(kernel, target)
     run = EnsembleRun(kernel, target, share, num_warmup, num_draws, recorder)
     numbers = np.arange(num_superchains(init, num_chains) or num_chains)
-    if run.recorder.state is not None:
-        run.restore(run.recorder.state)
-    else:
-        run.begin(key, numbers, starts)
+    run.start(partial(run.begin, key, numbers, starts), run.restore)
     return finish_run(run, monitor or Monitor(), num_draws)
 
 
@@ -133,8 +131,6 @@ class EnsembleRun(StepRun):
         check_ensemble(self.kernel, self.layout, state, num_chains)
         number = np.int32(self.num_warmup)
         self._compile(EnsembleChains(seeds[0], np.int32(0), number, state))
-        if self.recorder.is_due:
-            self.record()
 
     def restore(self, state: State) -> None:
         """Makes the chains as they were when a state of this run was recorded.

@@ -15,6 +15,7 @@ import dataclasses
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import jax
@@ -115,11 +116,7 @@ def sample(
     starts = parse_init(init, target, num_chains)
 
     run = _SamplingRun(kernel, target, plan, share, kind, learns_together, recorder)
-    with share.together():
-        if run.recorder.state is None:
-            run.begin(key, chain, starts)
-        else:
-            run.restore(place_chains(chain, *_nowhere(layout, num_chains)), run.recorder.state)
+    run.start(partial(run.begin, key, chain, starts), partial(run.restore, chain))
     with nullcontext() if kind == "diagonal" else one_blas_thread():
         return finish_run(run, monitor or Monitor(), num_draws)
 
@@ -190,20 +187,19 @@ class _SamplingRun(ChainRun):
         if self.num_warmup and self.kernel.inverse_mass_matrix is None:
             for batch in self.batches:
                 batch.guess(self.kind)
-        if self.recorder.is_due:
-            self.record()
 
-    def restore(self, chains: Chain, state: State) -> None:
+    def restore(self, unplaced: Chain, state: State) -> None:
         """Makes the chains as they were when a state of this run was recorded.
 
         Args:
-            chains: Chains of the same shapes.
+            unplaced: A chain without a place.
             state: The state, as `state` gives it.
 
         Raises:
             ValueError: if the state does not fit the run.
         """
-        size = int(state["chains_per_call"])
+        size, num_chains = int(state["chains_per_call"]), len(self.share.chains)
+        chains = place_chains(unplaced, *_nowhere(self.layout, num_chains))
         self._compile(chains, size)
         self._make_batches(restore_leaves("chain", state, chains), size)
         restore_windows(self.batches, state)

@@ -7,6 +7,7 @@ accelerator all chains are mapped over.
 
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import jax
@@ -62,11 +63,7 @@ def sample_by_steps(
     starts = parse_init(init, target, num_chains)
     kernel = with_density(kernel, target)
     run = ChainsRun(kernel, target, share, num_warmup, num_draws, recorder)
-    with share.together():
-        if run.recorder.state is not None:
-            run.restore(run.recorder.state)
-        else:
-            run.begin(key, starts)
+    run.start(partial(run.begin, key, starts), run.restore)
     return finish_run(run, monitor or Monitor(), num_draws)
 
 
@@ -99,8 +96,6 @@ class ChainsRun(StepRun):
         chains = StepChain(seeds, np.zeros(len(seeds), np.int32), states)
         check_protocol(self.kernel, self.layout, jax.tree.map(lambda x: x[0], states))
         self._compile(chains)
-        if self.recorder.is_due:
-            self.record()
 
     def restore(self, state: State) -> None:
         """Makes the chains as they were when a state of this run was recorded.

@@ -59,5 +59,5 @@ def warn_of_jitter(
             'jax_default_matmul_precision at its default or set it to "highest"; or look for '
             "differences of large numbers in the model, and for parts of it in half precision.",
             RuntimeWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
