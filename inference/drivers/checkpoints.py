@@ -1,6 +1,6 @@
 """Checkpoints of a run of a model: what is kept, and the manifest by which a call is compared."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -13,13 +13,8 @@ from inference.checkpoints.run_folder import RunFolder
 from inference.common.argument_checks import short_repr
 from inference.common.leaf_names import named_leaves
 from inference.common.target import named_sites
-from inference.drivers.run_description import (
-    describe_arguments,
-    describe_init,
-    describe_key,
-    describe_object,
-    describe_programs,
-)
+from inference.drivers.run_description import describe_arguments, describe_programs
+from inference.drivers.run_settings import RunSettings
 from inference.runtime.devices import default_device
 
 
@@ -55,7 +50,7 @@ def kept_sites(target: Any, keep: tuple[str, ...] | None) -> tuple[tuple[str, bo
 
 
 def open_recorder(
-    checkpoint: Any, target: Any, model: Any, given: Mapping[str, Any], mesh: Mesh | None
+    checkpoint: Any, target: Any, model: Any, run_settings: RunSettings, mesh: Mesh | None
 ) -> DiskRecorder:
     """Recorder for the run of a call in a folder, new or begun.
 
@@ -63,8 +58,7 @@ def open_recorder(
         checkpoint: Path of the folder, or the folder, locked.
         target: Density of the model.
         model: The model.
-        given: Settings of the run: `key`, `kernel`, `init`, `keep`, `num_draws` and `has_until`,
-            and others that JSON can hold.
+        run_settings: Settings of the run, checked.
         mesh: Devices of the run, or `None`.
 
     Raises:
@@ -81,7 +75,7 @@ def open_recorder(
         )
     folder = checkpoint if isinstance(checkpoint, RunFolder) else RunFolder(checkpoint)
     try:
-        manifest = describe_platform("mcmc", devices) | _describe_run(target, model, given)
+        manifest = describe_platform("mcmc", devices) | _describe_run(target, model, run_settings)
         old = folder.read_manifest()
         if old is not None:
             compare_manifests(folder.name, old, manifest)
@@ -89,22 +83,20 @@ def open_recorder(
         if manifest != old:
             folder.write_manifest(manifest)
         return DiskRecorder(
-            folder, given["keep"], manifest["num_draws"], has_until=given["has_until"]
+            folder,
+            run_settings.keep,
+            manifest["num_draws"],
+            has_until=run_settings.has_until,
         )
     except BaseException:
         folder.close()
         raise
 
 
-def _describe_run(target: Any, model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+def _describe_run(target: Any, model: Any, run_settings: RunSettings) -> dict[str, Any]:
     """Entries of a manifest: the settings, the arguments and the program of the model."""
-    plain = {name: x for name, x in given.items() if name not in ("key", "kernel", "init", "keep")}
     return {
-        **plain,
-        "key": describe_key(given["key"]),
-        "kernel": describe_object(given["kernel"]),
-        "init": describe_init(given["init"]),
-        "keep": None if given["keep"] is None else list(given["keep"]),
+        **run_settings.describe(),
         "sites": {
             name: [list(x.shape), str(x.dtype)] for name, x in named_leaves(target.position_shapes)
         },

@@ -1,6 +1,7 @@
 """Chains at the end of a run, as a result holds them to go on with more draws."""
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -10,35 +11,30 @@ import ppl
 from inference.chains.recorder import KeptSites, Recorder
 from inference.common.leaf_names import named_leaves
 from inference.common.target import Target
-from inference.drivers.run_description import describe_key, describe_object
-from inference.initialization.initial_positions import STRATEGIES
+from inference.drivers.run_description import RecordedInit, describe_object
+from inference.drivers.run_settings import RunSettings
 from inference.models.same_model import check_density
 from inference.results.mcmc_result import MCMCResult
 from inference.runtime.devices import copy_to_default_device
 
 
 def hold_chains(
-    recorder: Recorder, given: Mapping[str, Any], num_drawn: int
+    recorder: Recorder, run_settings: RunSettings, num_drawn: int
 ) -> dict[str, Any] | None:
     """Entries of a result by which its run can go on, made of arrays and plain values.
 
     Args:
         recorder: Recorder of the run, after its end.
-        given: Settings of the run.
+        run_settings: Settings of the run.
         num_drawn: Number of draws in the result.
     """
     further = recorder.read_further(num_drawn)
     if further is None:
         return None
-    is_named = isinstance(given["init"], str) and given["init"] in STRATEGIES
-    settings = {
-        **given,
-        "key": describe_key(given["key"]),
-        "kernel": describe_object(given["kernel"]),
-        "init": given["init"] if is_named else "given",
-    }
+    if not run_settings.has_named_init:
+        run_settings = dataclasses.replace(run_settings, init=RecordedInit("given"))
     return {
-        "settings": settings,
+        "settings": run_settings.describe(),
         "state": recorder.state,
         "further": further,
         "num_drawn": num_drawn,
@@ -72,11 +68,13 @@ def recorder_of(
             ": give it as mcmc has returned it"
         )
     target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
-    _check_sites(target, result, held["settings"]["keep"])
+    keep = held["settings"]["keep"]
+    keep = None if keep is None else tuple(keep)
+    _check_sites(target, result, keep)
     check_density("resume", result.draws, result.stats, target)
     whole = jax.tree.map(lambda x, y: np.concatenate([x, y], 1), arrays, held["further"])
     state = {name: np.array(x) for name, x in held["state"].items()}  # a call may take its memory
-    return Recorder(held["settings"]["keep"], state, whole)
+    return Recorder(keep, state, whole)
 
 
 def _check_sites(target: Target, result: MCMCResult, keep: Any) -> None:

@@ -15,7 +15,7 @@ from inference.chains.ensemble_sampling import num_superchains, sample_ensemble
 from inference.chains.recorder import KeptSites, Recorder
 from inference.chains.sampling import sample
 from inference.chains.step_sampling import sample_by_steps
-from inference.common.argument_checks import check_count, check_fraction, short_repr
+from inference.common.argument_checks import short_repr
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
 from inference.drivers.approximate_sites import pareto_k_of_sites
@@ -26,6 +26,12 @@ from inference.drivers.init_from_result import choose_starts, covariance_of
 from inference.drivers.nan_search import find_nan
 from inference.drivers.noncentering import noncentering_of_chains
 from inference.drivers.run_description import RecordedInit
+from inference.drivers.run_settings import (
+    NUM_CHAINS,
+    NUM_WARMUP,
+    TARGET_ACCEPTANCE_RATE,
+    RunSettings,
+)
 from inference.ensemble.kernel import EnsembleKernel
 from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.hamiltonian.nuts import NUTS
@@ -42,8 +48,6 @@ from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Report, Shown, show_progress
 
 Started = GuideResult | ImportanceResult | OptimizeResult | SVGDResult
-_NUM_DRAWS, _MAX_DRAWS = 1000, 100_000  # defaults of num_draws, without and with `until`
-_KINDS = ("auto", "diagonal", "low_rank", "dense")
 
 
 def mcmc(
@@ -51,11 +55,11 @@ def mcmc(
     model: Callable[..., Any],
     *args: Any,
     kernel: Kernel = NUTS(),
-    num_warmup: int = 1000,
+    num_warmup: int = NUM_WARMUP,
     num_draws: int | None = None,
-    num_chains: int = 4,
+    num_chains: int = NUM_CHAINS,
     mass_matrix: Literal["auto", "diagonal", "low_rank", "dense"] = "auto",
-    target_acceptance_rate: float = 0.8,
+    target_acceptance_rate: float = TARGET_ACCEPTANCE_RATE,
     init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] | Started = "uniform",
     mesh: Mesh | None = None,
     until: Until | None = None,
@@ -185,94 +189,70 @@ def mcmc(
         Development Team, Stan Reference Manual, MCMC sampling.
     """
     check_inputs(mcmc, key, model, args, kwargs)
-    return run_chains(
+    run_settings = RunSettings(
         key,
+        kernel,
+        num_warmup,
+        num_draws,
+        num_chains,
+        mass_matrix,
+        target_acceptance_rate,
+        init,
+        keep,
+        has_until=until is not None,
+    )
+    return run_chains(
+        run_settings,
         model,
         args,
         kwargs,
-        kernel=kernel,
-        num_warmup=num_warmup,
-        num_draws=num_draws,
-        num_chains=num_chains,
-        mass_matrix=mass_matrix,
-        target_acceptance_rate=target_acceptance_rate,
-        init=init,
         mesh=mesh,
         until=until,
         cache_dir=cache_dir,
         progress=progress,
-        keep=keep,
         checkpoint=checkpoint,
     )
 
 
 def run_chains(
-    key: jax.Array,
+    run_settings: RunSettings,
     model: Any,
     args: Any,
     kwargs: Mapping[str, Any],
     *,
-    kernel: Any,
-    num_warmup: int,
-    num_draws: int | None,
-    num_chains: int,
-    mass_matrix: str,
-    target_acceptance_rate: float,
-    init: Any,
     mesh: Mesh | None,
     until: Until | None,
     cache_dir: str | os.PathLike[str] | None,
     progress: Shown,
-    keep: str | Sequence[str] | None,
     checkpoint: Any,
 ) -> MCMCResult:
     """Runs chains, as :func:`mcmc`.
 
-    `checkpoint` may be a folder that is locked already, and `init` what its manifest says, or a
-    recorder with the chains of a result.
+    `checkpoint` may be a folder that is locked already, and the `init` of the settings what its
+    manifest says, or a recorder with the chains of a result.
     """
     began = time.monotonic()
-    _check_kernel(kernel, mass_matrix, target_acceptance_rate)
-    num_warmup = check_count("num_warmup", num_warmup, least=0)
-    if num_draws is None:
-        num_draws = _NUM_DRAWS if until is None else _MAX_DRAWS
-    num_draws = check_count("num_draws", num_draws, least=1)
-    num_chains = check_count("num_chains", num_chains, least=1)
-    if not isinstance(mass_matrix, str) or mass_matrix not in _KINDS:
-        raise ValueError(
-            f"mass_matrix must be one of {', '.join(map(repr, _KINDS))}, got {mass_matrix!r}"
-        )
-    target_acceptance_rate = check_fraction("target_acceptance_rate", target_acceptance_rate)
+    run_settings = run_settings.checked()
     target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
-    keep = check_kept(keep, named_sites(target))
+    keep = check_kept(run_settings.keep, named_sites(target))
+    run_settings = dataclasses.replace(run_settings, keep=keep)
     if until is not None:
-        _check_until(until, target, num_chains, keep)
-    given = {
-        "key": key,
-        "kernel": kernel,
-        "num_warmup": num_warmup,
-        "num_chains": num_chains,
-        "mass_matrix": mass_matrix,
-        "target_acceptance_rate": target_acceptance_rate,
-        "init": init,
-        "keep": keep,
-        "num_draws": num_draws,
-        "has_until": until is not None,
-    }
+        _check_until(until, target, run_settings)
     recorder = checkpoint if isinstance(checkpoint, Recorder) else Recorder(keep)
     if checkpoint is not None and checkpoint is not recorder:
-        recorder = open_recorder(checkpoint, target, model, given, mesh)
+        recorder = open_recorder(checkpoint, target, model, run_settings, mesh)
     try:
-        progress_of_run = show_progress(progress, num_warmup + num_draws, "iteration")
+        num_iterations = run_settings.num_warmup + run_settings.num_draws
+        progress_of_run = show_progress(progress, num_iterations, "iteration")
         with settings(cache_dir), progress_of_run as report:
-            return _run(target, given, recorder, mesh, report, until, began)
+            return _run(target, run_settings, recorder, mesh, report, until, began)
     finally:
         recorder.close()
 
 
 def _run(
     target: Target,
-    given: Mapping[str, Any],
+    run_settings: RunSettings,
     recorder: Recorder,
     mesh: Mesh | None,
     report: Report,
@@ -280,12 +260,18 @@ def _run(
     began: float,
 ) -> MCMCResult:
     """Runs chains of checked settings, which `recorder` may let go on from a state."""
-    key, kernel, init = given["key"], given["kernel"], given["init"]
-    target_acceptance_rate = given["target_acceptance_rate"]
-    run = _driver_of(kernel, init, given["mass_matrix"], target_acceptance_rate)
+    key = run_settings.key
+    kernel = run_settings.kernel
+    init = run_settings.init
+    num_warmup = run_settings.num_warmup
+    num_chains = run_settings.num_chains
+    numbers = {
+        "num_warmup": num_warmup,
+        "num_draws": run_settings.num_draws,
+        "num_chains": num_chains,
+    }
+    run = _driver_of(run_settings)
     is_ensemble = isinstance(kernel, EnsembleKernel)
-    numbers = {name: given[name] for name in ("num_warmup", "num_draws", "num_chains")}
-    num_warmup, num_chains = numbers["num_warmup"], numbers["num_chains"]
     superchains = num_superchains(init, num_chains) if is_ensemble else None
     if isinstance(init, Started):
         init = choose_starts(key, init, target, num_chains)
@@ -309,7 +295,7 @@ def _run(
         approximate = pareto_k_of_sites(target, samples.draws, samples.stats)
     about = {
         "num_warmup": num_warmup,
-        "target_acceptance_rate": target_acceptance_rate if is_adapted else None,
+        "target_acceptance_rate": run_settings.target_acceptance_rate if is_adapted else None,
         "init": init if isinstance(init, str) else None,
         "num_coordinates": Layout.of(target.position_shapes).size,
         "noncentering": noncentering,
@@ -328,65 +314,33 @@ def _run(
         }
     sites = kept_sites(target, recorder.keep)
     num_drawn = jax.tree.leaves(samples[:2])[0].shape[1]
-    chains = hold_chains(recorder, given, num_drawn)
+    chains = hold_chains(recorder, run_settings, num_drawn)
     return MCMCResult(*samples, settings=tuple(about.items()), sites=sites, chains=chains)
 
 
-def _driver_of(kernel: Kernel, init: Any, mass_matrix: str, rate: float) -> Callable[..., Any]:
+def _driver_of(run_settings: RunSettings) -> Callable[..., Any]:
     """Function that runs chains of a kernel.
 
     - A Hamiltonian kernel: one gradient at a time, with adaptation.
     - An ensemble kernel: all chains together, with its own adaptation.
     - Any other kernel: step by step.
     """
-    if isinstance(kernel, EnsembleKernel):
+    if isinstance(run_settings.kernel, EnsembleKernel):
         return sample_ensemble
-    if not isinstance(kernel, HamiltonianKernel):
+    if not isinstance(run_settings.kernel, HamiltonianKernel):
         return sample_by_steps
-    covariance = covariance_of(init) if isinstance(init, Started) else None
+    init = run_settings.init
     return functools.partial(
-        sample, mass_matrix=mass_matrix, target_acceptance_rate=rate, covariance=covariance
+        sample,
+        mass_matrix=run_settings.mass_matrix,
+        target_acceptance_rate=run_settings.target_acceptance_rate,
+        covariance=covariance_of(init) if isinstance(init, Started) else None,
     )
 
 
-def _check_until(until: Any, target: Target, num_chains: int, keep: tuple[str, ...] | None) -> None:
+def _check_until(until: Any, target: Target, run_settings: RunSettings) -> None:
     if not isinstance(until, Until):
         raise TypeError(f"until must be inference.Until(...) or None, got {short_repr(until)}")
-    kept = KeptSites(target, keep)
-    until.check_names(jax.eval_shape(kept.constrain, target.position_shapes), num_chains)
-
-
-def _check_kernel(kernel: Any, mass_matrix: str, target_acceptance_rate: Any) -> None:
-    name = type(kernel).__name__
-    if not isinstance(kernel, Kernel) or isinstance(kernel, type):
-        made = f"; did you mean {kernel.__name__}()?" if isinstance(kernel, type) else ""
-        own = "" if made else "; one of your own has init(position) and step(key, state)"
-        raise TypeError(f"kernel must be a kernel such as NUTS(), got {kernel!r}{made}{own}")
-    if not dataclasses.is_dataclass(kernel) or jax.tree_util.all_leaves([kernel]):
-        raise TypeError(
-            f"kernel must be a frozen dataclass that JAX knows as a pytree; decorate {name} with "
-            "@jax.tree_util.register_dataclass above @dataclasses.dataclass(frozen=True)"
-        )
-    if getattr(kernel, "log_density", None) is not None:
-        raise ValueError(
-            f"kernel has a log density of its own, but mcmc takes it from the model; pass {name}() "
-            "without log_density, or drive kernel.step yourself"
-        )
-    if not isinstance(kernel, HamiltonianKernel):
-        does = "nothing of {0} is adapted: leave out {1}"
-        if isinstance(kernel, EnsembleKernel):
-            does = "{0} adapts as its own fields say: leave out {1}, or set them, as {0}(...)"
-        for argument, is_given in (
-            ("mass_matrix", mass_matrix != "auto"),
-            ("target_acceptance_rate", target_acceptance_rate != 0.8),
-        ):
-            if is_given:
-                raise ValueError(
-                    f"{argument} is for kernels such as NUTS() and HMC(); "
-                    f"{does.format(name, argument)}"
-                )
-    elif kernel.inverse_mass_factor is not None and kernel.inverse_mass_matrix is None:
-        raise ValueError(
-            "kernel has an inverse_mass_factor and no inverse_mass_matrix; pass the matrix, which "
-            "mcmc factorizes"
-        )
+    kept = KeptSites(target, run_settings.keep)
+    shapes = jax.eval_shape(kept.constrain, target.position_shapes)
+    until.check_names(shapes, run_settings.num_chains)

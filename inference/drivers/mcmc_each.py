@@ -14,6 +14,12 @@ from inference.chains.whole_run import WholeRun
 from inference.common.target import Target, named_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.checkpoints import check_kept, kept_sites
+from inference.drivers.run_settings import (
+    NUM_CHAINS,
+    NUM_DRAWS,
+    NUM_WARMUP,
+    TARGET_ACCEPTANCE_RATE,
+)
 from inference.drivers.sampler import check_run, settings_of
 from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.hamiltonian.nuts import NUTS
@@ -30,10 +36,10 @@ def mcmc_each(
     *args: Any,
     in_axes: int | Sequence[Any] | None = 0,
     kernel: HamiltonianKernel = NUTS(),
-    num_warmup: int = 1000,
-    num_draws: int = 1000,
-    num_chains: int = 4,
-    target_acceptance_rate: float = 0.8,
+    num_warmup: int = NUM_WARMUP,
+    num_draws: int = NUM_DRAWS,
+    num_chains: int = NUM_CHAINS,
+    target_acceptance_rate: float = TARGET_ACCEPTANCE_RATE,
     progress: Shown = None,
     keep: str | Sequence[str] | None = None,
     **kwargs: Any,

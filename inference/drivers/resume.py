@@ -1,5 +1,6 @@
 """resume: more draws of chains whose state is on disk or in a result."""
 
+import dataclasses
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,10 +13,9 @@ from inference.checkpoints.run_folder import RunFolder
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.held_chains import recorder_of
 from inference.drivers.mcmc import run_chains
-from inference.drivers.run_description import RecordedInit, restore_key
+from inference.drivers.run_settings import restore_settings
 from inference.hamiltonian.kernel import Kernel
 from inference.hamiltonian.nuts import NUTS
-from inference.initialization.initial_positions import STRATEGIES
 from inference.monitoring.until import Until
 from inference.results.mcmc_result import MCMCResult
 from inference.results.result import Result
@@ -86,13 +86,35 @@ def resume(
             + "; a fit goes on by inference.svi(..., state=result.state)"
             * isinstance(run, SVIResult)
         )
-    given: dict[str, Any] = {"kernel": kernel, "mesh": mesh, "until": until}
-    given |= {"num_draws": num_draws, "cache_dir": cache_dir, "progress": progress}
+
+    def go_on(described: Mapping[str, Any], checkpoint: RunFolder | Recorder) -> MCMCResult:
+        """Runs chains further, with the settings of the run and those that this call gives."""
+        if num_draws is None and until is None and described["has_until"]:
+            raise ValueError(
+                "the run had until=..., which is not kept: give it again, or num_draws="
+            )
+        run_settings = dataclasses.replace(
+            restore_settings(described, kernel),
+            num_draws=described["num_draws"] if num_draws is None else num_draws,
+            has_until=until is not None,
+        )
+        return run_chains(
+            run_settings,
+            model,
+            args,
+            kwargs,
+            mesh=mesh,
+            until=until,
+            cache_dir=cache_dir,
+            progress=progress,
+            checkpoint=checkpoint,
+        )
+
     if isinstance(run, MCMCResult):
         check_inputs(resume, jax.random.key(0), model, args, kwargs)
         recorder = recorder_of(run, kernel, model, args, kwargs)
         assert run.chains is not None
-        return _go_on(run.chains["settings"], given, model, args, kwargs, recorder)
+        return go_on(run.chains["settings"], recorder)
     folder = RunFolder(run, is_begun=True)
     try:
         manifest = folder.read_manifest()
@@ -109,31 +131,6 @@ def resume(
                 f"checkpoint={folder.name} has a run that ended before its chains had started; "
                 "call inference.mcmc as before"
             )
-        return _go_on(manifest, given, model, args, kwargs, folder)
+        return go_on(manifest, folder)
     finally:
         folder.close()
-
-
-def _go_on(
-    begun: Mapping[str, Any],
-    given: Mapping[str, Any],
-    model: Any,
-    args: Any,
-    kwargs: Any,
-    checkpoint: RunFolder | Recorder,
-) -> MCMCResult:
-    """Runs chains further, with the settings of the run and those that a call has given."""
-    num_draws, init = given["num_draws"], begun["init"]
-    if num_draws is None and given["until"] is None and begun.get("has_until"):
-        raise ValueError("the run had until=..., which is not kept: give it again, or num_draws=")
-    kept = "num_warmup", "num_chains", "mass_matrix", "target_acceptance_rate", "keep"
-    return run_chains(
-        restore_key(begun["key"]),
-        model,
-        args,
-        kwargs,
-        **{name: begun[name] for name in kept},
-        **{**given, "num_draws": begun["num_draws"] if num_draws is None else num_draws},
-        init=init if init in STRATEGIES else RecordedInit(init),
-        checkpoint=checkpoint,
-    )

@@ -11,6 +11,12 @@ from inference.common.argument_checks import check_count, check_fraction
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
 from inference.drivers.checkpoints import check_kept, kept_sites
+from inference.drivers.run_settings import (
+    NUM_CHAINS,
+    NUM_DRAWS,
+    NUM_WARMUP,
+    TARGET_ACCEPTANCE_RATE,
+)
 from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.hamiltonian.nuts import NUTS
 from inference.models.check_keywords import check_keywords
@@ -22,10 +28,10 @@ def sampler(
     model: Callable[..., Any],
     *,
     kernel: HamiltonianKernel = NUTS(),
-    num_warmup: int = 1000,
-    num_draws: int = 1000,
-    num_chains: int = 4,
-    target_acceptance_rate: float = 0.8,
+    num_warmup: int = NUM_WARMUP,
+    num_draws: int = NUM_DRAWS,
+    num_chains: int = NUM_CHAINS,
+    target_acceptance_rate: float = TARGET_ACCEPTANCE_RATE,
     keep: str | Sequence[str] | None = None,
     **unknown: Any,
 ) -> Callable[..., MCMCResult]:

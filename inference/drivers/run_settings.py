@@ -1,0 +1,154 @@
+"""Settings of a run of chains: what decides its draws, checked and described for a manifest."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+from inference.common.argument_checks import check_count, check_fraction
+from inference.drivers.run_description import (
+    RecordedInit,
+    describe_init,
+    describe_key,
+    describe_object,
+    restore_key,
+)
+from inference.ensemble.kernel import EnsembleKernel
+from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
+from inference.initialization.initial_positions import STRATEGIES
+
+NUM_WARMUP = 1000
+NUM_DRAWS = 1000
+MAX_DRAWS = 100_000  # draws of a run with `until`, unless a number is given
+NUM_CHAINS = 4
+TARGET_ACCEPTANCE_RATE = 0.8
+_MASS_MATRICES = ("auto", "diagonal", "low_rank", "dense")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RunSettings:
+    """Settings of a run of chains; :func:`mcmc` says what they mean.
+
+    Attributes:
+        key: Random key.
+        kernel: Kernel that moves the chains.
+        num_warmup: Iterations of warm-up.
+        num_draws: Draws of each chain; `None` for the default.
+        num_chains: Number of chains.
+        mass_matrix: Structure of the mass matrix.
+        target_acceptance_rate: Acceptance rate that warm-up adapts the step size to.
+        init: Name of a strategy, a start, a result that has starts, or the hash of one.
+        keep: Names of the sites that are kept; `None` for all.
+        has_until: Whether the run ends when draws are precise enough.
+    """
+
+    key: jax.Array
+    kernel: Any
+    num_warmup: Any
+    num_draws: Any
+    num_chains: Any
+    mass_matrix: Any
+    target_acceptance_rate: Any
+    init: Any
+    keep: Any
+    has_until: bool
+
+    def checked(self) -> "RunSettings":
+        """The settings with numbers of Python and without defaults; `keep` needs the model.
+
+        Raises:
+            TypeError: if a setting has the wrong type.
+            ValueError: if one is out of range, or does not fit the kernel.
+        """
+        check_kernel(self.kernel, self.mass_matrix, self.target_acceptance_rate)
+        num_warmup = check_count("num_warmup", self.num_warmup, least=0)
+        default = MAX_DRAWS if self.has_until else NUM_DRAWS
+        num_draws = default if self.num_draws is None else self.num_draws
+        num_draws = check_count("num_draws", num_draws, least=1)
+        num_chains = check_count("num_chains", self.num_chains, least=1)
+        if not isinstance(self.mass_matrix, str) or self.mass_matrix not in _MASS_MATRICES:
+            raise ValueError(
+                f"mass_matrix must be one of {', '.join(map(repr, _MASS_MATRICES))}, got "
+                f"{self.mass_matrix!r}"
+            )
+        rate = check_fraction("target_acceptance_rate", self.target_acceptance_rate)
+        return dataclasses.replace(
+            self,
+            num_warmup=num_warmup,
+            num_draws=num_draws,
+            num_chains=num_chains,
+            target_acceptance_rate=rate,
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Entries that JSON can hold; of a kernel and a start that is given, a hash."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {
+            **fields,
+            "key": describe_key(self.key),
+            "kernel": describe_object(self.kernel),
+            "init": describe_init(self.init),
+            "keep": None if self.keep is None else list(self.keep),
+        }
+
+    @property
+    def has_named_init(self) -> bool:
+        """Whether chains start by a strategy that has a name."""
+        return isinstance(self.init, str) and self.init in STRATEGIES
+
+
+def restore_settings(described: Mapping[str, Any], kernel: Any) -> RunSettings:
+    """The settings that `describe` has described, with the kernel, which is given again."""
+    names = [field.name for field in dataclasses.fields(RunSettings)]
+    init = described["init"]
+    return RunSettings(
+        **{
+            **{name: described[name] for name in names},
+            "key": restore_key(described["key"]),
+            "kernel": kernel,
+            "init": init if init in STRATEGIES else RecordedInit(init),
+        }
+    )
+
+
+def check_kernel(kernel: Any, mass_matrix: Any, target_acceptance_rate: Any) -> None:
+    """Check that a kernel is one, and that settings of warm-up are for it.
+
+    Raises:
+        TypeError: if it is no kernel, or no pytree.
+        ValueError: if it has a log density of its own, or does not adapt what is set.
+    """
+    name = type(kernel).__name__
+    if not isinstance(kernel, Kernel) or isinstance(kernel, type):
+        made = f"; did you mean {kernel.__name__}()?" if isinstance(kernel, type) else ""
+        own = "" if made else "; one of your own has init(position) and step(key, state)"
+        raise TypeError(f"kernel must be a kernel such as NUTS(), got {kernel!r}{made}{own}")
+    if not dataclasses.is_dataclass(kernel) or jax.tree_util.all_leaves([kernel]):
+        raise TypeError(
+            f"kernel must be a frozen dataclass that JAX knows as a pytree; decorate {name} with "
+            "@jax.tree_util.register_dataclass above @dataclasses.dataclass(frozen=True)"
+        )
+    if getattr(kernel, "log_density", None) is not None:
+        raise ValueError(
+            f"kernel has a log density of its own, but mcmc takes it from the model; pass {name}() "
+            "without log_density, or drive kernel.step yourself"
+        )
+    if not isinstance(kernel, HamiltonianKernel):
+        does = "nothing of {0} is adapted: leave out {1}"
+        if isinstance(kernel, EnsembleKernel):
+            does = "{0} adapts as its own fields say: leave out {1}, or set them, as {0}(...)"
+        for argument, is_given in (
+            ("mass_matrix", mass_matrix != "auto"),
+            ("target_acceptance_rate", target_acceptance_rate != TARGET_ACCEPTANCE_RATE),
+        ):
+            if is_given:
+                raise ValueError(
+                    f"{argument} is for kernels such as NUTS() and HMC(); "
+                    f"{does.format(name, argument)}"
+                )
+    elif kernel.inverse_mass_factor is not None and kernel.inverse_mass_matrix is None:
+        raise ValueError(
+            "kernel has an inverse_mass_factor and no inverse_mass_matrix; pass the matrix, which "
+            "mcmc factorizes"
+        )
