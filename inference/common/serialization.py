@@ -62,6 +62,7 @@ TAGS = {
     "PathfinderResult": "inference.results.pathfinder_result:PathfinderResult",
     "PointMass": "inference.guides.normal:PointMass",
     "Renyi": "inference.variational.multi_sample_bounds:Renyi",
+    "RunFacts": "inference.results.run_facts:RunFacts",
     "SVGDResult": "inference.results.svgd_result:SVGDResult",
     "SVGDState": "inference.variational.svgd_step:SVGDState",
     "SVIResult": "inference.results.svi_result:SVIResult",

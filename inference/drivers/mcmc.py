@@ -41,6 +41,7 @@ from inference.results.guide_result import GuideResult
 from inference.results.importance_result import ImportanceResult
 from inference.results.mcmc_result import MCMCResult
 from inference.results.optimize_result import OptimizeResult
+from inference.results.run_facts import RunFacts
 from inference.results.svgd_result import SVGDResult
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.interrupts import without_interrupts
@@ -293,29 +294,24 @@ def _run(
         noncentering = noncentering_of_chains(target, samples.draws, samples.stats)
         nan = find_nan(target, samples.draws, samples.stats)
         approximate = pareto_k_of_sites(target, samples.draws, samples.stats)
-    about = {
-        "num_warmup": num_warmup,
-        "target_acceptance_rate": run_settings.target_acceptance_rate if is_adapted else None,
-        "init": init if isinstance(init, str) else None,
-        "num_coordinates": Layout.of(target.position_shapes).size,
-        "noncentering": noncentering,
-    }
-    if nan is not None:
-        about["nan"] = nan
-    if approximate is not None:
-        about["approximate"] = approximate
-    if monitor.ended:
-        about |= {"ended": monitor.ended, "is_unmet": monitor.is_unmet}
-    if is_ensemble:
-        about |= {
-            "is_ensemble": True,
-            "num_chains": num_chains,
-            "num_superchains": superchains,
-        }
+    facts = RunFacts(
+        num_warmup=num_warmup,
+        target_acceptance_rate=run_settings.target_acceptance_rate if is_adapted else None,
+        init=init if isinstance(init, str) else None,
+        num_coordinates=Layout.of(target.position_shapes).size,
+        noncentering=noncentering,
+        nan=nan,
+        approximate=approximate,
+        ended=monitor.ended,
+        is_unmet=bool(monitor.ended) and monitor.is_unmet,
+        is_ensemble=is_ensemble,
+        num_chains=num_chains,
+        num_superchains=superchains,
+    )
     sites = kept_sites(target, recorder.keep)
     num_drawn = jax.tree.leaves(samples[:2])[0].shape[1]
     chains = hold_chains(recorder, run_settings, num_drawn)
-    return MCMCResult(*samples, settings=tuple(about.items()), sites=sites, chains=chains)
+    return MCMCResult(*samples, facts=facts, sites=sites, chains=chains)
 
 
 def _driver_of(run_settings: RunSettings) -> Callable[..., Any]:

@@ -20,7 +20,7 @@ from inference.drivers.run_settings import (
     NUM_WARMUP,
     TARGET_ACCEPTANCE_RATE,
 )
-from inference.drivers.sampler import check_run, settings_of
+from inference.drivers.sampler import check_run, facts_of
 from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.hamiltonian.nuts import NUTS
 from inference.results.mcmc_results import MCMCResults
@@ -99,8 +99,8 @@ def mcmc_each(
     with settings(None), show_progress(progress, num * num_chains, "chain") as report:
         on_progress = report if report.is_shown else None
         made = sample_pool(key, run, targets, num, num_chains, on_progress)
-    about = settings_of(first, num_warmup, rate)
-    return MCMCResults(*made, settings=about, sites=kept_sites(first, kept))
+    facts = facts_of(first, num_warmup, rate)
+    return MCMCResults(*made, facts=facts, sites=kept_sites(first, kept))
 
 
 def _stack(args: tuple[Any, ...], in_axes: Any) -> tuple[tuple[Any, ...], list[bool], int]:

@@ -21,6 +21,7 @@ from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.hamiltonian.nuts import NUTS
 from inference.models.check_keywords import check_keywords
 from inference.results.mcmc_result import MCMCResult
+from inference.results.run_facts import RunFacts
 from ppl.core.model_pytree import name_of
 
 
@@ -88,10 +89,10 @@ def sampler(
     def run(key: jax.Array, *args: Any, **kwargs: Any) -> MCMCResult:
         target = ppl.unconstrain(model, *args, **kwargs)
         kept = check_kept(keep, named_sites(target))
-        settings = WholeRun.of(kernel, target, num_warmup, num_draws, target_acceptance_rate, kept)
-        made = settings.chains(key, target, num_chains)
-        about = settings_of(target, num_warmup, target_acceptance_rate)
-        return MCMCResult(*made, settings=about, sites=kept_sites(target, kept))
+        whole = WholeRun.of(kernel, target, num_warmup, num_draws, target_acceptance_rate, kept)
+        made = whole.chains(key, target, num_chains)
+        facts = facts_of(target, num_warmup, target_acceptance_rate)
+        return MCMCResult(*made, facts=facts, sites=kept_sites(target, kept))
 
     return run
 
@@ -137,13 +138,11 @@ def check_run(
     )
 
 
-def settings_of(target: Target, num_warmup: int, rate: float) -> tuple[tuple[str, Any], ...]:
-    """Settings of a result, which choose the advice of its summary."""
-    about = {
-        "num_warmup": num_warmup,
-        "target_acceptance_rate": rate if num_warmup else None,
-        "init": "uniform",
-        "num_coordinates": Layout.of(target.position_shapes).size,
-        "noncentering": None,
-    }
-    return tuple(about.items())
+def facts_of(target: Target, num_warmup: int, rate: float) -> RunFacts:
+    """Facts of a run as a whole, which choose the advice of its summary."""
+    return RunFacts(
+        num_warmup=num_warmup,
+        target_acceptance_rate=rate if num_warmup else None,
+        init="uniform",
+        num_coordinates=Layout.of(target.position_shapes).size,
+    )

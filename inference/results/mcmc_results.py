@@ -12,6 +12,7 @@ from inference.common.saved import Saved
 from inference.results.diagnostics import diagnose
 from inference.results.inference_data import arrays_by_name, import_arviz, make_container
 from inference.results.mcmc_result import ARVIZ_NAMES, MCMCResult
+from inference.results.run_facts import RunFacts
 from ppl.harvest.pytrees import register_dataclass
 
 MAX_RHAT, MIN_ESS_PER_CHAIN = 1.05, 50
@@ -31,14 +32,14 @@ class MCMCResults(Saved):
         draws: Values of the latent sites, ``(dataset, chain, draw, *shape)``.
         stats: Statistics of each transition, ``(dataset, chain, draw)``, by name.
         inverse_mass_matrix: Inverse mass matrices after warm-up, ``(dataset, chain, size)``.
-        settings: Settings of each :class:`MCMCResult`.
+        facts: Facts of the run of each :class:`MCMCResult`.
         sites: Names of the sites in the order of the model, each with whether it is deterministic.
     """
 
     draws: dict[str, Any]
     stats: dict[str, Any]
     inverse_mass_matrix: Any
-    settings: tuple[tuple[str, Any], ...] = dataclasses.field(metadata={"static": True})
+    facts: RunFacts = dataclasses.field(metadata={"static": True})
     sites: tuple[tuple[str, bool], ...] = dataclasses.field(metadata={"static": True})
 
     def __len__(self) -> int:
@@ -54,7 +55,7 @@ class MCMCResults(Saved):
         some = self.draws, self.stats, self.inverse_mass_matrix
         draws, stats, matrix = jax.tree.map(lambda x: x[which], some)
         kind = type(self) if isinstance(which, slice) else MCMCResult
-        return kind(draws, stats, matrix, settings=self.settings, sites=self.sites)
+        return kind(draws, stats, matrix, facts=self.facts, sites=self.sites)
 
     def __iter__(self) -> Iterator[MCMCResult]:
         """Results of the data sets, in order."""

@@ -10,6 +10,7 @@ from inference.common.far_chains import find_lost
 from inference.common.leaf_names import named_leaves
 from inference.results.diagnostics import MIN_DRAWS, ebfmi
 from inference.results.nested_rhat import HIGH_RHAT, nested_rhat_limit, rhat_limit
+from inference.results.run_facts import RunFacts
 from inference.results.summary import Summary
 
 # Thresholds of warnings.
@@ -41,7 +42,7 @@ def find_problems(
     draws: dict[str, Any],
     stats: Mapping[str, np.ndarray],
     summary: Summary,
-    settings: Mapping[str, Any],
+    facts: RunFacts,
 ) -> tuple[str, ...]:
     """Warnings about the chains of a run, each with a remedy.
 
@@ -49,26 +50,22 @@ def find_problems(
         draws: Draws by site, ``(chain, draw, *shape)``.
         stats: Statistics of the kernel, ``(chain, draw)``, by name; warnings use those that exist.
         summary: Summary of the draws.
-        settings: Settings of the run: those of :class:`MCMCResult`, as far as they are known, and
-            `mass_matrix`, the kind of its mass matrix, which is `None` for a kernel that warm-up
-            does not adapt.
+        facts: Facts of the run, as far as they are known.
     """
     return (
-        *_range_problems(draws, stats, summary, settings),
-        *_divergence_problems(stats, settings),
-        *_truncation_problems(stats, settings),
-        *_acceptance_problems(stats, settings),
-        *_lost_chain_problems(stats, settings, len(summary)),
-        *_step_size_problems(stats, settings),
+        *_range_problems(draws, stats, summary, facts),
+        *_divergence_problems(stats, facts),
+        *_truncation_problems(stats, facts),
+        *_acceptance_problems(stats, facts),
+        *_lost_chain_problems(stats, facts, len(summary)),
+        *_step_size_problems(stats, facts),
         *_rounding_problems(stats),
-        *_energy_problems(stats, settings),
-        *_mixing_problems(summary, settings),
+        *_energy_problems(stats, facts),
+        *_mixing_problems(summary, facts),
     )
 
 
-def describe_checks(
-    stats: Mapping[str, np.ndarray], summary: Summary, settings: Mapping[str, Any]
-) -> str:
+def describe_checks(stats: Mapping[str, np.ndarray], summary: Summary, facts: RunFacts) -> str:
     """Line that lists the checks made, all without a finding.
 
     Some checks need statistics that not every kernel has.
@@ -78,8 +75,8 @@ def describe_checks(
         "energy": f"E-BFMI at least {LOW_EBFMI}",
     }
     found = [check for name, check in checks.items() if name in stats]
-    high_rhat, _ = _limits(summary, settings)
-    nested = "" if settings.get("num_superchains") is None else "nested "
+    high_rhat, _ = _limits(summary, facts)
+    nested = "" if facts.num_superchains is None else "nested "
     found.append(f"{nested}R-hat at most {high_rhat:.3g}")
     each = "" if summary.num_chains >= MANY_CHAINS else " per chain"
     found.append(f"ESS at least {LOW_ESS_PER_CHAIN if each else LOW_ESS}{each}")
@@ -98,10 +95,10 @@ def enough_draws(num_chains: int) -> int:
     return LOW_ESS if num_chains >= MANY_CHAINS else LOW_ESS_PER_CHAIN * num_chains
 
 
-def _limits(summary: Summary, settings: Mapping[str, Any]) -> tuple[float, int]:
+def _limits(summary: Summary, facts: RunFacts) -> tuple[float, int]:
     """Highest R-hat and lowest ESS of a run without a finding."""
     high_rhat = HIGH_RHAT
-    if (superchains := settings.get("num_superchains")) is not None:
+    if (superchains := facts.num_superchains) is not None:
         high_rhat = nested_rhat_limit(superchains, summary.num_chains, summary.num_draws)
     elif summary.num_chains >= MANY_CHAINS:
         high_rhat = rhat_limit(summary.num_chains, summary.num_draws)
@@ -112,7 +109,7 @@ def _range_problems(
     draws: dict[str, Any],
     stats: Mapping[str, np.ndarray],
     summary: Summary,
-    settings: Mapping[str, Any],
+    facts: RunFacts,
 ) -> Iterator[str]:
     """Warnings for sites whose draws reach very far, as under an improper posterior.
 
@@ -120,7 +117,7 @@ def _range_problems(
     low ESS or high R-hat.
     """
     ess = np.fmin(summary.ess_bulk, summary.ess_tail)
-    high_rhat, enough = _limits(summary, settings)
+    high_rhat, enough = _limits(summary, facts)
     is_slow = (ess < enough) | (summary.rhat > high_rhat)
     is_wrong = np.any(stats.get("is_divergent", 0)) or np.any(stats.get("is_truncated", 0))
     if not (is_wrong or is_slow.any()):
@@ -140,43 +137,39 @@ def _range_problems(
             )
 
 
-def _divergence_problems(
-    stats: Mapping[str, np.ndarray], settings: Mapping[str, Any]
-) -> Iterator[str]:
+def _divergence_problems(stats: Mapping[str, np.ndarray], facts: RunFacts) -> Iterator[str]:
     if not (num_divergent := int(np.sum(stats.get("is_divergent", 0)))):
         return
-    if settings.get("nan"):
+    if facts.nan:
         yield (
             f"{num_divergent} of {stats['is_divergent'].size} transitions diverged, and the log "
-            f"density is NaN at points near the draws: {settings['nan']}. Mend what is NaN, as a "
+            f"density is NaN at points near the draws: {facts.nan}. Mend what is NaN, as a "
             "root of negative numbers; or give sites a support without values that are impossible."
         )
         return
     remedies = []
-    if _may_reparam(settings):
+    if _may_reparam(facts):
         remedies.append(f"reparameterize hierarchical sites, as by {REPARAM}")
-    remedies += [*_step_remedies(settings), "narrow priors that allow extremes"]
+    remedies += [*_step_remedies(facts), "narrow priors that allow extremes"]
     yield (
         f"{num_divergent} of {stats['is_divergent'].size} transitions diverged: the posterior "
         "curves more sharply somewhere than the step size can follow, and the draws are biased "
-        f"away from there. {_either(remedies)}{_undo(settings)}"
+        f"away from there. {_either(remedies)}{_undo(facts)}"
     )
 
 
-def _truncation_problems(
-    stats: Mapping[str, np.ndarray], settings: Mapping[str, Any]
-) -> Iterator[str]:
+def _truncation_problems(stats: Mapping[str, np.ndarray], facts: RunFacts) -> Iterator[str]:
     is_truncated = np.asarray(stats.get("is_truncated", False))
     num_truncated = int(np.sum(is_truncated))
     if not num_truncated:
         return
     remedies = ["bring parameters to similar scales"]
-    if not _is_adapted(settings):
+    if not _is_adapted(facts):
         remedies.append("allow longer trajectories")
     else:
-        if settings.get("num_warmup") == 0:
+        if facts.num_warmup == 0:
             remedies.insert(0, "let warm-up learn the mass matrix (num_warmup=1000)")
-        elif settings["mass_matrix"] != "dense":
+        elif facts.mass_matrix != "dense":
             remedies.insert(0, "try mass_matrix='dense'")
         max_depth = int(np.max(stats["depth"][is_truncated])) if "depth" in stats else 10
         remedies.append(f"allow NUTS(max_depth={max_depth + 2})")
@@ -186,22 +179,20 @@ def _truncation_problems(
     )
 
 
-def _acceptance_problems(
-    stats: Mapping[str, np.ndarray], settings: Mapping[str, Any]
-) -> Iterator[str]:
+def _acceptance_problems(stats: Mapping[str, np.ndarray], facts: RunFacts) -> Iterator[str]:
     """Warnings for chains that accept hardly anything, or far less than their target."""
     if "acceptance_rate" not in stats:
         return
     rates = np.mean(stats["acceptance_rate"], 1)
     stuck = np.flatnonzero(rates < LOW_ACCEPTANCE)
     if stuck.size:
-        remedy = "Raise num_warmup" if _is_adapted(settings) else "Propose less far"
+        remedy = "Raise num_warmup" if _is_adapted(facts) else "Propose less far"
         yield (
             f"{_list_numbers('chain', stuck, rates.size)} hardly moved: fewer than "
             f"{LOW_ACCEPTANCE:.0%} of proposals were accepted. {remedy}, or start elsewhere: "
-            f"{_other_starts(settings)}."
+            f"{_other_starts(facts)}."
         )
-    target = settings.get("target_acceptance_rate")
+    target = facts.target_acceptance_rate
     if target is None:
         return
     low = np.flatnonzero((rates >= LOW_ACCEPTANCE) & (rates < target - _BELOW_TARGET))
@@ -211,19 +202,19 @@ def _acceptance_problems(
             f"intended: a mean acceptance rate of "
             f"{_list_some([f'{rate:.2f}' for rate in rates[low]])}, with "
             f"target_acceptance_rate={target:g}. The step size is too large for where the draws "
-            f"are. {_either([*_step_remedies(settings), 'raise num_warmup'])}"
+            f"are. {_either([*_step_remedies(facts), 'raise num_warmup'])}"
         )
 
 
 def _lost_chain_problems(
-    stats: Mapping[str, np.ndarray], settings: Mapping[str, Any], num_scalars: int
+    stats: Mapping[str, np.ndarray], facts: RunFacts, num_scalars: int
 ) -> Iterator[str]:
     """Warnings for chains whose mean log density is far below the others'."""
     if "log_density" not in stats:
         return
     with np.errstate(invalid="ignore"):  # the mean of inf and -inf
         means = np.asarray(stats["log_density"], np.float64).mean(1)
-    is_lost = find_lost(means, settings.get("num_coordinates", num_scalars), least=0.0)
+    is_lost = find_lost(means, facts.num_coordinates or num_scalars, least=0.0)
     lost = np.flatnonzero(is_lost)
     if lost.size:
         verb, whose, them = ("is", "its", "it") if lost.size == 1 else ("are", "their", "them")
@@ -232,19 +223,17 @@ def _lost_chain_problems(
             f"density {_list_some([f'{x:.4g}' for x in means[lost]])}, others "
             f"{np.median(means[~is_lost]):.4g}; {whose} draws are not of the same region. Leave "
             f"{them} out by jax.tree.map(lambda x: np.delete(x, {lost.tolist()}, 0), result), or "
-            f"start elsewhere: {_other_starts(settings)}."
+            f"start elsewhere: {_other_starts(facts)}."
         )
 
 
-def _step_size_problems(
-    stats: Mapping[str, np.ndarray], settings: Mapping[str, Any]
-) -> Iterator[str]:
+def _step_size_problems(stats: Mapping[str, np.ndarray], facts: RunFacts) -> Iterator[str]:
     if "step_size" not in stats:
         return
     step_size = np.median(stats["step_size"], 1)
     slow = np.flatnonzero(step_size < LOW_STEP_SIZE * np.median(step_size))
     if slow.size:
-        is_adapted = _is_adapted(settings)
+        is_adapted = _is_adapted(facts)
         is_frozen = bool(step_size.min() < FROZEN_STEP_SIZE * np.median(step_size))
         reasons = ["a narrow place"]
         reasons += ["one crossed late in warm-up"] * is_adapted
@@ -255,7 +244,7 @@ def _step_size_problems(
             f"{', or '.join(reasons)}. "
             f"{_PRECISION * is_frozen}"
             f"{'Raise num_warmup, start' if is_adapted else 'Start'} elsewhere "
-            f"({_other_starts(settings)}), or look for several modes."
+            f"({_other_starts(facts)}), or look for several modes."
         )
 
 
@@ -274,33 +263,33 @@ def _rounding_problems(stats: Mapping[str, np.ndarray]) -> Iterator[str]:
         )
 
 
-def _energy_problems(stats: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -> Iterator[str]:
+def _energy_problems(stats: Mapping[str, np.ndarray], facts: RunFacts) -> Iterator[str]:
     low = np.flatnonzero(ebfmi(stats["energy"]) < LOW_EBFMI) if "energy" in stats else np.zeros(0)
     if low.size:
-        by_rule = f", as by {REPARAM} or" if _may_reparam(settings) else ""
+        by_rule = f", as by {REPARAM} or" if _may_reparam(facts) else ""
         yield (
             f"E-BFMI is below {LOW_EBFMI} in "
             f"{_list_numbers('chain', low, len(stats['energy']))}: the energy mixes slowly, as "
             f"with heavy tails or a funnel. Reparameterize{by_rule} with lighter tails on an "
-            f"unconstrained scale, and draw more.{_undo(settings)}"
+            f"unconstrained scale, and draw more.{_undo(facts)}"
         )
 
 
-def _mixing_problems(summary: Summary, settings: Mapping[str, Any]) -> Iterator[str]:
+def _mixing_problems(summary: Summary, facts: RunFacts) -> Iterator[str]:
     if summary.num_chains == 1:
         yield "R-hat needs two chains at least: run num_chains=4 to see whether they agree."
-    is_nested = settings.get("num_superchains") is not None
+    is_nested = facts.num_superchains is not None
     if summary.num_draws < MIN_DRAWS:
         what, unknown = ("ESS needs", "how much they are worth") if is_nested else _OF_CHAINS
         yield (
             f"{what} {MIN_DRAWS} draws of each chain at least, got {summary.num_draws}: nothing "
             f"can be said of {unknown}. Raise num_draws."
         )
-    high_rhat, enough = _limits(summary, settings)
+    high_rhat, enough = _limits(summary, facts)
     high = np.flatnonzero(summary.rhat > high_rhat)
     if high.size:
         worst = summary.names[int(np.nanargmax(summary.rhat))]
-        adapts = _is_adapted(settings) or settings.get("is_ensemble")
+        adapts = _is_adapted(facts) or facts.is_ensemble
         longer = "num_warmup and num_draws" if adapts else "num_draws"
         what, why = "R-hat", "the chains do not agree"
         if is_nested:
@@ -320,7 +309,7 @@ def _mixing_problems(summary: Summary, settings: Mapping[str, Any]) -> Iterator[
         yield (
             f"ESS is below {enough}{each} for {np.sum(ess < enough)} of "
             f"{len(summary)} scalars, least for {worst} ({np.nanmin(ess):.0f}): {unreliable} "
-            f"unreliable. {_slow_remedy(settings)}"
+            f"unreliable. {_slow_remedy(facts)}"
         )
     unknown = np.flatnonzero(~np.isfinite(summary.mean))
     if unknown.size:
@@ -335,49 +324,49 @@ def _rhat_in_words(rhat: float) -> str:
     return f"{rhat:.3f}" if rhat < 1.1 else f"{rhat:.2f}"
 
 
-def _is_adapted(settings: Mapping[str, Any]) -> bool:
+def _is_adapted(facts: RunFacts) -> bool:
     """Whether warm-up adapts the kernel, if there is a warm-up."""
-    return settings["mass_matrix"] is not None
+    return facts.mass_matrix is not None
 
 
-def _may_reparam(settings: Mapping[str, Any]) -> bool:
+def _may_reparam(facts: RunFacts) -> bool:
     """Whether `ppl.auto_reparam` changes the model, as far as is known."""
-    return settings.get("noncentering") in (None, "possible")
+    return facts.noncentering in (None, "possible")
 
 
-def _undo(settings: Mapping[str, Any]) -> str:
+def _undo(facts: RunFacts) -> str:
     """Sentence for a model that is reparameterized already, with a space before it."""
-    return f" {UNDO}" if settings.get("noncentering") == "done" else ""
+    return f" {UNDO}" if facts.noncentering == "done" else ""
 
 
-def _slow_remedy(settings: Mapping[str, Any]) -> str:
+def _slow_remedy(facts: RunFacts) -> str:
     """Remedy against chains that move slowly."""
-    known = settings.get("noncentering")
+    known = facts.noncentering
     if known == "possible":
         return f"Raise num_draws, or reparameterize hierarchical sites, as by {REPARAM}."
     if known == "impossible":
         return "Raise num_draws, or bring parameters to similar scales."
-    return f"Raise num_draws, or reparameterize so that chains move faster.{_undo(settings)}"
+    return f"Raise num_draws, or reparameterize so that chains move faster.{_undo(facts)}"
 
 
-def _step_remedies(settings: Mapping[str, Any]) -> list[str]:
+def _step_remedies(facts: RunFacts) -> list[str]:
     """Remedy against a step size that is too large; none for the highest targets."""
-    if settings.get("is_ensemble"):
+    if facts.is_ensemble:
         return ["take smaller steps (target_acceptance_rate or step_size_factor of the kernel)"]
-    if not _is_adapted(settings):
+    if not _is_adapted(facts):
         return ["take smaller steps"]
-    if settings.get("num_warmup") == 0:
+    if facts.num_warmup == 0:
         return ["let warm-up find the step size (num_warmup=1000)"]
-    target = settings.get("target_acceptance_rate")
+    target = facts.target_acceptance_rate
     if target is None:
         return ["raise target_acceptance_rate to 0.95 or more"]
     higher = [x for x in _HIGHER_TARGETS if x > target]
     return [f"raise target_acceptance_rate to {higher[0]}"] if higher else []
 
 
-def _other_starts(settings: Mapping[str, Any]) -> str:
+def _other_starts(facts: RunFacts) -> str:
     """Values of `init` that the run has not had."""
-    names = [repr(name) for name in ("prior", "optimum") if name != settings.get("init")]
+    names = [repr(name) for name in ("prior", "optimum") if name != facts.init]
     return f"init={', '.join(names)} or values that you know"
 
 

@@ -15,6 +15,7 @@ import inference
 import ppl
 from inference import LowRankMatrix, MCMCResult, ess_bulk, ess_tail, mcse_mean, rhat
 from inference.drivers.approximate_sites import pareto_k_of_sites
+from inference.results.run_facts import RunFacts
 
 RNG = np.random.default_rng(0)
 DRAWS = {
@@ -168,8 +169,8 @@ def test_a_poor_approximation_of_sites_taken_out_is_told(tmp_path):
     exact = ppl.unconstrain(_three_effects(dist.Normal, 1.0))
     found = pareto_k_of_sites(exact, result.draws, result.stats)
     assert found == (("w",), -np.inf, 1000)
-    settings = (*result.settings, ("approximate", found))
-    result = dataclasses.replace(result, settings=settings)
+    facts = dataclasses.replace(result.facts, approximate=found)
+    result = dataclasses.replace(result, facts=facts)
     assert not any("approximation" in x for x in result.summary().problems)
 
 
@@ -204,20 +205,20 @@ def test_save_and_load_are_inverse(tmp_path):
     assert loaded.stats["is_divergent"].dtype == bool
 
 
-SETTLED = MCMCResult(DRAWS, STATS, np.ones((4, 3)), tuple(KNOWN.items()))
+SETTLED = MCMCResult(DRAWS, STATS, np.ones((4, 3)), RunFacts(**KNOWN))
 
 
-def test_settings_are_part_of_the_structure():
-    assert dict(jax.tree.map(lambda x: 2 * x, SETTLED).settings) == KNOWN
+def test_facts_are_part_of_the_structure():
+    assert jax.tree.map(lambda x: 2 * x, SETTLED).facts == RunFacts(**KNOWN)
     assert jax.tree.structure(SETTLED) == jax.tree.structure(RESULT)  # so that they can be joined
     assert hash(jax.tree.structure(SETTLED)) == hash(jax.tree.structure(RESULT))
-    assert RESULT.settings == ()
+    assert RESULT.facts == RunFacts()
 
 
-def test_settings_are_saved(tmp_path):
+def test_facts_are_saved(tmp_path):
     SETTLED.save(tmp_path / "result")
     loaded = MCMCResult.load(tmp_path / "result")
-    assert loaded.settings == tuple(KNOWN.items())
+    assert loaded.facts == SETTLED.facts
     assert hash(jax.tree.structure(loaded)) == hash(jax.tree.structure(SETTLED))
 
 
@@ -272,4 +273,4 @@ def test_results_of_other_settings_join_in_one():
     )
     both = jax.tree.map(lambda *x: np.concatenate(x, 1), first, more)
     assert both.draws["x"].shape == (2, 6)
-    assert both.settings == first.settings
+    assert both.facts == first.facts

@@ -12,6 +12,7 @@ from inference import NUTS, MCMCResult
 from inference.drivers import nan_search
 from inference.drivers.noncentering import _is_slow, noncentering_of_chains, noncentering_of_guide
 from inference.results.guide_result import describe_tail
+from inference.results.run_facts import RunFacts
 from tests.inference.test_mcmc_result import DRAWS, KNOWN, STATS
 from tests.inference.test_own_kernels import POSTERIOR, RandomWalk
 from tests.inference.test_summary_words import (
@@ -119,7 +120,7 @@ def test_many_chains_are_not_listed():
     shift = np.where(np.arange(20) < 9, 0.05, 0.9)[:, None] * np.ones((20, 100))
     stats = {"acceptance_rate": shift, "is_divergent": np.zeros((20, 100), bool)}
     draws = {"x": np.random.default_rng(0).normal(size=(20, 100))}
-    summary = MCMCResult(draws, stats, np.ones((20, 1)), tuple(KNOWN.items())).summary()
+    summary = MCMCResult(draws, stats, np.ones((20, 1)), RunFacts(**KNOWN)).summary()
     assert "chains 0, 1, 2, ... (9 of 20) hardly moved" in " ".join(summary.problems)
 
 
@@ -147,27 +148,28 @@ def divergences(model, sigma, **settings):
     run = inference.mcmc(jax.random.key(2), model, sigma, num_warmup=200, num_draws=400, **settings)
     assert run.stats["is_divergent"].any()
     (warning,) = [text for text in run.summary().problems if "diverged" in text]
-    return dict(run.settings), warning
+    return run.facts, warning
 
 
 def test_centered_schools_are_to_be_reparameterized():
     """With few data per group: standard errors ten times as large as they were."""
-    settings, warning = divergences(CENTERED, 10 * SIGMA)
-    assert settings == {
-        "num_warmup": 200,
-        "target_acceptance_rate": 0.8,
-        "init": "uniform",
-        "num_coordinates": 10,
-        "noncentering": "possible",
-    }
+    facts, warning = divergences(CENTERED, 10 * SIGMA)
+    assert facts == RunFacts(
+        num_warmup=200,
+        target_acceptance_rate=0.8,
+        init="uniform",
+        num_coordinates=10,
+        noncentering="possible",
+        num_chains=4,
+    )
     assert f"{REPARAM}, raise target_acceptance_rate to 0.95, or" in warning
     assert "reparameterized already" not in warning
 
 
 def test_reparameterized_schools_are_not_to_be_again():
     """With many data per group, for which the centered form is better."""
-    settings, warning = divergences(NONCENTERED, SIGMA / 100, init="prior")
-    assert (settings["noncentering"], settings["init"]) == ("done", "prior")
+    facts, warning = divergences(NONCENTERED, SIGMA / 100, init="prior")
+    assert (facts.noncentering, facts.init) == ("done", "prior")
     assert "ppl.auto_reparam" not in warning
     assert warning.endswith(UNDO)
 
@@ -182,13 +184,12 @@ def test_a_run_without_adaptation_has_no_target(kernel, num_warmup):
     run = inference.mcmc(
         jax.random.key(0), POSTERIOR, kernel=kernel, num_warmup=num_warmup, num_draws=5, init=init
     )
-    assert dict(run.settings) == {
-        "num_warmup": num_warmup,
-        "target_acceptance_rate": None,
-        "init": None,
-        "num_coordinates": 2,
-        "noncentering": "impossible",  # ESS of five draws is low
-    }
+    assert run.facts == RunFacts(
+        num_warmup=num_warmup,
+        num_coordinates=2,
+        noncentering="impossible",  # ESS of five draws is low
+        num_chains=4,
+    )
     assert (run.inverse_mass_matrix is None) == isinstance(kernel, RandomWalk)
 
 

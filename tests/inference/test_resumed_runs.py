@@ -130,10 +130,10 @@ def test_a_resumed_run_knows_its_starts(tmp_path):
         settings = {"kernel": kernel, "num_chains": 32, "num_warmup": 60, "num_draws": 20}
         run = mcmc(KEY, posterior(), design(), init=init, checkpoint=folder, **settings)
         more = inference.resume(folder, posterior(), design(), kernel=kernel, num_draws=30)
-        about.append(dict(more.settings))
-        assert more.settings == run.settings
+        about.append(more.facts)
+        assert more.facts == run.facts
         np.testing.assert_array_equal(more.draws["w"][:, :20], run.draws["w"])
-    assert [(x["init"], x["num_superchains"]) for x in about] == [("uniform", 8), (None, None)]
+    assert [(x.init, x.num_superchains) for x in about] == [("uniform", 8), (None, None)]
 
 
 @pytest.mark.parametrize("name", KERNELS)

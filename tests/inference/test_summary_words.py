@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from inference import LowRankMatrix, MCMCResult
+from inference.results.run_facts import RunFacts
 from tests.inference.test_mcmc_result import DRAWS, KNOWN, STATS
 
 CHAINS = np.arange(4)[:, None]
@@ -20,7 +21,7 @@ SLOW_ENERGY = {"energy": np.where(CHAINS == 2, WALK, STATS["energy"])}
 
 
 def result(settings=KNOWN, matrix=DIAGONAL, draws=DRAWS, **stats):
-    return MCMCResult(draws, STATS | stats, matrix, tuple(settings.items()))
+    return MCMCResult(draws, STATS | stats, matrix, RunFacts(**settings))
 
 
 def problem(*args, **kwargs):
@@ -233,7 +234,7 @@ def test_a_chain_is_left_out_as_advised(matrix):
     (found,) = whole.summary().problems
     code = found.partition("Leave it out by ")[2].partition(", or start")[0]
     rest = eval(code, {"jax": jax, "np": np, "result": whole})
-    assert rest.settings == whole.settings
+    assert rest.facts == whole.facts
     assert rest.summary().num_chains == 3
     assert not rest.summary().problems
     np.testing.assert_array_equal(rest.draws["mu"], DRAWS["mu"][[0, 1, 3]])

@@ -1,0 +1,46 @@
+"""Facts of a run: what a summary of chains says its advice by, beside draws and statistics."""
+
+import dataclasses
+from collections.abc import Sequence
+
+
+@dataclasses.dataclass(frozen=True)
+class RunFacts:
+    """Facts of a run that choose the advice of its summary; defaults where they are unknown.
+
+    Attributes:
+        num_warmup: Iterations of warm-up.
+        target_acceptance_rate: Acceptance rate that the step size was adapted to; `None` if nothing
+            was adapted.
+        init: Name of the way to start; `None` for given starts.
+        num_coordinates: Coordinates of unconstrained space.
+        noncentering: Whether ``ppl.auto_reparam`` would change sites: ``"possible"``,
+            ``"impossible"``, or ``"done"`` if it would not and some are reparameterized already;
+            `None` if it was not looked for, as nothing diverged, and E-BFMI and ESS are high.
+        nan: Words for a point near the draws where the log density is NaN, if one was found after
+            divergences.
+        approximate: Names of the sites that ``ppl.Laplace`` has taken out of the model, Pareto k of
+            the weights of `ppl.recover`, and the number of draws it is from.
+        ended: Words on why the run ended, with `until` and after an interrupt.
+        is_unmet: Whether that was before what `until` asks for held.
+        is_ensemble: Whether chains adapted together.
+        num_chains: Number of chains of an ensemble.
+        num_superchains: Number of groups of consecutive chains that share a start; with groups,
+            R-hat in the summary is :func:`nested_rhat`.
+        mass_matrix: Kind of the mass matrix; `None` for a kernel that warm-up does not adapt. The
+            summary reads it off the result.
+    """
+
+    num_warmup: int | None = None
+    target_acceptance_rate: float | None = None
+    init: str | None = None
+    num_coordinates: int | None = None
+    noncentering: str | None = None
+    nan: str | None = None
+    approximate: tuple[Sequence[str], float, int] | None = None
+    ended: str = ""
+    is_unmet: bool = False
+    is_ensemble: bool = False
+    num_chains: int | None = None
+    num_superchains: int | None = None
+    mass_matrix: str | None = None
