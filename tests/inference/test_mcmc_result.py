@@ -268,7 +268,7 @@ def test_without_arviz_the_error_says_what_to_install(monkeypatch):
 
 def test_results_of_other_settings_join_in_one():
     first, more = (
-        MCMCResult({"x": np.zeros((2, 3))}, {}, None, (("num_warmup", n), ("init", "prior")))
+        MCMCResult({"x": np.zeros((2, 3))}, {}, None, RunFacts(num_warmup=n, init="prior"))
         for n in (1000, 0)
     )
     both = jax.tree.map(lambda *x: np.concatenate(x, 1), first, more)
