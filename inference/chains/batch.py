@@ -47,17 +47,21 @@ class Batch:
         recorder: Recorder,
         place: int = 0,
     ) -> None:
-        self.chains, self.iteration = chains, iteration
-        self.num_warmup, self.num_iterations = num_warmup, num_iterations
+        self.chains = chains
+        self.iteration = iteration
+        self.num_warmup = num_warmup
+        self.num_iterations = num_iterations
         self.buffers = RowBuffers()
         self.first = iteration.copy()
         self.sent = iteration.copy()
         self.seen = iteration.copy()
         self.num_divergent = 0
         self.step_size = np.full(len(iteration), np.nan)
-        self.is_watched, self.looked = False, time.monotonic()
+        self.is_watched = False
+        self.looked = time.monotonic()
         self.monitor = Monitor()
-        self.recorder, self.place = recorder, place
+        self.recorder = recorder
+        self.place = place
 
     @property
     def is_complete(self) -> bool:

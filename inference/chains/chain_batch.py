@@ -37,7 +37,8 @@ class ChainBatch(Batch):
         num_warmup = int(schedule.num_warmup)
         num_iterations = int(np.asarray(plan.num_iterations))
         super().__init__(chains, iteration, num_warmup, num_iterations, recorder, place)
-        self.schedule, self.kinds = schedule, kinds
+        self.schedule = schedule
+        self.kinds = kinds
         self.has_windows = chains.progress.adaptation.has_windows
         first = schedule.slow_start if self.has_windows else schedule.num_warmup
         self.first = np.full(len(iteration), first, np.int32)

@@ -65,10 +65,13 @@ class ChainRun:
         # Arrays, as JAX may give Python numbers other dtypes in other threads.
         self.kernel, self.target = jax.device_put((kernel, target), share.everywhere)
         self.layout, self.share = Layout.of(target.position_shapes), share
-        self.num_warmup, self.num_iterations = num_warmup, num_warmup + num_draws
+        self.num_warmup = num_warmup
+        self.num_iterations = num_warmup + num_draws
         self.recorder = recorder or Recorder()
-        self.batches, self.budget = [], 1
-        self.is_whole, self.look_seconds = True, _LOOK_SECONDS
+        self.batches = []
+        self.budget = 1
+        self.is_whole = True
+        self.look_seconds = _LOOK_SECONDS
 
     def _call(self, batch: Any, rows: Any, budget: int) -> Any:
         """Starts a call that moves a batch and fills rows; returns the work that it does."""
