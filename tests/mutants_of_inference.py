@@ -22,8 +22,8 @@ MUTANTS = (
     Mutant(
         name="pool-takes-one-data-set",
         file="inference/chains/pool.py",
-        old="which, chains = numbers // num_chains, numbers % num_chains",
-        new="which, chains = 0 * numbers, numbers % num_chains",
+        old="which = numbers // num_chains",
+        new="which = 0 * numbers",
         breaks="all chains of a pool draw from the posterior of the first data set",
         tests=("tests/inference/test_mcmc_each.py",),
     ),

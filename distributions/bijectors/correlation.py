@@ -52,7 +52,8 @@ class CorrelationCholesky(Bijector):
     def forward(self, x: ArrayLike) -> Array:
         """The factor; entries of the diagonal that underflow are the smallest normal number."""
         square, _, log_left = self._rows(x)
-        n, ndim = square.shape[-1], square.ndim
+        n = square.shape[-1]
+        ndim = square.ndim
         left = jnp.maximum(jnp.exp(log_left), jnp.finfo(square.dtype).tiny)
         unit = align(jnp.eye(n, dtype=bool), 0, ndim)
         return jnp.where(unit, left, jnp.tanh(square) * left)

@@ -37,7 +37,8 @@ class CholeskyFactor(Bijector):
         """The triangle, row by row, with the logs of the diagonal."""
         y = as_float(y)
         rows, columns = jnp.tril_indices(y.shape[-1])
-        x, diagonal = y[..., rows, columns], _expand(rows == columns, y[..., 0])
+        x = y[..., rows, columns]
+        diagonal = _expand(rows == columns, y[..., 0])
         return jnp.where(diagonal, jnp.log(jnp.where(diagonal, x, 1)), x)
 
     def forward_log_det_jacobian(self, x: ArrayLike) -> Array:

@@ -142,7 +142,9 @@ class Sigmoid(Bijector):
 
     def point(self, x: ArrayLike) -> Point:
         """The point of the interval; with logarithms if the bounds are known to lie in [0, 1]."""
-        value, low, high = self.forward(x), as_host_array(self.low), as_host_array(self.high)
+        value = self.forward(x)
+        low = as_host_array(self.low)
+        high = as_host_array(self.high)
         if low is None or high is None or not (np.all(low >= 0) and np.all(high <= 1)):
             return Point(value)
         (x,) = promote(x, dtype=value.dtype)
@@ -181,7 +183,8 @@ class Bounded(Bijector):
 
     def _pick(self, method: str, value: ArrayLike) -> Array:
         value, low, high = promote(value, self.low, self.high)
-        below, above = jnp.isfinite(low), jnp.isfinite(high)
+        below = jnp.isfinite(low)
+        above = jnp.isfinite(high)
         a = jnp.where(below, low, jnp.where(above, high - 1, 0))
         b = jnp.where(above, high, a + 1)
         cases = (

@@ -37,7 +37,8 @@ class StickBreaking(Bijector):
         """`log z_k`, `log(1 - z_k)`, and the log of the length left before each break."""
         x = as_float(x)
         logit = x - self._offset(x)
-        log_z, log_rest = -jax.nn.softplus(-logit), -jax.nn.softplus(logit)
+        log_z = -jax.nn.softplus(-logit)
+        log_rest = -jax.nn.softplus(logit)
         left = cumulative_sum(log_rest)
         none = jnp.zeros((*left.shape[:-1], 1), left.dtype)
         return log_z, log_rest, jnp.concatenate([none, left], axis=-1)

@@ -62,7 +62,8 @@ class Censored(DistributionWithBounds):
         return support if support.is_discrete else with_atoms(support, self.low, self.high)
 
     def _log_prob(self, value: ArrayLike) -> Array:
-        d, discrete = self.distribution, self.distribution.support.is_discrete
+        d = self.distribution
+        discrete = self.distribution.support.is_discrete
         x, low, high = promote(value, self.low, self.high)
         inside = (x > low) & (x < high)
         between = d.log_prob(select(inside, x, convert(d.support.feasible(), x.dtype)))

@@ -88,7 +88,8 @@ class Delta(Distribution):
         if not isinstance(self.event_ndims, int | np.integer):
             raise ValueError(f"Delta: event_ndims must be an integer; got {self.event_ndims!r}")
         if not 0 <= self.event_ndims <= np.ndim(self.loc):
-            most, got = np.ndim(self.loc), self.event_ndims
+            most = np.ndim(self.loc)
+            got = self.event_ndims
             raise ValueError(
                 f"Delta: event_ndims must be from 0 to {most}, the axes of loc; got {got}"
             )

@@ -121,7 +121,8 @@ class Hurdle(Gated):
             return super()._quantile(q)
         q = jnp.broadcast_to(q, np.broadcast_shapes(q.shape, self.batch_shape))
         log_gate, log_count, q = self._align_with_gate(q)
-        excess, rest = q - jnp.exp(log_gate), jnp.exp(log_count)
+        excess = q - jnp.exp(log_gate)
+        rest = jnp.exp(log_count)
         above = excess > 0
         inner = select(above, excess / select(above, rest, 1), 0.5)
         positive = self.distribution.quantile(jnp.minimum(inner, 1))

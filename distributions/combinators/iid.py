@@ -35,7 +35,8 @@ class IID(DerivedDistribution):
     @property
     def support(self) -> Constraint:
         """The set of values with positive density."""
-        num, support = len(self.sample_shape), self.distribution.support
+        num = len(self.sample_shape)
+        support = self.distribution.support
         return independent(
             jax.tree.map(lambda b: _widen_bound(b, num, support.event_ndims), support), num
         )
@@ -47,7 +48,8 @@ class IID(DerivedDistribution):
 
     def _copies_first(self, value: Array) -> Array:
         """The value with the axes of the copies moved in front of the batch axes."""
-        num, inner = len(self.sample_shape), len(self.distribution.event_shape)
+        num = len(self.sample_shape)
+        inner = len(self.distribution.event_shape)
         axes = range(value.ndim - inner - num, value.ndim - inner)
         return jnp.moveaxis(value, tuple(axes), tuple(range(num)))
 
@@ -74,7 +76,8 @@ class IID(DerivedDistribution):
         return self._copies_first(jnp.expand_dims(value, tuple(range(max(missing, 0)))))
 
     def _sample(self, key: Array, shape: Shape) -> Array:
-        inner, num = len(self.distribution.event_shape), len(self.sample_shape)
+        inner = len(self.distribution.event_shape)
+        num = len(self.sample_shape)
         front = shape[: len(shape) - num - inner]
         draws = self.distribution._sample(
             key, (*self.sample_shape, *front, *self.distribution.event_shape)

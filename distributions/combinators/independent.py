@@ -45,7 +45,8 @@ class Independent(DerivedDistribution):
     reinterpreted_batch_ndims: int = static()
 
     def _check(self) -> None:
-        most, ndims = len(self.distribution.batch_shape), self.reinterpreted_batch_ndims
+        most = len(self.distribution.batch_shape)
+        ndims = self.reinterpreted_batch_ndims
         if not isinstance(ndims, int | np.integer) or not 0 <= ndims <= most:
             self._fail(
                 f"reinterpreted_batch_ndims must be an integer from 0 to {most}, as batch_shape is "

@@ -36,7 +36,8 @@ class _Bounds(Constraint):
         raise NotImplementedError("the bounds of what is not seen are data.")
 
     def check(self, value: Any) -> Any:
-        lower, upper = value[..., 0], value[..., 1]
+        lower = value[..., 0]
+        upper = value[..., 1]
         return (lower <= upper) & (lower < np.inf) & (upper > -np.inf)
 
     def feasible(self, shape: Shape = ()) -> Any:
@@ -96,8 +97,11 @@ class IntervalCensored(DerivedDistribution):
         return float_dtype(*jax.tree.leaves(self.distribution))
 
     def _log_prob(self, value: ArrayLike) -> Array:
-        d, value = self.distribution, jnp.asarray(value, float_dtype(value))
-        inside, lower, upper = self.support.check(value), value[..., 0], value[..., 1]
+        d = self.distribution
+        value = jnp.asarray(value, float_dtype(value))
+        inside = self.support.check(value)
+        lower = value[..., 0]
+        upper = value[..., 1]
         if d.support.is_discrete:
             log_prob = log_mass(d, jnp.ceil(select(inside, lower, -jnp.inf)) - 1, upper)
         else:

@@ -19,10 +19,13 @@ def broadcast_both(condition: Array, x: Array) -> tuple[Array, Array]:
 
 def log_mass(d: Distribution, low: Array, high: Array) -> Array:
     """`log P(low < X <= high)`, computed in the tail in which the interval lies."""
-    below, at_most = d.log_cdf(low), d.log_cdf(high)
-    above, beyond = d.log_survival(low), d.log_survival(high)
+    below = d.log_cdf(low)
+    at_most = d.log_cdf(high)
+    above = d.log_survival(low)
+    beyond = d.log_survival(high)
     upper = below > -0.6931472
-    large, small = select(upper, above, at_most), select(upper, beyond, below)
+    large = select(upper, above, at_most)
+    small = select(upper, beyond, below)
     empty = large == -jnp.inf
     ratio = select(empty, -1, small) - select(empty, 0, large)
     return select(empty, -jnp.inf, large + log1mexp(jnp.minimum(ratio, 0)))

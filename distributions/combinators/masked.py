@@ -60,7 +60,8 @@ class Masked(DerivedDistribution):
         return np.broadcast_shapes(self.distribution.batch_shape, np.shape(self.mask))
 
     def _log_prob(self, value: ArrayLike) -> Array:
-        value, event_ndims = jnp.asarray(value), len(self.event_shape)
+        value = jnp.asarray(value)
+        event_ndims = len(self.event_shape)
         batch = np.broadcast_shapes(value.shape[: value.ndim - event_ndims], self.batch_shape)
         mask = jnp.broadcast_to(jnp.asarray(self.mask), batch)
         value = jnp.broadcast_to(value, batch + self.event_shape)
@@ -82,7 +83,8 @@ class Masked(DerivedDistribution):
     def _moment(self, name: str) -> Array:
         if name == "entropy":
             self._lacks(name)
-        moment, shape = self.distribution._moment(name), self.batch_shape + self.event_shape
+        moment = self.distribution._moment(name)
+        shape = self.batch_shape + self.event_shape
         return jnp.broadcast_to(moment, shape)
 
     def _cumulative(self, name: str, value: ArrayLike) -> Any:

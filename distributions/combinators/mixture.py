@@ -114,12 +114,14 @@ class MixtureBase(Distribution):
             return self._average(self._each("mean"))
         if name != "variance":
             self._lacks(name)
-        means, variances = self._each("mean"), self._each("variance")
+        means = self._each("mean")
+        variances = self._each("variance")
         deviations = means - jnp.expand_dims(self.mean(), -1 - len(self.event_shape))
         return self._average(variances + jnp.square(deviations))
 
     def _average(self, values: Array) -> Array:
-        event_ndims, batch_ndims = len(self.event_shape), len(self.batch_shape)
+        event_ndims = len(self.event_shape)
+        batch_ndims = len(self.batch_shape)
         weights = self._probs(batch_ndims + 1)
         weights = jnp.expand_dims(weights, tuple(range(-event_ndims, 0)))
         values = align(values, 1 + event_ndims, batch_ndims)
@@ -214,7 +216,8 @@ class Mixture(MixtureBase):
         return jnp.stack(results, -1 - event_ndims)
 
     def _draws(self, key: Array, front: Shape) -> Array:
-        shape, keys = front + self.event_shape, random.split(key, self.num_components)
+        shape = front + self.event_shape
+        keys = random.split(key, self.num_components)
         draws = [c._sample(k, shape) for c, k in zip(self.components, keys, strict=True)]
         return jnp.stack(promote(*draws, dtype=self.dtype), -1 - len(self.event_shape))
 

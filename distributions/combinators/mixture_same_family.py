@@ -55,7 +55,8 @@ class MixtureSameFamily(MixtureBase):
             "MixtureSameFamily", "components_distribution", self.components_distribution
         )
         object.__setattr__(self, "components_distribution", components)
-        count, inner = self.num_components, components.batch_shape
+        count = self.num_components
+        inner = components.batch_shape
         if inner[-1:] != (count,):
             self._fail(
                 f"{count} categories need components of batch shape (..., {count}); got {inner}"

@@ -87,7 +87,8 @@ class Quantized(DistributionWithBounds):
         inside = jnp.asarray(self.support.check(value))
         x, low, high = promote(value, self.low, self.high, dtype=dtype)
         x = select(inside, x, convert(self.support.feasible(), dtype))
-        below, at_most = select(x <= low, -jnp.inf, x - 1), select(x >= high, jnp.inf, x)
+        below = select(x <= low, -jnp.inf, x - 1)
+        at_most = select(x >= high, jnp.inf, x)
         inside, log_prob = broadcast_both(inside, log_mass(self.distribution, below, at_most))
         return select(inside, log_prob, -jnp.inf)
 

@@ -62,7 +62,8 @@ def _hull_with_atoms(support: WithAtoms, shape: Shape, ndims: int) -> Constraint
 
 def _same(x: Any, y: Any) -> bool:
     """Whether two arrays are equal, or may be."""
-    x, y = as_host_array(x), as_host_array(y)
+    x = as_host_array(x)
+    y = as_host_array(y)
     return x is None or y is None or bool(np.all(x == y))
 
 
@@ -79,7 +80,8 @@ def _union_with_atoms(supports: Sequence[Constraint]) -> Constraint | None:
 
 def union(supports: Sequence[Constraint]) -> Constraint | None:
     """The smallest constraint that holds all supports, or None if there is none."""
-    first, ndims = supports[0], {s.event_ndims for s in supports}
+    first = supports[0]
+    ndims = {s.event_ndims for s in supports}
     if any(s.has_atoms for s in supports):
         return _union_with_atoms(supports)
     if len({jax.tree.structure(s) for s in supports}) == 1 and not jax.tree.leaves(first):

@@ -143,7 +143,8 @@ class FromTFP(Distribution):
         return np.dtype(self.base.dtype)
 
     def _log_prob(self, value: ArrayLike) -> Array:
-        value, event_ndims = jnp.asarray(value, self.dtype), len(self.event_shape)
+        value = jnp.asarray(value, self.dtype)
+        event_ndims = len(self.event_shape)
         inside = self.support.check(value)
         within = jnp.expand_dims(inside, tuple(range(-event_ndims, 0)))
         safe = select(within, value, self.support.feasible(self.event_shape))
@@ -163,7 +164,8 @@ class FromTFP(Distribution):
         method = getattr(self.base, name.replace("survival", "survival_function"))
         value = jnp.asarray(value, float_dtype(value, jnp.zeros((), self.dtype)))
         value = jnp.floor(value) if self.support.is_discrete else value
-        inside, point = self.support.check(value), self.support.feasible()
+        inside = self.support.check(value)
+        point = self.support.feasible()
         result = method(select(inside, value, point).astype(self.dtype))
         before, after = ENDS[name]
         beyond = select(

@@ -48,7 +48,9 @@ def with_all_batch_axes(x: Any, num_axes: int = 0, event_ndims: int = 0) -> Any:
     """
     if not (_is_built(x) and hasattr(x, "parameter_properties")):
         return x
-    num_axes, given, wide = max(num_axes, len(getattr(x, "batch_shape", ()))), x.parameters, {}
+    num_axes = max(num_axes, len(getattr(x, "batch_shape", ())))
+    given = x.parameters
+    wide = {}
     for name, properties in x.parameter_properties().items():
         if given.get(name) is not None:
             ndims = (

@@ -147,7 +147,8 @@ class TransformedDistribution(DerivedDistribution):
     transform: Bijector
 
     def _check(self) -> None:
-        transform, d = as_bijector(self.transform), self.distribution
+        transform = as_bijector(self.transform)
+        d = self.distribution
         object.__setattr__(self, "transform", transform)
         if d.support.is_discrete or d.support.has_atoms:
             self._fail(f"distribution must be continuous; got {d!r}")
@@ -158,7 +159,8 @@ class TransformedDistribution(DerivedDistribution):
     @property
     def support(self) -> Constraint:
         """The image of the distribution's support."""
-        codomain, d = _codomain(self.transform), self.distribution
+        codomain = _codomain(self.transform)
+        d = self.distribution
         if d.support.is_unrestricted and codomain is not None:
             return constraints.independent(codomain, len(self.event_shape) - codomain.event_ndims)
         return _Image(d.support, self.transform)
@@ -183,7 +185,8 @@ class TransformedDistribution(DerivedDistribution):
 
     def _log_prob(self, value: ArrayLike) -> Array:
         (value,) = promote(value)
-        event_ndims, support = len(self.event_shape), self.support
+        event_ndims = len(self.event_shape)
+        support = self.support
         front = value.shape[: value.ndim - event_ndims]
         batch = np.broadcast_shapes(front, self.batch_shape)
         value = jnp.broadcast_to(value, batch + self.event_shape)
@@ -238,7 +241,9 @@ class TransformedDistribution(DerivedDistribution):
         return self.transform.forward(x)
 
     def _moment(self, name: str) -> Array:
-        d, transform, event_ndims = self.distribution, self.transform, len(self.event_shape)
+        d = self.distribution
+        transform = self.transform
+        event_ndims = len(self.event_shape)
         if not isinstance(transform, Affine):
             self._lacks(name)
         if name == "variance":

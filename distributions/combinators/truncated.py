@@ -65,7 +65,8 @@ class Truncated(DistributionWithBounds):
     def support(self) -> Constraint:
         """The part of the distribution's support between the bounds."""
         low, high = bounds(self.distribution.support)
-        low, high = extreme("maximum", low, self.low), extreme("minimum", high, self.high)
+        low = extreme("maximum", low, self.low)
+        high = extreme("minimum", high, self.high)
         if self.distribution.support.is_discrete:
             return integer_interval(_ceil(low), high)
         return interval(low, high)
@@ -78,7 +79,9 @@ class Truncated(DistributionWithBounds):
         return log_mass(self.distribution, below, high)
 
     def _log_prob(self, value: ArrayLike) -> Array:
-        value, d, support = jnp.asarray(value), self.distribution, self.support
+        value = jnp.asarray(value)
+        d = self.distribution
+        support = self.support
         inside = support.check(value)
         safe = select(inside, value, convert(support.feasible(), value.dtype))
         log_prob, log_total = promote(d.log_prob(safe), self._log_mass(self.low, self.high))
@@ -101,9 +104,11 @@ class Truncated(DistributionWithBounds):
         value, low, high = promote(value, self.low, self.high)
         at = jnp.clip(value, low, high)
         if name.endswith("cdf"):
-            part, before = self._log_mass(low, at), -jnp.inf
+            part = self._log_mass(low, at)
+            before = -jnp.inf
         else:
-            part, before = log_mass(self.distribution, at, high), 0.0
+            part = log_mass(self.distribution, at, high)
+            before = 0.0
         part, total = promote(part, self._log_mass(low, high))
         log = select(value < low, before, jnp.minimum(part - total, 0))
         return as_batch(log if name.startswith("log_") else jnp.exp(log), self.batch_shape)

@@ -117,7 +117,8 @@ def check_bounds(wrapper: DerivedDistribution, low: Any, high: Any, *, equal: bo
         shapes = f"low {np.shape(low)}, high {np.shape(high)}"
         batch = wrapper.distribution.batch_shape
         wrapper._fail(f"the bounds do not broadcast with batch_shape {batch}: {shapes}")
-    a, b = as_host_array(low), as_host_array(high)
+    a = as_host_array(low)
+    b = as_host_array(high)
     if a is None or b is None:
         return
     if not np.all(a <= b if equal else a < b):
@@ -126,7 +127,8 @@ def check_bounds(wrapper: DerivedDistribution, low: Any, high: Any, *, equal: bo
 
 def extreme(function: str, x: Any, y: Any) -> Any:
     """`minimum` or `maximum` of two bounds, on the host where both are known."""
-    a, b = as_host_array(x), as_host_array(y)
+    a = as_host_array(x)
+    b = as_host_array(y)
     if a is not None and b is not None:
         result = getattr(np, function)(a, b)
         return result.item() if result.ndim == 0 else result

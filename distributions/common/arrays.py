@@ -54,7 +54,8 @@ def as_array(x: ArrayLike, dtype: Any) -> Array:
 
 def align(x: Any, event_ndims: int, batch_ndims: int) -> Any:
     """`x` with new leading axes, `batch_ndims + event_ndims` in all; a scalar stays one."""
-    ndim, missing = x.ndim, batch_ndims + event_ndims - x.ndim
+    ndim = x.ndim
+    missing = batch_ndims + event_ndims - x.ndim
     if ndim == 0 or missing <= 0:
         return x
     return lax.broadcast_in_dim(x, (1,) * missing + x.shape, range(missing, missing + ndim))

@@ -147,7 +147,8 @@ def _batch_axes(node: Any, children: tuple[Any, ...]) -> BatchAxes:
     pairs = [(p, n) for child, n in zip(children, ranks, strict=True) for p in _parts(child)]
     if not any(hasattr(part, "shape") or _is_distribution(part) for part, _ in pairs):
         return ALIGNED  # numbers: a specification of axes, or parameters that fit all batches
-    shapes, events = tuple(_shape(part) for part, _ in pairs), tuple(n for _, n in pairs)
+    shapes = tuple(_shape(part) for part, _ in pairs)
+    events = tuple(n for _, n in pairs)
     most = max(least or 0, *(len(shape) - n for shape, n in zip(shapes, events, strict=True)))
     is_known = least is not None
     return BatchAxes(shapes, tuple(most + n for n in events), events, is_known=is_known)

@@ -52,7 +52,8 @@ def _register(cls: type[T]) -> type[T]:
 
     def flatten(self: T) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         fill = self.__dict__
-        values, aux = tuple(fill[n] for n in children), tuple(fill[n] for n in statics)
+        values = tuple(fill[n] for n in children)
+        aux = tuple(fill[n] for n in statics)
         return values, (*aux, batch_axes(self, values)) if has_batch else aux
 
     def flatten_with_keys(self: T) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

@@ -84,7 +84,8 @@ class Multinomial(_Countable):
 
     def check(self, value: Any) -> Any:
         """Whether the entries are nonnegative integers with that sum."""
-        counts, total = _is_integer(value) & (value >= 0), value.sum(-1)
+        counts = _is_integer(value) & (value >= 0)
+        total = value.sum(-1)
         if isinstance(value, Array):
             dtype = common_dtype(value, self.total_count)
             total, expected = promote(total, self.total_count, dtype=dtype)

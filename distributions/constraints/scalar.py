@@ -141,7 +141,8 @@ def _point_between(low: Any, high: Any, is_low: Any, is_high: Any, where: Any) -
         return where(is_high, low / 2 + high / 2, _point_above(low))
     if is_high is True:
         return where(is_low, low / 2 + high / 2, _point_below(high))
-    low, high = where(is_low, low, 0), where(is_high, high, 0)
+    low = where(is_low, low, 0)
+    high = where(is_high, high, 0)
     a = where(is_low, low, _point_below(high))
     b = where(is_high, high, _point_above(a))
     return a / 2 + b / 2
@@ -173,7 +174,8 @@ class Interval(Constraint):
     @property
     def bijector(self) -> bijectors.Bijector:
         """A scaled logistic function, or its limit where a bound is infinite."""
-        low, high = as_host_array(self.low), as_host_array(self.high)
+        low = as_host_array(self.low)
+        high = as_host_array(self.high)
         finite = (
             low is not None
             and high is not None
@@ -195,7 +197,8 @@ class Interval(Constraint):
 
     def feasible(self, shape: Shape = ()) -> Any:
         """The middle; a point beside the finite bound where the other one is infinite."""
-        low, high = as_host_array(self.low), as_host_array(self.high)
+        low = as_host_array(self.low)
+        high = as_host_array(self.high)
         are_finite = (x is not None and bool(np.isfinite(x).all()) for x in (low, high))
         if low is None or high is None:
             return _traced_point_between(*promote(self.low, self.high), *are_finite)

@@ -18,7 +18,8 @@ from distributions.numerics.loader_kernels import log_beta_kernel
 
 def beta_mode(a: Array, b: Array) -> Array:
     """The mode of a beta distribution: an end, unless both parameters exceed 1."""
-    left, right = jnp.maximum(a - 1, 0), jnp.maximum(b - 1, 0)
+    left = jnp.maximum(a - 1, 0)
+    right = jnp.maximum(b - 1, 0)
     total = left + right
     inner = left / jnp.where(total > 0, total, 1)
     return jnp.where((a < 1) & (b < 1) & (b < a), 1, inner)

@@ -30,18 +30,21 @@ def _power_log_prob(x, alpha, low, high):
 
 
 def _power_mean(alpha, low, high):
-    c, width = _power_slope(alpha, low, high), log_quotient(high, low)
+    c = _power_slope(alpha, low, high)
+    width = log_quotient(high, low)
     return low * jnp.exp(log_total(c + width) - log_total(c))
 
 
 def _power_variance(alpha, low, high):
-    c, width = _power_slope(alpha, low, high), log_quotient(high, low)
+    c = _power_slope(alpha, low, high)
+    width = log_quotient(high, low)
     excess = log_total(c + 2 * width) + log_total(c) - 2 * log_total(c + width)
     return jnp.square(_power_mean(alpha, low, high)) * jnp.expm1(excess)
 
 
 def _power_entropy(alpha, low, high):
-    c, width = _power_slope(alpha, low, high), log_quotient(high, low)
+    c = _power_slope(alpha, low, high)
+    width = log_quotient(high, low)
     return log_total(c) + jnp.log(low * width) - alpha * width * tilted_mean(c)
 
 

@@ -16,14 +16,16 @@ from distributions.numerics.special import bounded_ratio, log1mexp, ratio
 def _emg_log_share(z, h, hz=None):
     """`log(p scale / h)` at `z` for the product `h` of the rate and the normal scale."""
     h = jnp.asarray(h)
-    w, hz = h - z, h * z if hz is None else hz
+    w = h - z
+    hz = h * z if hz is None else hz
     inner = log_mills(jnp.where(w > 0, w, 0)) - 0.5 * jnp.square(z)
     outer = 0.5 * h * h - jnp.where(w > 0, h * h, hz) + log_ndtr(jnp.where(w > 0, 0, -w))
     return jnp.where(w > 0, inner, outer)
 
 
 def _emg_log_cdf(x, loc, scale, rate):
-    z, h = ratio(x - loc, scale), rate * scale
+    z = ratio(x - loc, scale)
+    h = rate * scale
     overflows = z < -0.5 * float(jnp.finfo(z.dtype).max) ** 0.5
     z = jnp.where(overflows, 0, z)
     log_normal = log_ndtr(z)
@@ -44,7 +46,8 @@ def _emg_sample(key, shape, dtype, loc, scale, rate):
 
 def _emg_entropy(loc, scale, rate):
     h = rate * scale
-    low, high = jnp.arcsinh(jnp.full_like(h, -12)), jnp.arcsinh(12 + 40 / h)
+    low = jnp.arcsinh(jnp.full_like(h, -12))
+    high = jnp.arcsinh(12 + 40 / h)
     t = jnp.linspace(0, 1, 1201, dtype=h.dtype).reshape((1,) * h.ndim + (-1,))
     u = low[..., None] + (high - low)[..., None] * t
     log_p = _emg_log_share(jnp.sinh(u), h[..., None]) + jnp.log(h)[..., None]

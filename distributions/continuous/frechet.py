@@ -24,7 +24,8 @@ def _frechet_mean(k, scale):
 
 def _frechet_variance(k, scale):
     c = jnp.where(k > 2, k, 3)
-    first, second = lax.lgamma(1 - 1 / c), lax.lgamma(1 - 2 / c)
+    first = lax.lgamma(1 - 1 / c)
+    second = lax.lgamma(1 - 2 / c)
     finite = jnp.square(scale) * jnp.exp(2 * first) * jnp.expm1(second - 2 * first)
     return jnp.where(k > 2, finite, jnp.inf)
 

@@ -25,7 +25,8 @@ def _odds(x, scale):
 
 def _gamma_gamma_sample(key, shape, dtype, a, b, scale):
     first, second = random.split(key)
-    upper, lower = log_gamma(first, a, shape, dtype), log_gamma(second, b, shape, dtype)
+    upper = log_gamma(first, a, shape, dtype)
+    lower = log_gamma(second, b, shape, dtype)
     return clip_positive(scale * jnp.exp(upper - lower))
 
 

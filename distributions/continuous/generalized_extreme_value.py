@@ -33,7 +33,8 @@ def _gev_support(*parameters):
 def _log_gamma_ratio(c):
     """`log Gamma(1 - c) / c`."""
     small = jnp.abs(c) < 0.05
-    v, w = jnp.where(small, c, 0), jnp.where(small, 0.5, c)
+    v = jnp.where(small, c, 0)
+    w = jnp.where(small, 0.5, c)
     series = EULER_GAMMA + sum(zeta / k * v ** (k - 1) for k, zeta in enumerate(ZETA, 2))
     return jnp.where(small, series, lax.lgamma(1 - w) / w)
 
@@ -47,7 +48,8 @@ def _gev_mean(loc, scale, c):
 def _gev_variance(loc, scale, c):
     d = jnp.where(c < 0.5, c, 0)
     small = jnp.abs(d) < 0.05
-    v, w = jnp.where(small, d, 0), jnp.where(small, 0.4, d)
+    v = jnp.where(small, d, 0)
+    w = jnp.where(small, 0.4, d)
     series = sum(zeta * (2**k - 2) / k * v ** (k - 2) for k, zeta in enumerate(ZETA, 2))
     plain = 2 * (_log_gamma_ratio(2 * w) - _log_gamma_ratio(w)) / w
     excess = jnp.where(small, series, plain)

@@ -25,8 +25,10 @@ def _log_scaled_exp1(log_u: Array) -> Array:
     `E1(u) = integral exp(-t - u) / (t + u) dt`.
     """
     near = log_u < 0
-    u, inverse = jnp.exp(jnp.where(near, log_u, 0)), jnp.exp(-jnp.where(near, 0, log_u))
-    series, term = jnp.zeros_like(u), -jnp.ones_like(u)
+    u = jnp.exp(jnp.where(near, log_u, 0))
+    inverse = jnp.exp(-jnp.where(near, 0, log_u))
+    series = jnp.zeros_like(u)
+    term = -jnp.ones_like(u)
     for k in range(1, 19):
         term = term * (-u / k)
         series = series + term / k
@@ -52,7 +54,8 @@ def _log_tail(z):
     """
     log_z = lax.stop_gradient(jnp.log(jnp.maximum(z, jnp.finfo(z.dtype).tiny)))
     far = jnp.maximum(log_z, 0)
-    low, high = jnp.maximum(log_z - 3, -40), far + 40
+    low = jnp.maximum(log_z - 3, -40)
+    high = far + 40
     t = jnp.linspace(0, 1, 601, dtype=z.dtype).reshape((1,) * z.ndim + (-1,))
     s = low[..., None] + (high - low)[..., None] * t
     size = jnp.abs(s)

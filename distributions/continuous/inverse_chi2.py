@@ -14,7 +14,8 @@ from distributions.numerics.loader_kernels import log_gamma_kernel
 
 
 def _inverse_chi_square_log_prob(x, df, scale):
-    log_x, root = jnp.log(x), jnp.sqrt(x)
+    log_x = jnp.log(x)
+    root = jnp.sqrt(x)
     log_y = jnp.log(0.5 * df) + 2 * jnp.log(scale) - log_x
     return log_gamma_kernel(0.5 * df, 0.5 * df * jnp.square(scale / root), log_y) - log_x
 

@@ -26,7 +26,8 @@ def _inverse_gaussian_log_tails(x, loc, c):
     at `a`, which is the same.
     """
     root = jnp.sqrt(c / x)
-    a, b = root * ((x - loc) / loc), root * ((x + loc) / loc)
+    a = root * ((x - loc) / loc)
+    b = root * ((x + loc) / loc)
     log_second = log_mills(b) - 0.5 * jnp.square(a)
     below = jnp.minimum(jnp.logaddexp(log_ndtr(a), log_second), 0)
     near = log_ndtr(-a)

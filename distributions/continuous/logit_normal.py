@@ -29,7 +29,8 @@ def _logit_normal_mode(loc, scale):
 
     For `z > 0` the equation is convex.
     """
-    size, square = jnp.abs(loc), jnp.square(scale)
+    size = jnp.abs(loc)
+    square = jnp.square(scale)
 
     def step(_, z):
         t = jnp.tanh(0.5 * z)

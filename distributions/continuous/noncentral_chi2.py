@@ -37,7 +37,9 @@ def _log_prob(x, df, noncentrality):
     """The log density: chi-square densities of `df + 2 j` degrees of freedom, over Poisson `j`."""
     y, a, m = _halves(x, df, noncentrality)
     center, offset, log_step = poisson_terms(_peak(a, m, y))
-    y, a, m = y[..., None], a[..., None], m[..., None]
+    y = y[..., None]
+    a = a[..., None]
+    m = m[..., None]
     kernel = log_gamma_kernel(a + (center + offset), y, jnp.log(y), (y - center - a) - offset)
     return log_poisson_mixture(center, offset, m, kernel, y) + log_step - jnp.log(x)
 
@@ -47,7 +49,9 @@ def _log_tail(x, df, noncentrality, upper):
     peak = _peak(a, m, y)
     middle = jnp.maximum(peak, m) if upper else jnp.minimum(peak, m)
     center, offset, log_step = poisson_terms(middle)
-    y, a, m = y[..., None], a[..., None], m[..., None]
+    y = y[..., None]
+    a = a[..., None]
+    m = m[..., None]
     tails = log_gammainc(a + (center + offset), y, offset - (y - center - a))
     total = log_poisson_mixture(center, offset, m, tails[upper], y) + log_step
     return jnp.minimum(total, 0)

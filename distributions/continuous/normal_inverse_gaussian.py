@@ -34,15 +34,20 @@ def log_k1e(t: Array) -> Array:
     exp(-w^2) (1 + w^2 / t) / sqrt(1 + w^2 / (2 t)) dw`, an analytic integrand.
     """
     near = t < 2
-    small, large = jnp.where(near, t, 1), jnp.where(near, 2, t)
-    y, log_half = 0.25 * jnp.square(small), jnp.log(0.5 * small)
-    term, bessel, digamma = jnp.ones_like(y), jnp.zeros_like(y), 1 - 2 * EULER_GAMMA
+    small = jnp.where(near, t, 1)
+    large = jnp.where(near, 2, t)
+    y = 0.25 * jnp.square(small)
+    log_half = jnp.log(0.5 * small)
+    term = jnp.ones_like(y)
+    bessel = jnp.zeros_like(y)
+    digamma = 1 - 2 * EULER_GAMMA
     for k in range(13):
         bessel = bessel + term * (2 * log_half - digamma)
         term = term * y / ((k + 1) * (k + 2))
         digamma += 1 / (k + 1) + 1 / (k + 2)
     series = jnp.log1p(y * bessel) - jnp.log(small) + small
-    total, inverse = jnp.zeros_like(large), 1 / large
+    total = jnp.zeros_like(large)
+    inverse = 1 / large
     for node, weight in zip(_GAUSS.tolist(), _GAUSS_WEIGHTS.tolist(), strict=True):
         share = node * node * inverse
         total = total + weight * (1 + share) * lax.rsqrt(1 + 0.5 * share)
@@ -51,8 +56,10 @@ def log_k1e(t: Array) -> Array:
 
 def _standard(scale, tailweight, skewness):
     """Parameters for a scale of 1: `a`, `b`, the rate `sqrt(a^2 - b^2)` and `atanh(b / a)`."""
-    a, b = scale * tailweight, scale * skewness
-    less, more = tailweight - skewness, tailweight + skewness
+    a = scale * tailweight
+    b = scale * skewness
+    less = tailweight - skewness
+    more = tailweight + skewness
     return a, b, scale * jnp.sqrt(less) * jnp.sqrt(more), 0.5 * (jnp.log(more) - jnp.log(less))
 
 
@@ -74,7 +81,8 @@ def _fall(distance, length, scale, tailweight, skewness):
 def _log_prob(x, loc, scale, tailweight, skewness):
     """The log density, by distances that are not divided by the scale: that may overflow."""
     _, _, rate, tilt = _standard(scale, tailweight, skewness)
-    distance, length = x - loc, hypot(x - loc, scale)
+    distance = x - loc
+    length = hypot(x - loc, scale)
     y = arcsinh_ratio(distance, scale)
     log_bessel = log_k1e(tailweight * length) + jnp.log(tailweight) - LOG_PI
     near = jnp.abs(y - tilt) < 4

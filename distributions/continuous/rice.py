@@ -40,7 +40,8 @@ def _log_i0e(z, b):
     """`log(I0(t) exp(-t))` of the modified Bessel function, for `t = z b >= 0`."""
     most = 1e-8 * float(jnp.finfo(z.dtype).max) if z.dtype.itemsize > 2 else 1e3
     t = jnp.where(z * b > most, most, z * b)
-    far, near = t > 30, (t > 0) & (t <= 30)
+    far = t > 30
+    near = (t > 0) & (t <= 30)
     series = jnp.log(_polynomial(_BESSEL, 1 / jnp.where(far, t, 30)))
     root = 0.5 * (jnp.log(jnp.where(far, z, 1)) + jnp.log(jnp.where(far, b, 1)))
     at_zero = -t + 0.25 * t * t  # JAX's slope at 0 is 0.
@@ -53,7 +54,8 @@ def _log_density(z, b):
 
 
 def _log_prob(x, nu, scale):
-    z, b = bounded_ratio(x, scale), bounded_ratio(nu, scale)
+    z = bounded_ratio(x, scale)
+    b = bounded_ratio(nu, scale)
     rest = jnp.log(z) + _log_i0e(z, b) - jnp.log(scale)
     return rest - 0.5 * jnp.square(bounded_ratio(x - nu, scale))
 
@@ -70,7 +72,9 @@ def _log_tails(z, b):
     width = 80 / (jnp.abs(slope) + jnp.hypot(slope, math.sqrt(80)))
     width = jnp.where(slope > 0, -jnp.minimum(width, z), width)
     nodes, weights = gauss_legendre(z)
-    u, z_, b_ = width[..., None] * nodes, z[..., None], b[..., None]
+    u = width[..., None] * nodes
+    z_ = z[..., None]
+    b_ = b[..., None]
     bessel = _log_i0e(z_ + u, b_) - _log_i0e(z_, b_)
     ratio = (1 + u / z_) * jnp.exp(bessel - u * (z_ - b_ + 0.5 * u))
     total = jnp.log(jnp.abs(width) * jnp.sum(weights * ratio, axis=-1))
@@ -82,7 +86,8 @@ def _log_tails(z, b):
 def _mean(nu, scale):
     b = ratio(nu, scale)
     far = b > 12
-    near, large = jnp.where(far, 0, b), jnp.where(far, b, 12)
+    near = jnp.where(far, 0, b)
+    large = jnp.where(far, b, 12)
     h = 0.25 * jnp.square(near)
     scaled_i0 = jnp.exp(_log_i0e(h, jnp.ones_like(h)))
     small = scale * math.sqrt(math.pi / 2) * ((1 + 2 * h) * scaled_i0 + 2 * h * i1e(h))
@@ -91,7 +96,8 @@ def _mean(nu, scale):
 
 def _standard_variance(b):
     far = b > 12
-    near, large = jnp.where(far, 0, b), jnp.where(far, b, 12)
+    near = jnp.where(far, 0, b)
+    large = jnp.where(far, b, 12)
     small = 2 + jnp.square(near) - jnp.square(_mean(near, jnp.ones_like(near)))
     y = 2 / jnp.square(large)
     return jnp.where(far, 1 - 2 * y * _polynomial(_SQUARE[2:], y), small)
@@ -99,7 +105,8 @@ def _standard_variance(b):
 
 def _standard_mode(b):
     far = b > 30
-    near, large = jnp.where(far, 0, b), jnp.where(far, b, 30)
+    near = jnp.where(far, 0, b)
+    large = jnp.where(far, b, 30)
     z = argmax(lambda z: _log_density(z, near[..., None]), near, near + 1)
     return jnp.where(far, b + 0.5 / large - 0.375 / large**3, z)
 
@@ -107,8 +114,10 @@ def _standard_mode(b):
 def _standard_entropy(b):
     """The entropy: the trapezoidal rule over `w`, with length `log(1 + exp(w))`, or a series."""
     far = b > 200
-    near, y = jnp.where(far, 0, b), 1 / jnp.square(jnp.where(far, b, 200))
-    low, high = jnp.where(near > 13, near - 13, -40), near + 13
+    near = jnp.where(far, 0, b)
+    y = 1 / jnp.square(jnp.where(far, b, 200))
+    low = jnp.where(near > 13, near - 13, -40)
+    high = near + 13
     t = jnp.linspace(0, 1, 601, dtype=b.dtype).reshape((1,) * b.ndim + (-1,))
     w = low[..., None] + (high - low)[..., None] * t
     log_p = _log_density(jnp.logaddexp(w, 0), near[..., None])

@@ -42,7 +42,8 @@ def _unskew(x, loc, scale, skewness, tailweight):
     The second result is the logarithm of its derivative in `z`. Where `u` is large, both come from
     logarithms.
     """
-    z, log_factor = bounded_ratio(x - loc, scale), _log_factor(tailweight)
+    z = bounded_ratio(x - loc, scale)
+    log_factor = _log_factor(tailweight)
     log_z = jnp.log(jnp.where(z == 0, 1, jnp.abs(z)))
     far = (z != 0) & (log_z + log_factor + jnp.log(tailweight) > 20)
     a = math.asinh(2) * jnp.where(far, jnp.maximum(tailweight, 1e-3), 1)
@@ -78,7 +79,8 @@ def _sinh_arcsinh_log_det(x, loc, scale, skewness, tailweight):
 
 def _sinh_arcsinh_expectation(f, skewness, tailweight):
     """The expectation of `f(x, z)`, for the standardized variable and its normal variable."""
-    a, b = skewness[..., None], tailweight[..., None]
+    a = skewness[..., None]
+    b = tailweight[..., None]
     return normal_expectation(
         lambda z: f(_sinh_arcsinh(z, a, b), z), 0 * skewness, 1 + 0 * skewness
     )

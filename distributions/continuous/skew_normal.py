@@ -30,7 +30,8 @@ def _log_skew(z, a):
 def _log_ndtr_ratio(t, step):
     """`log Phi(t + step) - log Phi(t)`: the squares of negative arguments are subtracted first."""
     t, step = jnp.broadcast_arrays(t, step)
-    far, end = t < 0, t + step
+    far = t < 0
+    end = t + step
     mills = log_mills(jnp.maximum(-jnp.stack([end, t]), 0))
     tails = mills[0] - mills[1] - step * (t + 0.5 * step)
     near = log_ndtr(jnp.where(far, 0, end)) - log_ndtr(jnp.where(far, 0, t))
@@ -53,7 +54,9 @@ def _skew_log_tails(z, a):
     steep = jnp.abs(slope)
     width = 80 / (steep + jnp.sqrt(steep * steep + 80))
     nodes, weights = gauss_legendre(z)
-    u, z_, a_ = (sign * width)[..., None] * nodes, z[..., None], a[..., None]
+    u = (sign * width)[..., None] * nodes
+    z_ = z[..., None]
+    a_ = a[..., None]
     ratio = jnp.exp(-u * (z_ + 0.5 * u) + _log_ndtr_ratio(a_ * z_, a_ * u))
     tail = _log_skew(z, a) + jnp.log(width * jnp.sum(weights * ratio, axis=-1))
     rest = log1mexp(jnp.minimum(tail, 0))
@@ -74,7 +77,8 @@ def _skew_normal_entropy(loc, scale, a):
     size = jnp.maximum(jnp.abs(a), 1)[..., None]
     t = jnp.linspace(-1, 1, 801, dtype=size.dtype).reshape((1,) * a.ndim + (-1,))
     reach = jnp.arcsinh(10 * size)
-    z, weight = jnp.sinh(reach * t) / size, jnp.cosh(reach * t) * reach / size * (2 / 800)
+    z = jnp.sinh(reach * t) / size
+    weight = jnp.cosh(reach * t) * reach / size * (2 / 800)
     log_p = _log_skew(z, a[..., None])
     return jnp.log(scale) - jnp.sum(weight * jnp.exp(log_p) * log_p, axis=-1)
 

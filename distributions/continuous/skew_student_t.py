@@ -24,7 +24,8 @@ def _log_shares(distance, width):
     Here `t = w / sqrt(1 + w^2)` with `w = distance / width`, computed without the quotient `w`,
     which may overflow.
     """
-    t, left = ratio(distance, hypot(distance, width)), distance < 0
+    t = ratio(distance, hypot(distance, width))
+    left = distance < 0
     size = jnp.where(left, -t, t)
     log_small = -log1p_square_ratio(distance, width) - jnp.log1p(size) - LOG_TWO
     log_large = jnp.log1p(-jnp.exp(log_small))
@@ -36,7 +37,8 @@ def _width(a, b, scale):
 
 
 def _log_prob(x, a, b, loc, scale):
-    distance, width = x - loc, _width(a, b, scale)
+    distance = x - loc
+    width = _width(a, b, scale)
     log_x, log_y, t = _log_shares(distance, width)
     near = 0.5 * ((a - b) - (a + b) * t)
     far = a * jnp.exp(log_y) - b * jnp.exp(log_x)

@@ -19,7 +19,8 @@ from distributions.numerics.special import (
 
 def _log_arctan_exp(z):
     """`log(2 / pi arctan(exp(z)))`."""
-    far, above = z < -18, z > 0
+    far = z < -18
+    above = z > 0
     inner = jnp.log(jnp.arctan(jnp.exp(jnp.where(far | above, 0, z))))
     rest = jnp.arctan(jnp.exp(-jnp.where(above, z, 0))) * (2 / math.pi)
     return jnp.where(above, jnp.log1p(-rest), LOG_TWO - LOG_PI + jnp.where(far, z, inner))

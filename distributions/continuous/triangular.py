@@ -11,7 +11,8 @@ from distributions.core.row import parameter
 
 def _sides(low, high, peak):
     """The width, and the widths of the left and right side, with 1 for a missing side."""
-    left, right = peak - low, high - peak
+    left = peak - low
+    right = high - peak
     return high - low, jnp.where(left > 0, left, 1), jnp.where(right > 0, right, 1)
 
 
@@ -28,7 +29,9 @@ def _triangular_cdf(x, low, high, peak):
 
 
 def _triangular_quantile(q, low, high, peak):
-    width, left, right = high - low, peak - low, high - peak
+    width = high - low
+    left = peak - low
+    right = high - peak
     is_left = q * width < left
     rise = jnp.sqrt(jnp.where(is_left, q * width * left, 1))
     fall = jnp.sqrt(jnp.where(is_left, 1, (1 - q) * width * right))

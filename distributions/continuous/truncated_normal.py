@@ -31,7 +31,8 @@ def _length(low, high, scale):
 @jax.jit
 def _truncated_normal_log_prob(x, loc, scale, low, high):
     """The log density, by the distance from the point of the interval nearest to `loc`."""
-    a, b = _standardize_bound(low, loc, scale), _standardize_bound(high, loc, scale)
+    a = _standardize_bound(low, loc, scale)
+    b = _standardize_bound(high, loc, scale)
     anchor, log_mass = log_normal_mass(a, b, _length(low, high, scale))
     nearest = jnp.where(a >= 0, low, jnp.where(b <= 0, high, loc))
     distance = bounded_ratio(x - nearest, scale)
@@ -39,14 +40,16 @@ def _truncated_normal_log_prob(x, loc, scale, low, high):
 
 
 def _truncated_normal_sample(key, shape, dtype, loc, scale, low, high):
-    a, b = _standardize_bound(low, loc, scale), _standardize_bound(high, loc, scale)
+    a = _standardize_bound(low, loc, scale)
+    b = _standardize_bound(high, loc, scale)
     draw = loc + scale * truncated_normal_quantile(random.uniform(key, shape, dtype), a, b)
     info = jnp.finfo(dtype)
     return jnp.clip(draw, jnp.maximum(low, info.min), jnp.minimum(high, info.max))
 
 
 def _truncated_normal_quantile(q, loc, scale, low, high):
-    a, b = _standardize_bound(low, loc, scale), _standardize_bound(high, loc, scale)
+    a = _standardize_bound(low, loc, scale)
+    b = _standardize_bound(high, loc, scale)
     x = loc + scale * truncated_normal_quantile(q, a, b)
     return jnp.where(q == 0, low, jnp.where(q == 1, high, jnp.clip(x, low, high)))
 
@@ -61,12 +64,14 @@ def _truncated_normal_log_mass(x, y, loc, scale, low, high):
 
 
 def _truncated_normal_moments(loc, scale, low, high):
-    a, b = _standardize_bound(low, loc, scale), _standardize_bound(high, loc, scale)
+    a = _standardize_bound(low, loc, scale)
+    b = _standardize_bound(high, loc, scale)
     return truncated_normal_moments(a, b)
 
 
 def _truncated_normal_entropy(loc, scale, low, high):
-    a, b = _standardize_bound(low, loc, scale), _standardize_bound(high, loc, scale)
+    a = _standardize_bound(low, loc, scale)
+    b = _standardize_bound(high, loc, scale)
     anchor, log_mass = log_normal_mass(a, b, _length(low, high, scale))
     mean, variance = truncated_normal_moments(a, b)
     return 0.5 * (variance + (mean - anchor) * (mean + anchor)) + log_mass + jnp.log(scale)

@@ -28,7 +28,8 @@ def _normal_log_prob(x, loc, scale, k):
 
 
 def _normal_log_cdf(x, loc, scale, k):
-    z, square = ratio(x - loc, scale), jnp.square(k)
+    z = ratio(x - loc, scale)
+    square = jnp.square(k)
     left = z < 0
     below = LOG_TWO + log_ndtr(jnp.where(left, z, 0) * k) - jnp.log1p(square)
     above = LOG_TWO + log_ndtr(-jnp.where(left, 0, z) / k) - jnp.log1p(1 / square)

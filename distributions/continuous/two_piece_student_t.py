@@ -29,7 +29,8 @@ def _t_log_prob(x, df, loc, scale, k):
 
 def _t_log_cdf(x, df, loc, scale, k):
     """The log probability below, from the mass beyond the value on its side of the mode."""
-    left, outer = x < loc, student_t_tails(bounded_ratio(*from_mode(x, loc, scale, k)), df)[1]
+    left = x < loc
+    outer = student_t_tails(bounded_ratio(*from_mode(x, loc, scale, k)), df)[1]
     below = outer - jnp.log1p(jnp.square(k))
     above = outer - jnp.log1p(1 / jnp.square(k))
     return jnp.where(left, below, log1mexp(jnp.where(left, -1, above)))

@@ -22,7 +22,8 @@ from distributions.numerics.special import (
 
 
 def _weibull_variance(k, scale):
-    first, second = lax.lgamma(1 + 1 / k), lax.lgamma(1 + 2 / k)
+    first = lax.lgamma(1 + 1 / k)
+    second = lax.lgamma(1 + 2 / k)
     return jnp.square(scale) * jnp.exp(2 * first) * jnp.expm1(second - 2 * first)
 
 

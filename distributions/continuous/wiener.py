@@ -60,10 +60,12 @@ def _log_images(rate, w, u):
 
     Images are taken in pairs that nearly cancel where `w` or `u = 1 - w` is small.
     """
-    near, far = jnp.ones_like(rate), jnp.zeros_like(rate)
+    near = jnp.ones_like(rate)
+    far = jnp.zeros_like(rate)
     for k in range(1, 5):
         s = 2 * k * w * rate
-        closer, farther = jnp.exp(-2 * k * (k - w) * rate), jnp.exp(-2 * k * (k + w) * rate)
+        closer = jnp.exp(-2 * k * (k - w) * rate)
+        farther = jnp.exp(-2 * k * (k + w) * rate)
         pair = closer + farther - 8 * k * k * rate * closer * expm1_ratio(-2 * s)
         near = near + pair
     for k in range(4):
@@ -80,7 +82,9 @@ def _log_sines(t, w, u):
     """The logarithm of the series of sines, over its first exponential `exp(-pi^2 t / 2)`."""
     x = math.pi * jnp.where(w < u, w, u)  # the slope of a minimum is 0 where both are equal
     cosine = jnp.where(w < u, 1, -1) * jnp.cos(x)
-    before, ratio, total = jnp.zeros_like(t), jnp.ones_like(t), jnp.zeros_like(t)
+    before = jnp.zeros_like(t)
+    ratio = jnp.ones_like(t)
+    total = jnp.zeros_like(t)
     for k in range(2, 8):
         before, ratio = ratio, 2 * cosine * ratio - before  # sin(k pi w) / sin(pi w)
         total = total + k * ratio * jnp.exp(-0.5 * (k * k - 1) * math.pi**2 * t)
@@ -93,7 +97,8 @@ def _log_passage(t, root, w, u, v):
     The other boundary is at the distance `u = 1 - w`. `root` is `1 / sqrt(t)`.
     """
     small = t < _SWITCH
-    s, r = jnp.where(small, root, 1), jnp.where(small, _SWITCH, t)
+    s = jnp.where(small, root, 1)
+    r = jnp.where(small, _SWITCH, t)
     one_sided = jnp.log(w) - LOG_SQRT_TWO_PI + 3 * jnp.log(s)
     exponent = -0.5 * jnp.square(w * s - v / s)
     images = (
@@ -110,7 +115,8 @@ def _passage(y, alpha, tau, beta, delta):
     """The time, the distances of its boundary and the other, and the drift, for `alpha` 1."""
     upper = y > 0
     t = clip_positive(bounded_ratio(bounded_ratio(jnp.abs(y) - tau, alpha), alpha))
-    w, u = jnp.where(upper, 1 - beta, beta), jnp.where(upper, beta, 1 - beta)
+    w = jnp.where(upper, 1 - beta, beta)
+    u = jnp.where(upper, beta, 1 - beta)
     return t, w, u, alpha * jnp.where(upper, delta, -delta)
 
 
@@ -122,7 +128,8 @@ def _log_prob(y, alpha, tau, beta, delta):
 
 def _log_tails(y, *parameters):
     """The log probabilities below and above: beyond `y` lie later passages at its boundary."""
-    upper, later = y > 0, log_later(*_passage(y, *parameters))
+    upper = y > 0
+    later = log_later(*_passage(y, *parameters))
     rest = log1mexp(later)
     return jnp.where(upper, rest, later), jnp.where(upper, later, rest)
 
@@ -134,7 +141,9 @@ def _symmetric_proposal(key, drift):
     variable (Michael, Schucany and Haas 1976).
     """
     key, root_key, accept_key = random.split(key, 3)
-    m, shape, dtype = jnp.abs(drift), drift.shape, drift.dtype
+    m = jnp.abs(drift)
+    shape = drift.shape
+    dtype = drift.dtype
     nu = jnp.square(random.normal(key, shape, dtype))
     first = 2 / (2 * m + nu + jnp.sqrt(nu * (nu + 4 * m)))
     is_first = random.uniform(root_key, shape, dtype) * (1 + m * first) < 1

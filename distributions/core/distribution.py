@@ -282,7 +282,8 @@ class Distribution(ExplainsMethods, abc.ABC):
             name = type(self).__name__
             raise TypeError(f"{name}: a value must be an array of numbers; got {value!r}")
         value = stack(value)
-        shape, event_ndims = np.shape(value), len(self.event_shape)
+        shape = np.shape(value)
+        event_ndims = len(self.event_shape)
         split = len(shape) - event_ndims
         if split < 0 or shape[split:] != self.event_shape:
             self._refuse(shape)
@@ -342,7 +343,8 @@ class Distribution(ExplainsMethods, abc.ABC):
             )
 
     def _check_key(self, key: Any) -> None:
-        dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)
+        dtype = getattr(key, "dtype", None)
+        shape = getattr(key, "shape", None)
         if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):
             is_one = shape == ()
         else:

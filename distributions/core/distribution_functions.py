@@ -35,7 +35,8 @@ def _log(x: Array) -> Array:
 
 def cumulative_formula(row: Row, name: str) -> Formula | None:
     """A row's formula for a distribution function, or one derived from another; else None."""
-    other, is_log = OPPOSITE[name], name.startswith("log_")
+    other = OPPOSITE[name]
+    is_log = name.startswith("log_")
     same = name.removeprefix("log_") if is_log else f"log_{name}"
     opposite = OPPOSITE[same]
     # From the most to the least precise.

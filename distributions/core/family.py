@@ -140,7 +140,8 @@ class Family(Distribution):
 
     def _check(self) -> None:
         """Raises ValueError for invalid parameters, with the names of family and parameter."""
-        name, fields = type(self).__name__, self._fields()
+        name = type(self).__name__
+        fields = self._fields()
         check_values(name, self._row, self._parameters, fields)
         check_shapes(name, self._given(), lambda: (self.batch_shape, self.event_shape))
         check_relations(name, self._row, fields, self._given())
@@ -203,8 +204,10 @@ class Family(Distribution):
         return jnp.result_type(int) if self.support.is_discrete else self._float_dtype
 
     def _log_prob(self, value: ArrayLike) -> Array:
-        event_shape, discrete = self.event_shape, self.support.is_discrete
-        event_ndims, given = len(event_shape), [p for _, p in self._given()]
+        event_shape = self.event_shape
+        discrete = self.support.is_discrete
+        event_ndims = len(event_shape)
+        given = [p for _, p in self._given()]
         dtype = float_dtype(*given) if discrete else float_dtype(value, *given)
         batch_ndims = max(np.ndim(value) - event_ndims, len(self.batch_shape))
         x = _as_integer(value) if discrete else as_array(value, dtype)
@@ -217,7 +220,8 @@ class Family(Distribution):
     def _log_prob_at(self, point: Point) -> Array:
         if not self._reads_points:
             return super()._log_prob_at(point)
-        event_ndims, given = len(self.event_shape), [p for _, p in self._given()]
+        event_ndims = len(self.event_shape)
+        given = [p for _, p in self._given()]
         dtype = float_dtype(point.value, *given)
         batch_ndims = max(np.ndim(point.value) - event_ndims, len(self.batch_shape))
         point = point.without_inner()
@@ -227,7 +231,8 @@ class Family(Distribution):
     def _score(self, x: Array | Point, dtype: Any, batch_ndims: int) -> Array:
         """The log density of a value, or a point, whose axes are aligned."""
         leaves, tree = jax.tree.flatten(x)
-        event_shape, number = self.event_shape, len(leaves)
+        event_shape = self.event_shape
+        number = len(leaves)
 
         def density(*arrays: Any) -> Array:
             x = jax.tree.unflatten(tree, arrays[:number])
@@ -241,8 +246,10 @@ class Family(Distribution):
         self, dtype: Any, event_shape: Shape, batch_ndims: int, x: Any, *parameters: Any
     ) -> Array:
         """The log density for a value, or a point, and parameters whose axes are aligned."""
-        formula, support = self._formula("log_prob"), self._support(*parameters)
-        event_ndims, value = len(event_shape), value_of(x)
+        formula = self._formula("log_prob")
+        support = self._support(*parameters)
+        event_ndims = len(event_shape)
+        value = value_of(x)
         if not support.is_unrestricted:
             inside = support.check(value)
         elif self._row.has_finite_slopes:

@@ -79,7 +79,8 @@ def check_parameter(name: str, p: Parameter, value: Any) -> None:
         _fail(name, f"{p.name} must have at least {least} axes; got shape {np.shape(value)}")
     valid = host_check(p.constraint, value)
     if valid is not None and not valid.all():
-        expected, got = p.constraint.description, _offender(value, valid)
+        expected = p.constraint.description
+        got = _offender(value, valid)
         _fail(name, f"{p.name} must be {expected}; got {got}")
     held = None if p.constraint.event_ndims else as_held(value)
     if held is not None:
@@ -90,13 +91,15 @@ def _check_held(name: str, p: Parameter, value: Any, held: np.ndarray) -> None:
     """Raises ValueError for a valid number that rounds to an invalid one in JAX's dtype."""
     valid = host_check(p.constraint, held)
     if valid is not None and not valid.all():
-        expected, got = p.constraint.description, _offender(value, valid)
+        expected = p.constraint.description
+        got = _offender(value, valid)
         rounded = _offender(held, valid).partition(" at ")[0]
         _fail(name, f"{p.name} must be {expected}; got {got}, which is {rounded} in {held.dtype}")
 
 
 def _check_increasing(name: str, fields: dict[str, Any], first: str, second: str) -> None:
-    low, high = as_host_array(fields[first]), as_host_array(fields[second])
+    low = as_host_array(fields[first])
+    high = as_host_array(fields[second])
     if low is None or high is None:
         return
     held = as_held(fields[first]), as_held(fields[second])

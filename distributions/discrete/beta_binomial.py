@@ -35,12 +35,14 @@ def _beta_binomial_sample(key, shape, dtype, n, a, b):
 
 
 def _beta_binomial_variance(n, a, b):
-    n, p = n.astype(a.dtype), a / (a + b)
+    n = n.astype(a.dtype)
+    p = a / (a + b)
     return n * p * (b / (a + b)) * ((a + b + n) / (a + b + 1))
 
 
 def _beta_binomial_mode(n, a, b):
-    n, excess = n.astype(a.dtype), a + b - 2
+    n = n.astype(a.dtype)
+    excess = a + b - 2
     inner = (n + 1) * (a - 1) / select(excess > 0, excess, 1)
     return select(excess > 0, jnp.clip(jnp.floor(inner), 0, n), select(a > b, n, 0))
 

@@ -18,9 +18,11 @@ from distributions.numerics.special import log1mexp_exp
 
 
 def _discrete_weibull_log_prob(y, q, beta):
-    k, log_q = y.astype(q.dtype), jnp.log(q)
+    k = y.astype(q.dtype)
+    log_q = jnp.log(q)
     some = select(k > 0, k, 1)
-    log_power, log_more = beta * jnp.log(some), jnp.log1p(1 / some)
+    log_power = beta * jnp.log(some)
+    log_more = jnp.log1p(1 / some)
     # The logarithm of `(k + 1)^beta / k^beta - 1`: the number itself may under- or overflow.
     rise = beta * log_more
     small = rise < 1e-3

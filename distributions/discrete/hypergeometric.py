@@ -47,7 +47,8 @@ def _hypergeometric_support(n, a, b):
 def _hypergeometric_moments(n, a, b):
     n, a, b = _floats(n, a, b)
     total = jnp.maximum(a + b, 1)
-    p, rest = a / total, jnp.maximum(a + b - 1, 1)
+    p = a / total
+    rest = jnp.maximum(a + b - 1, 1)
     return n * p, n * p * (b / total) * ((a + b - n) / rest)
 
 

@@ -25,7 +25,8 @@ def _variance(*parameters):
 
 
 def _mode(*parameters):
-    r, mean = negative_binomial_size(*parameters), negative_binomial_mean(*parameters)
+    r = negative_binomial_size(*parameters)
+    mean = negative_binomial_mean(*parameters)
     return jnp.maximum(jnp.floor((r - 1) / r * mean), 0)
 
 

@@ -51,9 +51,12 @@ def _log_logistic_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     them apart.
     """
     below, above, loc = primals
-    u, v, gap = below - loc, above - loc, select(below < above, below - above, -1)
+    u = below - loc
+    v = above - loc
+    gap = select(below < above, below - above, -1)
     _, e, f, rest = _factors(u, v, gap)
-    up, down = select(u > 0, 1, e) / (1 + e), select(v > 0, f, 1) / (1 + f)
+    up = select(u > 0, 1, e) / (1 + e)
+    down = select(v > 0, f, 1) / (1 + f)
     odds = jnp.exp(gap) / rest
     dot = -(up + odds) * tangents[0] + (down + odds) * tangents[1] + (up - down) * tangents[2]
     return _log_logistic(*primals), dot

@@ -24,7 +24,8 @@ _FAR = -40.0  # standard deviations; below, two terms of its series give Mills' 
 def _log_tail_ratio(x, width):
     """`log(Phi(x - width) / Phi(x))` far out in a tail, without the squares that would cancel."""
     x = jnp.minimum(x, _FAR)
-    inverse, other = 1 / x, 1 / (x - width)
+    inverse = 1 / x
+    other = 1 / (x - width)
     series = lambda v: v * v * (1 - 2.5 * v * v)  # noqa: E731
     return width * (x - 0.5 * width) - jnp.log1p(-width * inverse) + series(inverse) - series(other)
 
@@ -33,9 +34,11 @@ def _ordered_probit_log_prob(y, cutpoints, loc):
     """The log mass, as a difference of small probabilities: in the tail in which the level lies."""
     ends = adjacent_cutpoints(y, cutpoints, loc, 0, 0)
     below, above = (x - loc for x in ends)
-    has_below, has_above = y > 0, y < cutpoints.shape[-1]
+    has_below = y > 0
+    has_above = y < cutpoints.shape[-1]
     flip = has_below & (~has_above | (below + above > 0))
-    upper, lower = select(flip, -below, above), select(flip, -above, below)
+    upper = select(flip, -below, above)
+    lower = select(flip, -above, below)
     total = log_ndtr(upper)
     both = has_below & has_above & (total > -jnp.inf)
     change = _log_tail_ratio(upper, select(both, ends[1] - ends[0], 1))

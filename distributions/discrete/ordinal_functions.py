@@ -42,15 +42,18 @@ def adjacent_cutpoints(
     A short row is searched by comparisons, as in :func:`pick_entry`. Each cutpoint is spread over
     the levels once, so that its derivative is a single sum.
     """
-    index, last = y.astype(int), cutpoints.shape[-1]
+    index = y.astype(int)
+    last = cutpoints.shape[-1]
     shape = np.broadcast_shapes(index.shape, loc.shape, cutpoints.shape[:-1])
-    below, above = jnp.full(shape, low, loc.dtype), jnp.full(shape, high, loc.dtype)
+    below = jnp.full(shape, low, loc.dtype)
+    above = jnp.full(shape, high, loc.dtype)
     if last > _SHORT:
         under, over = (take(cutpoints, jnp.clip(index - k, 0, last - 1)) for k in (1, 0))
         return select(index > 0, under, below), select(index < last, over, above)
     for k in range(last):
         cutpoint = jnp.broadcast_to(cutpoints[..., k], shape)
-        below, above = select(index == k + 1, cutpoint, below), select(index == k, cutpoint, above)
+        below = select(index == k + 1, cutpoint, below)
+        above = select(index == k, cutpoint, above)
     return below, above
 
 

@@ -94,16 +94,19 @@ def _log_tail(x, rate1, rate2):
     The line stays away from 0, the pole of the integrand: on one side of the pole the integral is
     the probability above `x`, on the other side the probability below.
     """
-    k, distance = x + 0.5, (x - (rate1 - rate2)) + 0.5
+    k = x + 0.5
+    distance = (x - (rate1 - rate2)) + 0.5
     tilt, _, _, spread = map(lax.stop_gradient, _saddle(k, rate1, rate2))
     above = distance >= 0
     size = jnp.clip(jnp.abs(tilt), 0.6 / jnp.sqrt(spread), _MAX_TILT)
     c = select(above, size, -size)
-    first, second = rate1 * jnp.exp(c), rate2 * jnp.exp(-c)
+    first = rate1 * jnp.exp(c)
+    second = rate2 * jnp.exp(-c)
     exponent = rate1 * _excess(c) + rate2 * _excess(-c) - c * distance
     rest = rate1 * jnp.expm1(c) - rate2 * jnp.expm1(-c) - distance
     end = lax.stop_gradient(jnp.minimum(np.pi, 10 / jnp.sqrt(first + second)))
-    sinh, cosh = jnp.sinh(0.5 * size)[..., None], jnp.cosh(0.5 * size)[..., None]
+    sinh = jnp.sinh(0.5 * size)[..., None]
+    cosh = jnp.cosh(0.5 * size)[..., None]
 
     def wave(t):
         sine = jnp.sin(0.5 * t)
@@ -123,7 +126,8 @@ def _log_tails(x, rate1, rate2):
     x, rate1, rate2 = jnp.broadcast_arrays(x, rate1, rate2)
     is_end = jnp.isinf(x)
     above, tail = _log_tail(select(is_end, 0, x), rate1, rate2)
-    above, tail = select(is_end, x > 0, above), select(is_end, -jnp.inf, tail)
+    above = select(is_end, x > 0, above)
+    tail = select(is_end, -jnp.inf, tail)
     rest = log1mexp(tail)
     return select(above, rest, tail), select(above, tail, rest)
 
@@ -143,7 +147,8 @@ def _sample(key, shape, dtype, rate1, rate2):
 
 
 def _entropy(rate1, rate2):
-    both, difference = rate1 + rate2, rate1 - rate2
+    both = rate1 + rate2
+    difference = rate1 - rate2
     score = lambda k: _log_prob(k, column(rate1), column(rate2))  # noqa: E731
     return entropy_of_counts(score, difference, jnp.sqrt(both), difference / both, low=-np.inf)
 

@@ -26,7 +26,8 @@ def _log_prob_of_passing(y: Array, cutpoints: Array, loc: Array) -> Array:
 
 
 def _stopping_ratio_log_prob(y, cutpoints, loc):
-    index, last = y.astype(int), cutpoints.shape[-1]
+    index = y.astype(int)
+    last = cutpoints.shape[-1]
     before = _log_prob_of_passing(jnp.maximum(index - 1, 0), cutpoints, loc)
     stop = -jax.nn.softplus(loc - pick_entry(cutpoints, jnp.minimum(index, last - 1)))
     return select(index > 0, before, 0) + select(index < last, stop, 0)

@@ -36,7 +36,8 @@ def _zipf_sample(key, shape, dtype, power):
 
 
 def _zipf_moment(power, order):
-    one, exists = jnp.ones_like(power), power > order + 1
+    one = jnp.ones_like(power)
+    exists = power > order + 1
     numerator = log_zeta(select(exists, power - order, 2), one)
     return select(exists, jnp.exp(numerator - log_zeta(power, one)), jnp.inf)
 

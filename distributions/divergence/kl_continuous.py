@@ -56,7 +56,8 @@ def _uniform(p: Any, q: Any) -> Array:
 
 def _weibull(p: Any, q: Any) -> Array:
     a, scale, b, other = promote(p.concentration, p.scale, q.concentration, q.scale)
-    more, excess = (b - a) / a, (scale - other) / other
+    more = (b - a) / a
+    excess = (scale - other) / other
     log_scales = log1p_or(excess, jnp.log(scale) - jnp.log(other))
     log_shapes = log1p_or(more, jnp.log(b) - jnp.log(a))
     rest = _log_gamma_rest(more, b / a)

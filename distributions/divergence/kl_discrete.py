@@ -48,7 +48,8 @@ def _geometric(p: Any, q: Any) -> Array:
 
 def _poisson(p: Any, q: Any) -> Array:
     rate, other = promote(p.mean(), q.mean())
-    log_rate, log_other = safe_log(rate), safe_log(other)
+    log_rate = safe_log(rate)
+    log_other = safe_log(other)
     excess = relative_excess((other - rate) / jnp.where(rate > 0, rate, 1), log_other - log_rate)
     return jnp.where(rate > 0, rate * jnp.where(rate > 0, excess, 0), other)
 

@@ -75,7 +75,8 @@ def _whiten(x, loc, *parameters):
 
 def _half_log_det(correlation, conditional_precision, graph):
     """`log det Q / 2 - (n / 2) log 2 pi`."""
-    adjacency, eigenvalues = graph[0], _eigenvalues(*graph)
+    adjacency = graph[0]
+    eigenvalues = _eigenvalues(*graph)
     n = eigenvalues.shape[-1]
     log_degrees = jnp.sum(jnp.log(jnp.sum(adjacency, -1)), -1)
     log_dets = jnp.sum(jnp.log1p(-per_event(correlation) * eigenvalues), -1)
@@ -85,7 +86,8 @@ def _half_log_det(correlation, conditional_precision, graph):
 
 def _car_log_prob(x, loc, correlation, conditional_precision, graph):
     """The log density, with `x^T Q x` as a sum of squares for either sign of the correlation."""
-    x, adjacency = x - loc, graph[0]
+    x = x - loc
+    adjacency = graph[0]
     sign = jnp.where(correlation < 0, -1, 1).astype(correlation.dtype)
     size = sign * correlation  # not the absolute value: its derivative is 0 at 0
     own = jnp.sum(jnp.sum(adjacency, -1) * jnp.square(x), -1)

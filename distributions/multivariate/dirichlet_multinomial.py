@@ -28,7 +28,9 @@ from distributions.numerics.loader_log_pmf import (
 
 def _dirichlet_multinomial_log_prob(y, n, a):
     """The log mass: negative binomial masses of the counts, over the mass of their sum."""
-    k, n, total = y.astype(a.dtype), n.astype(a.dtype), jnp.sum(a, axis=-1)
+    k = y.astype(a.dtype)
+    n = n.astype(a.dtype)
+    total = jnp.sum(a, axis=-1)
     log_odds = jnp.log(jnp.maximum(n, 1)) - jnp.log(total)
     parts = jnp.sum(log_negative_binomial(k, a, column(log_odds)), axis=-1)
     return parts - log_negative_binomial(n, total, log_odds)
@@ -41,7 +43,8 @@ def _dirichlet_multinomial_sample(key, shape, dtype, n, a):
 
 
 def _dirichlet_multinomial_variance(n, a):
-    n, total = column(n.astype(a.dtype)), jnp.sum(a, axis=-1, keepdims=True)
+    n = column(n.astype(a.dtype))
+    total = jnp.sum(a, axis=-1, keepdims=True)
     p = a / total
     return n * p * (1 - p) * ((total + n) / (total + 1))
 

@@ -106,7 +106,9 @@ class GaussianProcess(Family):
 
     def __post_init__(self, index_points: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Evaluates the functions at the points."""
-        kernel, mean_fn, points = self.kernel, self.mean_fn, index_points
+        kernel = self.kernel
+        mean_fn = self.mean_fn
+        points = index_points
         if points is None and (callable(kernel) or callable(mean_fn)):
             raise ValueError("GaussianProcess: a function needs index_points; got None")
         if callable(kernel):

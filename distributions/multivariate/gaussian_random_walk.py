@@ -152,7 +152,8 @@ class GaussianRandomWalk(Distribution):
         return cumulative_sum(jnp.concatenate([first, steps], -1))
 
     def _moment(self, name: str) -> Array:
-        dtype, batch = self.dtype, self.batch_shape
+        dtype = self.dtype
+        batch = self.batch_shape
         first = full(getattr(self._first, name)(), batch, dtype)
         scale = self._align_parameters(dtype, len(batch))
         steps = self.num_steps - 1

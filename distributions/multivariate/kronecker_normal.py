@@ -42,7 +42,8 @@ def _each_axis(
     apply: Callable[[Array, Array], Array], matrices: tuple[Array, ...], x: Array
 ) -> Array:
     """Applies each matrix along its axis of the grid of entries."""
-    batch, sizes = x.shape[:-1], tuple(matrix.shape[-1] for matrix in matrices)
+    batch = x.shape[:-1]
+    sizes = tuple(matrix.shape[-1] for matrix in matrices)
     grid = x.reshape(*batch, *sizes)
     for k, matrix in enumerate(matrices):
         axis = len(batch) + k
@@ -245,7 +246,8 @@ class KroneckerNormal(Distribution):
         return density - n * (jnp.log(unit) + LOG_SQRT_TWO_PI)
 
     def _half_log_det(self, dtype: Any) -> Array:
-        n, ndim = self.event_shape[0], len(self.batch_shape)
+        n = self.event_shape[0]
+        ndim = len(self.batch_shape)
         if self.noise_scale is not None:
             return -self._noisy_log_density(jnp.zeros((*self.batch_shape, n), dtype))
         trils = (align(jnp.asarray(tril, dtype), 2, ndim) for tril in self.scale_trils)
@@ -254,7 +256,8 @@ class KroneckerNormal(Distribution):
 
     def _log_prob(self, value: ArrayLike) -> Array:
         x = self._as_vectors(value)
-        dtype, batch_ndims = x.dtype, x.ndim - 1
+        dtype = x.dtype
+        batch_ndims = x.ndim - 1
         x = x - align(convert(self.loc, dtype), 1, batch_ndims)
         if self.noise_scale is not None:
             return self._noisy_log_density(x)
@@ -271,7 +274,9 @@ class KroneckerNormal(Distribution):
         return align(convert(self.loc, self.dtype), 1, len(shape) - 1) + z
 
     def _moment(self, name: str) -> Array:
-        dtype, batch, shape = self.dtype, self.batch_shape, self.event_shape
+        dtype = self.dtype
+        batch = self.batch_shape
+        shape = self.event_shape
         if name == "entropy":
             return full(self._half_log_det(dtype) + 0.5 * shape[0], batch, dtype)
         if name == "variance":

@@ -26,7 +26,8 @@ def _rows(matrix):
 
 
 def _half_log_det(scale_tril_row, scale_tril_column):
-    n, p = scale_tril_row.shape[-1], scale_tril_column.shape[-1]
+    n = scale_tril_row.shape[-1]
+    p = scale_tril_column.shape[-1]
     log_dets = p * log_diagonal(scale_tril_row) + n * log_diagonal(scale_tril_column)
     return log_dets + n * p * LOG_SQRT_TWO_PI
 

@@ -56,9 +56,13 @@ def _multinomial_entropy(n, logits, probs):
     Where `1 / sd^4` is lost to rounding, the means are series.
     """
     p = _multinomial_probs(logits, probs)
-    q, some = 1 - p, jnp.maximum(n.astype(p.dtype), 1)
-    size, rare = column(some), jnp.minimum(p, q)
-    sd, rate, trials = jnp.sqrt(size * p * q), size * p, column(size)
+    q = 1 - p
+    some = jnp.maximum(n.astype(p.dtype), 1)
+    size = column(some)
+    rare = jnp.minimum(p, q)
+    sd = jnp.sqrt(size * p * q)
+    rate = size * p
+    trials = column(size)
     weight = lambda k: log_binomial_of_probs(k, trials - k, column(rare))  # noqa: E731
     mass = lambda k: log_poisson(select(column(p) <= 0.5, k, trials - k), column(rate))  # noqa: E731
     means = -mean_of_counts(mass, weight, size * rare, sd, high=size)

@@ -40,7 +40,8 @@ def _power_sample(key, shape, dtype, direction, concentration):
     a, _ = _power_shapes(shape[-1], jnp.asarray(concentration))
     g = gamma(gamma_key, a, shape[:-1], dtype)
     h = 0.5 * square_sum(tangent)
-    along, across = (g - h) / (g + h), jnp.sqrt(2 * g) / (g + h)
+    along = (g - h) / (g + h)
+    across = jnp.sqrt(2 * g) / (g + h)
     return along[..., None] * direction + across[..., None] * tangent
 
 

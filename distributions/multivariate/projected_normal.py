@@ -22,11 +22,14 @@ def _log_radial_integral(t, n):
 
     The variable of integration is `r` less the peak: in `r`, it would be lost beside a large `t`.
     """
-    m, at = n - 1, lax.stop_gradient(t)
+    m = n - 1
+    at = lax.stop_gradient(t)
     longer = 0.5 * jnp.abs(at) + jnp.hypot(0.5 * at, math.sqrt(m))
-    peak, rest = jnp.where(at > 0, longer, m / longer), jnp.where(at > 0, m / longer, longer)
+    peak = jnp.where(at > 0, longer, m / longer)
+    rest = jnp.where(at > 0, m / longer, longer)
     rest += at - t  # peak - t; derivatives in t hold the peak constant
-    low, high = -jnp.minimum(peak, 8.8), jnp.minimum(8.8, (41 + math.sqrt(74 * m)) * peak / m)
+    low = -jnp.minimum(peak, 8.8)
+    high = jnp.minimum(8.8, (41 + math.sqrt(74 * m)) * peak / m)
     nodes, weights = gauss_legendre(t)
     s = low[..., None] + (high - low)[..., None] * nodes
     log_terms = m * jnp.log(peak[..., None] + s) - s * (rest[..., None] + 0.5 * s)
@@ -34,7 +37,8 @@ def _log_radial_integral(t, n):
 
 
 def _projected_log_prob(x, concentration):
-    t, n = dot(concentration, x), x.shape[-1]
+    t = dot(concentration, x)
+    n = x.shape[-1]
     off = square_sum(concentration - t[..., None] * x)
     return _log_radial_integral(t, n) - 0.5 * off - n * LOG_SQRT_TWO_PI
 
@@ -57,9 +61,11 @@ def _projected_moments(concentration):
     Given a Poisson variable `j`, the squared cosine of the angle to `concentration` has the beta
     distribution with `j + 1/2` and `(n - 1) / 2`.
     """
-    n, m = concentration.shape[-1], 0.5 * square_sum(concentration)
+    n = concentration.shape[-1]
+    m = 0.5 * square_sum(concentration)
     center, offset, log_step = poisson_terms(m)
-    j, m = center + offset, m[..., None]
+    j = center + offset
+    m = m[..., None]
 
     def mean_of(log_values):
         return jnp.exp(log_poisson_mixture(center, offset, m, log_values, 1.0) + log_step)

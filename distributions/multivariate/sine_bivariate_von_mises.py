@@ -45,7 +45,8 @@ def _grid(c1, c2, r):
     c1, c2, r = (p[..., None] for p in jnp.broadcast_arrays(c1, c2, r))
     s = lax.stop_gradient(jnp.power(1 + c1 + jnp.abs(r), -0.25))
     half = 0.5 * jnp.asarray(_NODES, c1.dtype).reshape((1,) * (c1.ndim - 1) + (-1,))
-    sine, cosine = s * jnp.sin(half), jnp.cos(half)
+    sine = s * jnp.sin(half)
+    cosine = jnp.cos(half)
     norm = jnp.square(cosine) + jnp.square(sine)
     log_marginal = _log_marginal(2 * sine * cosine / norm, jnp.square(sine) / norm, c1, c2, r)
     log_weight = jnp.log(s / norm * (_TURN / len(_NODES)))
@@ -60,7 +61,8 @@ def _log_normalizer(c1: Array, c2: Array, r: Array) -> Array:
 
 def _log_prob(x, loc1, loc2, c1, c2, correlation, weighted):
     r = _correlation(c1, c2, correlation, weighted)
-    a, b = x[..., 0] - loc1, x[..., 1] - loc2
+    a = x[..., 0] - loc1
+    b = x[..., 1] - loc2
     fall = c1 * jnp.square(jnp.sin(0.5 * a)) + c2 * jnp.square(jnp.sin(0.5 * b))
     return r * jnp.sin(a) * jnp.sin(b) - 2 * fall - _log_normalizer(c1, c2, r)
 
@@ -79,7 +81,8 @@ def _mean(loc1, loc2, *_):
 def _variance(loc1, loc2, c1, c2, correlation, weighted):
     """The circular variances: minus the derivatives of the normalizer in the concentrations."""
     natural = jnp.broadcast_arrays(c1, c2, _correlation(c1, c2, correlation, weighted))
-    ones, zeros = jnp.ones_like(natural[0]), jnp.zeros_like(natural[0])
+    ones = jnp.ones_like(natural[0])
+    zeros = jnp.zeros_like(natural[0])
     slope = lambda *unit: jax.jvp(_log_normalizer, tuple(natural), unit)[1]  # noqa: E731
     return -jnp.stack([slope(ones, zeros, zeros), slope(zeros, ones, zeros)], -1)
 
@@ -137,7 +140,8 @@ def _sample(key, shape, dtype, loc1, loc2, c1, c2, correlation, weighted):
     r = _correlation(c1, c2, correlation, weighted)
     a = _first_angle(first_key, shape[:-1], dtype, c1, c2, r)
     slope = r * jnp.sin(a)
-    center, length = jnp.arctan2(slope, c2 + 0 * slope), jnp.hypot(slope, c2)
+    center = jnp.arctan2(slope, c2 + 0 * slope)
+    length = jnp.hypot(slope, c2)
     b = von_mises_draw(second_key, shape[:-1], dtype, center, length)
     return jnp.stack([wrap(loc1 + a), wrap(loc2 + b)], -1)
 

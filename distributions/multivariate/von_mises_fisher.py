@@ -24,7 +24,8 @@ _NODES = 512  # of the trapezoidal rule
 
 def _cosines(n, concentration):
     """`1 - tanh(u)` at nodes `u` along a new last axis, and the log weights of the integral."""
-    concentration, m = jnp.asarray(concentration), n - 1
+    concentration = jnp.asarray(concentration)
+    m = n - 1
     peak = 0.5 * jnp.arcsinh(2 * lax.stop_gradient(concentration) / m)[..., None]
     reach = math.sqrt(80 / m) + 38 / m
     steps = jnp.linspace(-reach, reach, _NODES, dtype=concentration.dtype)

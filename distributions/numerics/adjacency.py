@@ -37,9 +37,11 @@ def label_parts(adjacency: Any) -> Any:
         return xp.take_along_axis(labels, labels, -1)
 
     if xp is np:
-        labels, new = first, spread(first)
+        labels = first
+        new = spread(first)
         while (new != labels).any():
-            labels, new = new, spread(new)
+            labels = new
+            new = spread(new)
     else:
         going = lambda state: (state[0] != state[1]).any()  # noqa: E731
         _, new = lax.while_loop(going, lambda s: (s[1], spread(s[1])), (first, spread(first)))

@@ -25,7 +25,8 @@ from distributions.numerics.loader_log_pmf import column, log_negative_binomial
 from distributions.numerics.special import LOG_SQRT_TWO_PI, gauss_legendre, ratio, times_log
 
 # Counts: up to a rounding, all of the mass is summed at the first, half at 36, none at the last.
-_FIRST, _LAST = 8.0, 161
+_FIRST = 8.0
+_LAST = 161
 _LEFT_OUT = 37.0  # Minus the log mass below which nothing is integrated.
 
 
@@ -72,17 +73,21 @@ def beta_binomial_log_mass(k: Array, m: Array, a: Array, b: Array) -> Array:
 
 def _beta_binomial_points(n: Array, a: Array, b: Array) -> tuple[Array, Array, Array]:
     """Numbers of successes and of failures, with weights; for few trials, all of them."""
-    many, log_odds = jnp.maximum(n, 2 * _LAST), jnp.log(a) - jnp.log(b)
+    many = jnp.maximum(n, 2 * _LAST)
+    log_odds = jnp.log(a) - jnp.log(b)
     fall, rise = (_reach(1 / (1 / x + (a / many + b / many) / x)) for x in (a, b))
     end = jnp.log(many / _FIRST - 1)
     low = jnp.clip(log_odds - fall - jnp.log1p(rise), -end, end)
     high = jnp.clip(log_odds + rise + jnp.log1p(fall), -end, end)
     y, weights = _integral(low, high)
-    p, q = lax.logistic(y), lax.logistic(-y)
+    p = lax.logistic(y)
+    q = lax.logistic(-y)
     inner = weights * p * q * many * (_integrated_share(many * p) + _integrated_share(many * q) - 1)
-    is_few, ends = n < 2 * _LAST, _ends(n)
+    is_few = n < 2 * _LAST
+    ends = _ends(n)
     each = select(2 * ends < n, 1, select(2 * ends > n, 0 * ends, 0.5))
-    outer, k = select(is_few, each, 1 - _integrated_share(ends)), jnp.minimum(ends, n)
+    outer = select(is_few, each, 1 - _integrated_share(ends))
+    k = jnp.minimum(ends, n)
     weights = _join(outer, outer, select(is_few, 0, inner))
     return _join(k, n - k, many * p), _join(n - k, k, many * q), weights
 
@@ -108,13 +113,15 @@ def dirichlet_multinomial_entropy(n: Array, a: Array) -> Array:
     """
     if a.shape[-1] == 1:
         return jnp.zeros_like(a[..., 0])
-    n, total = column(n), jnp.sum(a, axis=-1, keepdims=True)
+    n = column(n)
+    total = jnp.sum(a, axis=-1, keepdims=True)
     rest = _sum_of_others(a)
     size = jnp.maximum(n, 1)
     log_odds = jnp.log(size) - jnp.log(total)
     score = lambda k: -log_negative_binomial(k, *_columns(a, log_odds))  # noqa: E731
     means = _beta_binomial_mean(score, *_columns(n, a, rest))
-    s, q = ratio(size, total), ratio(rest, total)
+    s = ratio(size, total)
+    q = ratio(rest, total)
     variance = a * s * (1 + s)
     last = ratio(1 - q - q * q, variance) + ratio(1 + 2 * q - 7 * q * q, a)
     limit = LOG_SQRT_TWO_PI + 0.5 * (jnp.log(variance) + q / (1 + 1 / total)) + last / 12
@@ -131,7 +138,8 @@ def _sum_of_others(a: Array) -> Array:
 
 def _beta_negative_binomial_points(n: Array, a: Array, b: Array) -> tuple[Array, Array]:
     """Counts with their weights; the last stands for all beyond, whose mass is a power law."""
-    log_mean, first = jnp.log(n) + jnp.log(a) - jnp.log(b), math.log(_FIRST)
+    log_mean = jnp.log(n) + jnp.log(a) - jnp.log(b)
+    first = math.log(_FIRST)
     reach = [_reach(x) for x in (n, a, jnp.exp(log_mean))]
     low = log_mean - sum(reach) - jnp.log1p(_reach(b))
     high = log_mean + sum(jnp.log1p(x) for x in reach) + _reach(b)
@@ -139,7 +147,9 @@ def _beta_negative_binomial_points(n: Array, a: Array, b: Array) -> tuple[Array,
     most = 0.8 * math.log(jnp.finfo(a.dtype).max)
     high = jnp.clip(jnp.minimum(high, power), first, most)
     y, weights = _integral(jnp.clip(low, first, high), high)
-    ends, k, last = _ends(a), jnp.exp(y), jnp.exp(high)
+    ends = _ends(a)
+    k = jnp.exp(y)
+    last = jnp.exp(high)
     weights = _join(
         1 - _integrated_share(ends),
         weights * k * _integrated_share(k),
@@ -155,7 +165,8 @@ def beta_negative_binomial_entropy(
     """The entropy of counts with `log_mass(k, n, a, b)`; the Edgeworth series for spread counts."""
     columns = _columns(n, a, b)
     k, weights = _beta_negative_binomial_points(*lax.stop_gradient(columns))
-    is_last, tail = np.arange(k.shape[-1]) == k.shape[-1] - 1, 1 / columns[-1]
+    is_last = np.arange(k.shape[-1]) == k.shape[-1] - 1
+    tail = 1 / columns[-1]
     score = log_mass(k, *columns)
     mass = weights * select(is_last, tail, 1) * jnp.exp(score)
     values = select(is_last, 1 + tail, 0) - score

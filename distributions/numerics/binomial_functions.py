@@ -34,7 +34,8 @@ def difference(n: Array, k: Array, dtype: Any) -> Array:
 def binomial_log_prob(y: Any, n: Any, logits: Any, probs: Any) -> Array:
     """`log(C(n, y) p^y (1 - p)^(n - y))`, from the log odds or from `p`."""
     dtype = (logits if probs is None else probs).dtype
-    k, m = y.astype(dtype), difference(n, y, dtype)
+    k = y.astype(dtype)
+    m = difference(n, y, dtype)
     if probs is None:
         return log_binomial(k, m, logits)
     return log_binomial_of_probs(k, m, probs)

@@ -89,8 +89,10 @@ def _with_edges(
     is_none: Array, is_all: Array, some: Array, rest: Array, log_tails: tuple[Array, Array]
 ) -> Tails:
     """Tails with those where more is impossible or certain, but for its slopes."""
-    none, log_none = (1 - some, some), (jnp.log1p(-some), -jnp.inf)
-    every, log_every = (rest, 1 - rest), (-jnp.inf, jnp.log1p(-rest))
+    none = (1 - some, some)
+    log_none = (jnp.log1p(-some), -jnp.inf)
+    every = (rest, 1 - rest)
+    log_every = (-jnp.inf, jnp.log1p(-rest))
     log_cdf, log_survival = (
         select(is_none, a, select(is_all, b, x))
         for a, b, x in zip(log_none, log_every, log_tails, strict=True)

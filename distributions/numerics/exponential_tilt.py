@@ -51,7 +51,9 @@ def tilted_log_cdf(t: Array, c: Array) -> Array:
 
 def tilted_quantile(q: Array, c: Array) -> Array:
     """`log(1 + q (exp(c) - 1)) / c`, computed from the end where the density is greater."""
-    p, d = jnp.where(c > 0, 1 - q, q), jnp.where(c > 0, -c, c)  # smooth at 0, unlike abs(c)
+    # smooth at 0, unlike abs(c)
+    p = jnp.where(c > 0, 1 - q, q)
+    d = jnp.where(c > 0, -c, c)
     t = (
         p
         * expm1_ratio(d)

@@ -88,7 +88,8 @@ def stirling_error(x: Array) -> Array:
     Small `x` are raised by the recurrence of the gamma function; cheaper than a log-gamma.
     """
     steps, (small, z, y) = num_steps(x), _shift_small(x)
-    product, power = _rising_factorial(z), y * y
+    product = _rising_factorial(z)
+    power = y * y
     for _ in range(steps.bit_length() - 2):
         power = power * power
     shift = (z - 0.5) * jnp.log(y / z) - jnp.log(product / power) - steps
@@ -118,7 +119,8 @@ def log_beta(a: Array, b: Array) -> Array:
     """
     a, b = jnp.broadcast_arrays(a, b)
     less = a < b
-    small, large = select(less, a, b), select(less, b, a)
+    small = select(less, a, b)
+    large = select(less, b, a)
     total = a + b
     share = jnp.maximum(ratio(small, total), jnp.finfo(a.dtype).tiny)
     of_small, of_large, of_total = stirling_error(jnp.stack([small, large, total]))
@@ -136,7 +138,8 @@ def log_multivariate_beta(a: Array) -> Array:
     log_share = jnp.log(jnp.maximum(share, jnp.finfo(a.dtype).tiny))
     log_share = select(most, jnp.log1p(-share), log_share)
     errors = stirling_error(jnp.concatenate([a, total], -1))
-    parts, n = (a - 0.5) * log_share + errors[..., :-1], a.shape[-1]
+    parts = (a - 0.5) * log_share + errors[..., :-1]
+    n = a.shape[-1]
     rest = (n - 1) * (LOG_SQRT_TWO_PI - 0.5 * jnp.log(total)) - errors[..., -1:]
     return jnp.sum(parts, -1) + rest[..., 0]
 
@@ -152,7 +155,8 @@ def dirichlet_entropy(a: Array, powers: Sequence[float] | None = None) -> Array:
 
     With powers of 1, the default, it is the entropy of a Dirichlet distribution.
     """
-    total, n = jnp.sum(a, -1, keepdims=True), a.shape[-1]
+    total = jnp.sum(a, -1, keepdims=True)
+    n = a.shape[-1]
     p = np.reshape(n * (1.0,) if powers is None else powers, (1,) * (a.ndim - 1) + (n,))
     p = p.astype(a.dtype)
     parts = (p - 0.5) * jnp.log(a / total) + stirling_error(a) - (a - p) * digamma_rest(a)

@@ -115,7 +115,8 @@ def log_tails(a: Array, n: Array, b: Array, m: Array) -> tuple[Array, Array]:
     The smaller of the two, about, is the integral.
     """
     a, n, b, m = jnp.broadcast_arrays(a, n, b, m)
-    up, down = jnp.stack([a, n]), jnp.stack([b, m])
+    up = jnp.stack([a, n])
+    down = jnp.stack([b, m])
     swap = jnp.sum(_digamma(up) - _digamma(down), 0) > 0
     tail = _log_above(jnp.where(swap, down, up), jnp.where(swap, up, down))
     rest = log1mexp(tail)

@@ -57,7 +57,8 @@ def _parts(key: Array, a: Array, shape: tuple[int, ...], dtype: Any) -> tuple[Ar
     dtype = dtype if jnp.finfo(dtype).bits >= 32 else jnp.float32
     a = jnp.broadcast_to(jnp.asarray(a, dtype), shape)
     fixed = lax.stop_gradient(a)
-    is_valid, is_large = fixed >= 0, fixed >= 1
+    is_valid = fixed >= 0
+    is_large = fixed >= 1
     valid = select(is_valid, fixed, 1)
     scale = select(is_large, valid, valid + 1) - 1 / 3
     spread = lax.rsqrt(9 * scale)

@@ -153,7 +153,8 @@ def _fraction_jvp(
     if places:
         value, partials = _fraction(fraction, (*orders, places), *arguments)
     else:
-        value, partials = _fraction(fraction, orders, *arguments), None
+        value = _fraction(fraction, orders, *arguments)
+        partials = None
     dots = [jax.tree.map(lambda x, i=i: x[i], partials) for i in range(len(places))]
     if at in moving and orders:
         dots.append(functools.reduce(_with_partials, orders, slope)(*arguments))
@@ -221,7 +222,8 @@ def _less_unequal(a: Array, b: Array, log_x: Array, log_y: Array) -> tuple[Array
     """
     most = (b + 1) * (1e5 if is_single(a) else 1e9)
     far = (a > most) & (b < large(b))
-    less, half = jnp.where(far, most, a), 0.5 * (b - 1)
+    less = jnp.where(far, most, a)
+    half = 0.5 * (b - 1)
     log_x = (jnp.where(far, a + half, 1) / jnp.where(far, less + half, 1)) * log_x
     return far, less, log_x, jnp.where(far, log1mexp(jnp.where(far, log_x, -1)), log_y)
 
@@ -229,9 +231,11 @@ def _less_unequal(a: Array, b: Array, log_x: Array, log_y: Array) -> tuple[Array
 def _log_beta_tails(
     a: Array, b: Array, log_x: Array, log_y: Array, shift: Array
 ) -> tuple[Array, Array]:
-    x, y = jnp.exp(log_x), jnp.exp(log_y)
+    x = jnp.exp(log_x)
+    y = jnp.exp(log_y)
     above = x > (a + 0.5) / (a + b + 1)
-    p, q = jnp.where(above, b, a), jnp.where(above, a, b)
+    p = jnp.where(above, b, a)
+    q = jnp.where(above, a, b)
     fraction = beta_fraction(p, q, jnp.where(above, y, x), jnp.where(above, x, y))
     kernel = log_beta_kernel(a, b, log_x, log_y, shift)
     tail = jnp.minimum(kernel + fraction, 0)
@@ -277,7 +281,8 @@ def log_gammainc(a: Array, x: Array, shift: Array | None = None) -> tuple[Array,
     `shift` is `a - x`, if it is known more precisely than from the two.
     """
     a, x = jnp.broadcast_arrays(a, x)
-    info, is_empty = jnp.finfo(x.dtype), x <= 0
+    info = jnp.finfo(x.dtype)
+    is_empty = x <= 0
     x = jnp.clip(x, info.tiny, info.max)
     shift = a - x if shift is None else shift
     central = is_central(a, None, shift)

@@ -23,7 +23,8 @@ from distributions.numerics.wishart_functions import (
 
 def inverse_score(tril: Array, df: Any, scale: Any, scale_tril: Any) -> Array:
     """The log density of InverseWishart at `tril tril^T`."""
-    n, factor = tril.shape[-1], cholesky(scale, scale_tril)
+    n = tril.shape[-1]
+    factor = cholesky(scale, scale_tril)
     square = square_sum(solve_matrix(tril, factor), 2)
     log_dets = df * log_diagonal(factor) - (df + n + 1) * log_diagonal(tril)
     return log_dets - 0.5 * square - log_normalizer(df, n)

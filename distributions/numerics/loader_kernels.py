@@ -159,7 +159,8 @@ def _gamma_parts(a: Array, log_x: Array, x: Array, shift: Array) -> tuple[Array,
 
 @_gamma_kernel.defjvp
 def _gamma_kernel_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    a, shift = primals[0], primals[3]
+    a = primals[0]
+    shift = primals[3]
     value, rest, is_near, far = _gamma_parts(*primals)
     by_a = select(is_near, (rest + shift) / a, far) - digamma_rest(a)
     return value, by_a * tangents[0] - shift * tangents[1]

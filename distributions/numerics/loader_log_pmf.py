@@ -51,7 +51,9 @@ def _divergence(k: Array, m: Array, inner: Array, excess: Array) -> tuple[Array,
     logarithm for these pairs. The smaller of the fractions `k / n` and `m / n` weighs an
     exponential, so that a logarithm is taken of 1/2 at least.
     """
-    n, swap = k + m, k > m  # A comparison: at equality, one side gives the derivatives.
+    # A comparison: at equality, one side gives the derivatives.
+    n = k + m
+    swap = k > m
     w = select(inner, select(swap, m, k) / select(inner, n, 1), 0)
     x = select(swap, -excess, excess)
     y = lax.min(x, jnp.full_like(x, math.log(float(jnp.finfo(x.dtype).max)) - 3))
@@ -61,7 +63,8 @@ def _divergence(k: Array, m: Array, inner: Array, excess: Array) -> tuple[Array,
     log_total = select(is_near, z + near, jnp.log(1 + z)) + (x - y)
     slope = n * (1 - w) * (z / (1 + z))
     other = log_total - x
-    by_k, by_m = select(swap, log_total, other), select(swap, other, log_total)
+    by_k = select(swap, log_total, other)
+    by_m = select(swap, other, log_total)
     return n * (log_total - w * x), select(swap, -slope, slope), by_k, by_m
 
 
@@ -86,14 +89,17 @@ def _mass_and_slopes(
     Logarithms of `k` and `m` are taken apart, as one of them, such as a size, often has fewer
     entries.
     """
-    inner, a, b = (k > 0) & (m > 0), select(k > 0, k, 1), select(m > 0, m, 1)
+    inner = (k > 0) & (m > 0)
+    a = select(k > 0, k, 1)
+    b = select(m > 0, m, 1)
     log_a = jnp.log(a)
     gap = log_a - jnp.log(b)
     if is_negative:
         # A share of the total that underflows would be lost. It is bounded: shares below the bound
         # all give one sum.
         info = jnp.finfo(k.dtype)
-        share, most = min(1e10 * float(info.tiny), float(info.eps)), float(info.eps) ** 2
+        share = min(1e10 * float(info.tiny), float(info.eps))
+        most = float(info.eps) ** 2
         gap = lax.min(gap, lax.max(log_a - math.log(most), jnp.full_like(k, -math.log(share))))
         m = lax.max(m, lax.min(share * k, jnp.full_like(k, most)))
     divergence, *slopes = _divergence(k, m, inner, log_odds - select(inner, gap, 0))
@@ -107,7 +113,9 @@ def _mass_and_slopes(
 def _log_mass_jvp(is_negative: bool, primals: Any, tangents: Any) -> tuple[Array, Array]:
     k, m, _ = primals
     value, (by_log_odds, *by_counts) = _mass_and_slopes(is_negative, *primals)
-    inner, a, b = (k > 0) & (m > 0), select(k > 0, k, 1), select(m > 0, m, 1)
+    inner = (k > 0) & (m > 0)
+    a = select(k > 0, k, 1)
+    b = select(m > 0, m, 1)
     by_k, by_m = (
         select(inner, _step(is_negative, a + b) - _step(negative, x), 0) - slope
         for x, slope, negative in zip((a, b), by_counts, (False, is_negative), strict=True)
@@ -132,7 +140,9 @@ def log_binomial(k: Array, m: Array, log_odds: Array) -> Array:
 @jax.jit
 def log_binomial_of_probs(k: Array, m: Array, probs: Array) -> Array:
     """`log_binomial` for a probability `p` from 0 to 1 in place of the log odds."""
-    inner, a, b = (k > 0) & (m > 0), select(k > 0, k, 1), select(m > 0, m, 1)
+    inner = (k > 0) & (m > 0)
+    a = select(k > 0, k, 1)
+    b = select(m > 0, m, 1)
     n = jnp.maximum(k + m, 1)
     excess = select(k < m, probs - k / n, m / n - (1 - probs))  # Precise: from the rarer outcome.
     first = log1p_or(excess * (n / a), safe_log(probs) - jnp.log(a / n))
@@ -153,7 +163,8 @@ def log_negative_binomial(k: Array, r: Array, log_odds: Array) -> Array:
 @jax.custom_jvp
 def _log_factorial_rest(k: Array) -> Array:
     """`log k! - (k log k - k)` for integers: tabulated for small ones, else Stirling's series."""
-    num_small, some = num_steps(k), _replace_zero_by_one(k)
+    num_small = num_steps(k)
+    some = _replace_zero_by_one(k)
     rest = large_stirling_error(some) + (0.5 * jnp.log(some) + LOG_SQRT_TWO_PI)
     for i in reversed(range(num_small)):
         rest = select(k < i + 0.5, math.lgamma(i + 1) - i * (math.log(max(i, 1)) - 1), rest)
@@ -216,8 +227,10 @@ def _divergence_of_log(k: Array, some: Array, log_rate: Array) -> Array:
 def _divergence_and_rate(k: Array, some: Array, log_rate: Array) -> tuple[Array, Array]:
     excess = log_rate - jnp.log(some)
     power = jnp.exp(excess)
-    rate, is_near = some * power, excess * excess < 1 / 16
-    near, far = some * exp_rest(excess), some * (power - (1 + excess))
+    rate = some * power
+    is_near = excess * excess < 1 / 16
+    near = some * exp_rest(excess)
+    far = some * (power - (1 + excess))
     return select(k > 0, select(is_near, near, far), rate), rate
 
 
@@ -234,7 +247,8 @@ def _divergence_of_log_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 @jax.jit
 def log_zeta(s: Array, q: Array) -> Array:
     """`log sum_{j >= 0} (q + j)^-s` for `s > 1` and `q >= 1`, by the Euler-Maclaurin formula."""
-    a, decay = q + 12, s * jnp.log1p(12 / q)
+    a = q + 12
+    decay = s * jnp.log1p(12 / q)
     first = sum(jnp.exp(-s * jnp.log1p(j / q)) for j in range(12))
     s_near = select(decay < 800, s, 2)  # For larger s the powers overflow; the tail is 0.
     tail = a / (s_near - 1) + 0.5

@@ -38,7 +38,8 @@ def negative_binomial_log_prob(
 
 def _log_prob_by_probs(k, r, probs):
     """The log mass for `probs` from 0 to 1: at 0 only a count of 0 is possible, at 1 none."""
-    inner, possible = (probs > 0) & (probs < 1), (probs < 1) & ((k == 0) | (probs > 0))
+    inner = (probs > 0) & (probs < 1)
+    possible = (probs < 1) & ((k == 0) | (probs > 0))
     p = select(inner, probs, 0.5)
     mass = log_negative_binomial(k, r, jnp.log(p) - jnp.log1p(-p))
     none = r * safe_log1m(select(probs < 1, probs, 0))
@@ -72,7 +73,8 @@ def negative_binomial_tails(
 ) -> Tails:
     """`P(X <= x)` and `P(X > x)`, by the incomplete beta function `I_(1 - p)(r, x + 1)`."""
     if mean is not None:
-        r, logits = concentration, jnp.log(mean) - jnp.log(concentration)
+        r = concentration
+        logits = jnp.log(mean) - jnp.log(concentration)
     return binomial_tails(jnp.asarray(r), x + 1, logits, probs)
 
 
@@ -81,7 +83,8 @@ def _integral(r, mean):
 
     Trapezoidal rule over `log t`, with an error below 1e-12.
     """
-    r, mean = r[..., None], mean[..., None]
+    r = r[..., None]
+    mean = mean[..., None]
     info = jnp.finfo(r.dtype)
     low = math.log(info.eps) - jnp.log1p(ratio(mean, r)) - jnp.log1p(r)
     low = lax.stop_gradient(jnp.maximum(low, math.log(info.tiny) + 1))
@@ -111,7 +114,8 @@ def negative_binomial_entropy(*parameters: Any) -> Array:
         negative_binomial_size(*parameters), negative_binomial_mean(*parameters)
     )
     is_few = r < limit_of_spread(r.dtype)
-    few, many = select(is_few, r, 1), select(is_few, limit_of_spread(r.dtype), r)
+    few = select(is_few, r, 1)
+    many = select(is_few, limit_of_spread(r.dtype), r)
     log_failure = jnp.log1p(ratio(few, select(mean > 0, mean, 1)))
     geometric = few * jnp.log1p(ratio(mean, few)) + times_log(mean, log_failure)
     log_odds = column(safe_log(mean) - jnp.log(many))

@@ -26,7 +26,8 @@ def _log_ndtr_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     There the squares in the two logarithms would cancel.
     """
     (x,), (x_dot,) = primals, tangents
-    value, far = log_ndtr(x), x < -_few_terms(x)
+    value = log_ndtr(x)
+    far = x < -_few_terms(x)
     y = select(far, 1 / select(far, x, 1), 0)
     total = 1 - y * y * _mills_rest(y * y)
     near = select(far, 0, x)
@@ -77,7 +78,8 @@ def log_normal_mass(a: Array, b: Array, length: Array) -> tuple[Array, Array]:
     apart as the difference of rounded bounds may be 0.
     """
     a, b, length = jnp.broadcast_arrays(a, b, length)
-    across, left = (a < 0) & (b > 0), b <= 0
+    across = (a < 0) & (b > 0)
+    left = b <= 0
     near = jnp.where(across, 0, jnp.where(left, -b, a))
     tail = _tail(near, jnp.where(across, 1, length))
     below, above = _erf_between(a, b)
@@ -95,7 +97,8 @@ def truncated_normal_moments(a: Array, b: Array) -> tuple[Array, Array]:
     """
     a, b = jnp.broadcast_arrays(a, b)
     left = b <= 0
-    near, far = jnp.where(left, -b, a), jnp.where(left, -a, b)
+    near = jnp.where(left, -b, a)
+    far = jnp.where(left, -a, b)
     anchor = jnp.maximum(near, 0)
     reach = 80 / (anchor + jnp.sqrt(anchor * anchor + 80))
     low = jnp.maximum(jnp.minimum(near, 0), -reach)[..., None]
@@ -141,7 +144,8 @@ def truncated_normal_quantile(u: Array, a: Array, b: Array) -> Array:
     below, above = _erf_between(jnp.where(far, -1, a), jnp.where(far, 1, b))
     limit = 1 - jnp.finfo(u.dtype).epsneg
     center = math.sqrt(2) * lax.erf_inv(jnp.clip(below + u * (above - below), -limit, limit))
-    near, end = jnp.where(left, -b, a), jnp.where(left, -a, b)
+    near = jnp.where(left, -b, a)
+    end = jnp.where(left, -a, b)
     v = jnp.minimum(jnp.where(left, 1 - u, u), limit)
     tail = _tail_quantile(v, jnp.where(far, near, 2), jnp.where(far, end, 3))
     return jnp.where(far, jnp.where(left, -tail, tail), center)
@@ -157,7 +161,8 @@ def log_mills(w: Array) -> Array:
 def _log_mills_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     """The derivative from `m' = w m - 1`; far out, where that cancels, by the series."""
     (w,), (w_dot,) = primals, tangents
-    value, far = log_mills(w), w > _few_terms(w)
+    value = log_mills(w)
+    far = w > _few_terms(w)
     y = 1 / select(far, w, 1)
     rest = _mills_rest(y * y)
     near = select(far, 0, w) - jnp.exp(-LOG_SQRT_TWO_PI - select(far, 0, value))

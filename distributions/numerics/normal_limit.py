@@ -45,7 +45,8 @@ def is_central(a: Array, b: Array | None, shift: Array) -> Array:
 
 def log_normal_tails(a: Array, b: Array | None, shift: Array) -> tuple[Array, Array]:
     """The logarithms of the probabilities below and above the value."""
-    p, q = 1 / a, 0 if b is None else 1 / b
+    p = 1 / a
+    q = 0 if b is None else 1 / b
     inner = curvature(a, -shift) + (0 if b is None else curvature(b, shift))
     z = -shift * jnp.sqrt(inner)
     left = z < 0
@@ -61,5 +62,6 @@ def _correction(shift: Array, p: Any, q: Any) -> Array:
     k = 2 / 3 * (p - q)
     l = 0.5 * (p * p - p * q + q * q)  # noqa: E741
     m = 0.4 * (p - q) * (p * p + q * q)
-    first, second = 0.375 * k * k - 0.5 * l, 0.75 * k * l - 0.3125 * k * k * k - 0.5 * m
+    first = 0.375 * k * k - 0.5 * l
+    second = 0.75 * k * l - 0.3125 * k * k * k - 0.5 * m
     return (0.5 * k - shift * (first + shift * second)) / jnp.sqrt(p + q)

@@ -37,7 +37,8 @@ def log_poisson_mixture(center: Array, offset: Array, m: Array, parts: Array, y:
     """
     is_small = (m < 1) & (m * y < 1e-3)  # Indices are 0, 1, 2, ...
     many = log_sum(_log_poisson_mass(center, offset, select(is_small, 1, m)) + parts)
-    little, j = select(is_small, m, 0), np.arange(24).reshape((1,) * (m.ndim - 1) + (-1,))
+    little = select(is_small, m, 0)
+    j = np.arange(24).reshape((1,) * (m.ndim - 1) + (-1,))
     masses = jnp.cumprod(select(j == 0, 1, little / np.maximum(j, 1).astype(m.dtype)), -1)
     few = log_weighted_sum(masses, parts[..., : j.size]) - little[..., 0]
     return select(is_small[..., 0], few, many)
@@ -46,6 +47,8 @@ def log_poisson_mixture(center: Array, offset: Array, m: Array, parts: Array, y:
 def _log_poisson_mass(center: Array, offset: Array, m: Array) -> Array:
     """The log mass at `center + offset` of a Poisson variable of mean `m`."""
     j = center + offset
-    few, many, shift = jnp.minimum(j, 8), jnp.maximum(j, 8), (m - center) - offset
+    few = jnp.minimum(j, 8)
+    many = jnp.maximum(j, 8)
+    shift = (m - center) - offset
     small = few * jnp.log(m) - m - lax.lgamma(few + 1)
     return jnp.where(j < 8, small, log_gamma_kernel(many, m, jnp.log(m), shift) - jnp.log(many))

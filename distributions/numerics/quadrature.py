@@ -26,7 +26,8 @@ def argmax(f: Any, low: Array, high: Array) -> Array:
     def narrow(_, ends):
         low, high = ends
         best = jnp.argmax(f(low[..., None] + (high - low)[..., None] * places), axis=-1)
-        step, place = (high - low) / 32, best.astype(low.dtype)
+        step = (high - low) / 32
+        place = best.astype(low.dtype)
         return low + step * jnp.maximum(place - 1, 0), low + step * jnp.minimum(place + 1, 32)
 
     low, high = lax.fori_loop(0, 10, narrow, (low, high))

@@ -165,7 +165,8 @@ def finite_slopes(formula: Callable[..., Array]) -> Callable[..., Array]:
 
         @functools.partial(call.defjvp, symbolic_zeros=True)
         def _(primals: tuple[Array, ...], tangents: Any) -> tuple[Array, Any]:
-            value, total = call(*primals), 0
+            value = call(*primals)
+            total = 0
             is_finite = jnp.abs(value) < jnp.inf
             for i, (x, x_dot) in enumerate(zip(primals, tangents, strict=True)):
                 if not isinstance(x_dot, SymbolicZero):
@@ -181,7 +182,8 @@ def finite_slopes(formula: Callable[..., Array]) -> Callable[..., Array]:
 
 def exponentials(x: Array) -> tuple[Array, Array]:
     """`exp(x)` and `exp(x) - 1`, by one exponential and, near 0, a series."""
-    value, near = jnp.exp(x), jnp.abs(x) < 0.5
+    value = jnp.exp(x)
+    near = jnp.abs(x) < 0.5
     y = select(near, x, 0)
     last = 9 if x.dtype.itemsize < 8 else 16
     total: Any = 1 / math.factorial(last)
@@ -203,7 +205,8 @@ def bounded_ratio(x: Array, scale: Array) -> Array:
 @bounded_ratio.defjvp
 def _bounded_ratio_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     (x, scale), (x_dot, scale_dot) = primals, tangents
-    z, inverse = bounded_ratio(x, scale), _clip_large(1 / scale)
+    z = bounded_ratio(x, scale)
+    inverse = _clip_large(1 / scale)
     inside = jnp.abs(z) < jnp.finfo(z.dtype).max
     by_x, by_scale = (select(inside, slope, 0) for slope in (inverse, _clip_large(-z * inverse)))
     return z, by_x * x_dot + by_scale * scale_dot
@@ -231,7 +234,8 @@ def log1p_quotient(x: Array, scale: Array) -> Array:
 @jax.custom_jvp
 def log_quotient(high: Array, low: Array) -> Array:
     """`log(high / low)`, precise where they are near and where the quotient overflows."""
-    near, quotient = (low < high) & (high < 2 * low), high / low
+    near = (low < high) & (high < 2 * low)
+    quotient = high / low
     excess = jnp.where(near, high - low, 0) / low
     far = jnp.where(quotient < jnp.inf, jnp.log(quotient), jnp.log(high) - jnp.log(low))
     return jnp.where(near, jnp.log1p(excess), far)
@@ -279,7 +283,8 @@ def _log1p_square_jvp(in_sum: bool, primals: Any, tangents: Any) -> tuple[Array,
 
 def _slope_of_square(x: Array) -> Array:
     far = _is_far(x)
-    above, below = select(far, 2, 2 * x), select(far, x, 1 + x * x)
+    above = select(far, 2, 2 * x)
+    below = select(far, x, 1 + x * x)
     return above / below if x.dtype.itemsize >= 4 else ratio(above, below)
 
 
@@ -342,7 +347,8 @@ def _arcsinh_ratio_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 def log1p_ratio(u: Array) -> Array:
     """`log(1 + u) / u`, precise with its derivatives near 0."""
     small = jnp.abs(u) < 0.01
-    v, w = jnp.where(small, u, 0), jnp.where(small, 1, u)
+    v = jnp.where(small, u, 0)
+    w = jnp.where(small, 1, u)
     series = sum((-v) ** k / (k + 1) for k in range(8))
     return jnp.where(small, series, jnp.log1p(w) / w)
 
@@ -350,7 +356,8 @@ def log1p_ratio(u: Array) -> Array:
 def expm1_ratio(u: Array) -> Array:
     """`(exp(u) - 1) / u`, precise with its derivatives near 0."""
     small = jnp.abs(u) < 0.01
-    v, w = jnp.where(small, u, 0), jnp.where(small, 1, u)
+    v = jnp.where(small, u, 0)
+    w = jnp.where(small, 1, u)
     series = sum(v**k / math.factorial(k + 1) for k in range(7))
     return jnp.where(small, series, jnp.expm1(w) / w)
 
@@ -375,6 +382,7 @@ def log1mexp_exp(z: Array) -> Array:
     """`log(1 - exp(-exp(-z)))`, about `-z` for large `z`."""
     y = safe_exp(-z)
     small = jnp.where(z > 8, y, 0)
-    near, far = -z - small / 2 + small * small / 24, jnp.log1p(-jnp.exp(-jnp.where(z < 0, y, 1)))
+    near = -z - small / 2 + small * small / 24
+    far = jnp.log1p(-jnp.exp(-jnp.where(z < 0, y, 1)))
     middle = jnp.log(-jnp.expm1(-jnp.where((z < 0) | (z > 8), 1, y)))
     return jnp.where(z > 8, near, jnp.where(z < 0, far, middle))

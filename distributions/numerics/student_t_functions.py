@@ -37,7 +37,8 @@ def student_t_tails(z: Array, df: Array) -> tuple[Array, Array]:
 
 def _central_mass(z: Array, df: Array) -> Array:
     """`P(|T| <= z)` for `z` near 0, by a series: it has derivatives at 0, too."""
-    term, total = 1.0, 1.0
+    term = 1.0
+    total = 1.0
     for k in range(1, 6):
         term = -term * (0.5 * (df - 1) + k) / k * jnp.square(z) / df
         total = total + term / (2 * k + 1)
@@ -51,7 +52,8 @@ def standard_t(df: Array) -> Array:
 
 def student_t_entropy(df: Array) -> Array:
     """The entropy of the standard t distribution."""
-    h, k = 0.5 * df, 0.5 * (df + 1)
+    h = 0.5 * df
+    k = 0.5 * (df + 1)
     return k * (jnp.log1p(1 / df) + (digamma_rest(k) - digamma_rest(h))) - standard_t(df)
 
 

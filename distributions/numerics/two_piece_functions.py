@@ -13,7 +13,10 @@ def from_mode(x: Array, loc: Array, scale: Array, k: Array) -> tuple[Array, Arra
 
     Below `loc` both are multiplied by `min(k, 1)`, so that derivatives do not overflow.
     """
-    distance, left, small = x - loc, x < loc, k < 1
-    less, more = jnp.where(small, k, 1), jnp.where(small, 1, k)
+    distance = x - loc
+    left = x < loc
+    small = k < 1
+    less = jnp.where(small, k, 1)
+    more = jnp.where(small, 1, k)
     distance = jnp.where(left, distance * less, distance)
     return distance, jnp.where(left, ratio(scale, more), scale * k)

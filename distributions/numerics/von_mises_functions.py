@@ -21,7 +21,8 @@ _BELOW_ONE = (1 / 2, 1 / 8, 1 / 8, 25 / 128, 13 / 32, 1073 / 1024)
 def below_one(c: Array) -> Array:
     """`1 - I1(c) / I0(c)`; for large `c` by its asymptotic series, precise to a rounding there."""
     far = c > float(jnp.finfo(c.dtype).eps) ** -0.2
-    y, total = 1 / jnp.where(far, c, 1), 0.0
+    y = 1 / jnp.where(far, c, 1)
+    total = 0.0
     for coefficient in reversed(_BELOW_ONE):
         total = (coefficient + total) * y
     return jnp.where(far, total, 1 - i1e(c) / i0e(c))

@@ -50,7 +50,9 @@ def _log_series(t: Array, w: Array, u: Array, m: Array) -> Array:
     """The logarithm of the series, divided by `2 pi`."""
     x = math.pi * jnp.where(w < u, w, u)
     cosine = jnp.where(w < u, 1, -1) * jnp.cos(x)
-    before, ratio, total = jnp.zeros_like(t), jnp.ones_like(t), jnp.zeros_like(t)
+    before = jnp.zeros_like(t)
+    ratio = jnp.ones_like(t)
+    total = jnp.zeros_like(t)
     first = m * m + math.pi**2
     for k in range(2, 8):
         before, ratio = ratio, 2 * cosine * ratio - before  # sin(k pi w) / sin(pi w)
@@ -104,7 +106,8 @@ def log_later(t: Array, w: Array, u: Array, v: Array) -> Array:
     backward = v < 0
     m = jnp.where(backward, -v, v)  # whose slope at 0 is that of one side
     is_early = t < _SWITCH
-    s, r = jnp.where(is_early, t, _SWITCH), jnp.where(is_early, _SWITCH, t)
+    s = jnp.where(is_early, t, _SWITCH)
+    r = jnp.where(is_early, _SWITCH, t)
     share, is_later = _log_integral(s, w, u, m)
     share = jnp.where(is_later, share, log1mexp(share))
     root = jnp.sqrt(s)

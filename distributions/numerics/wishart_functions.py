@@ -142,7 +142,8 @@ PARAMETERS = {
 
 def wishart_score(tril: Array, df: Any, scale: Any, scale_tril: Any) -> Array:
     """The log density of Wishart at `tril tril^T`."""
-    n, factor = tril.shape[-1], cholesky(scale, scale_tril)
+    n = tril.shape[-1]
+    factor = cholesky(scale, scale_tril)
     square = square_sum(solve_matrix(factor, tril), 2)
     log_dets = (df - n - 1) * log_diagonal(tril) - df * log_diagonal(factor)
     return log_dets - 0.5 * square - log_normalizer(df, n)

@@ -45,10 +45,12 @@ def p_value(values: ArrayLike) -> float:
     from scipy import stats
 
     values = np.asarray(values, float)
-    size, cells = len(values), num_cells(len(values))
+    size = len(values)
+    cells = num_cells(len(values))
     counts = counts_below(values, cells)
     points = np.arange(1, cells) / cells
-    below, above = stats.binom.cdf(counts, size, points), stats.binom.sf(counts - 1, size, points)
+    below = stats.binom.cdf(counts, size, points)
+    above = stats.binom.sf(counts - 1, size, points)
     statistic = float(np.min(2 * np.minimum(below, above)))
     return _p_value(size, cells, min(statistic, 1.0))
 
@@ -67,7 +69,8 @@ def band(num_values: int, level: float) -> tuple[NDArray[np.int64], NDArray[np.i
         level: Probability, at most, that a path of uniform values leaves the band.
     """
     cells = num_cells(num_values)
-    low, high = np.log(level / (10 * cells)), np.log(level)
+    low = np.log(level / (10 * cells))
+    high = np.log(level)
     for _ in range(30):  # bisection of the statistic on the log scale
         middle = (low + high) / 2
         fits = _p_value(num_values, cells, float(np.exp(middle))) <= level
@@ -84,11 +87,13 @@ def _p_value(size: int, cells: int, statistic: float) -> float:
     if statistic >= 1 or np.any(lowest > highest):
         return 1.0
     rate = size / cells
-    first, inside = 0, np.ones(1)
+    first = 0
+    inside = np.ones(1)
     for low, high in zip(lowest, highest, strict=True):
         steps = stats.poisson.pmf(np.arange(high - first + 1), rate)
         moved = np.convolve(inside, steps)
-        inside, first = moved[low - first : high - first + 1], low
+        inside = moved[low - first : high - first + 1]
+        first = low
     last = stats.poisson.pmf(size - first - np.arange(len(inside)), rate)
     whole = inside @ last / stats.poisson.pmf(size, size)
     return float(np.clip(1 - whole, 0.0, 1.0))
@@ -100,5 +105,6 @@ def _bounds(size: int, cells: int, statistic: float) -> tuple[NDArray[np.int64],
 
     points = np.arange(1, cells) / cells
     tail = statistic / 2 * (1 + _SLACK)
-    lowest, highest = stats.binom.ppf(tail, size, points), stats.binom.isf(tail, size, points)
+    lowest = stats.binom.ppf(tail, size, points)
+    highest = stats.binom.isf(tail, size, points)
     return lowest.astype(np.int64), highest.astype(np.int64)

@@ -57,7 +57,8 @@ def rank(
         which = kept == number
         some = pooled[which][:, np.arange(number) * total // number]
         truth = truths[which][:, None]
-        below, ties = np.sum(some < truth, 1), np.sum(some == truth, 1)
+        below = np.sum(some < truth, 1)
+        ties = np.sum(some == truth, 1)
         rank = below + generator.integers(0, ties + 1)
         values[which] = (rank + generator.uniform(size=rank.shape)) / (number + 1)
     return Ranks(values, rhat, bulk)

@@ -80,7 +80,8 @@ class CalibrationReport(Saved):
         width = max(8, *map(len, self.names))
         lines = [f"{'':{width}}  {'p-value':>9}  {'adjusted':>9}  ranks"]
         for name in self.names:
-            p, adjusted = self.p_values[name], self.adjusted[name]
+            p = self.p_values[name]
+            adjusted = self.adjusted[name]
             lines.append(f"{name:{width}}  {p:9.2g}  {adjusted:9.2g}  {self.describe(name)}")
         return "\n".join([*lines, "", f"{len(self.ranks)} simulations", *self._words()])
 
@@ -95,7 +96,8 @@ class CalibrationReport(Saved):
             if number:
                 noun = "fit" if number == 1 else "fits"
                 words.append(f"! {number} {noun} {what}; the ranks include them.")
-        failed, num = self.failures, len(self.names)
+        failed = self.failures
+        num = len(self.names)
         if failed:
             told = ", ".join(failed[:5]) + (" ..." if len(failed) > 5 else "")
             words.append(
@@ -138,7 +140,8 @@ class CalibrationReport(Saved):
             rows, columns, figsize=(3 * columns, 2.3 * rows), sharex=True, sharey=True,
             squeeze=False, layout="constrained",
         )  # fmt: skip
-        size, cells = len(self.ranks), num_cells(len(self.ranks))
+        size = len(self.ranks)
+        cells = num_cells(len(self.ranks))
         points = np.arange(cells + 1) / cells
         ends = [band(size, self.level / len(self.names))[i] for i in (0, 1)]
         low, high = (np.r_[0, x, size] / size - points for x in ends)

@@ -118,7 +118,8 @@ class Batch:
 
     def send(self, values: Callable[[Any], Any]) -> None:
         """Sends draws in the rows off; `values` computes values of sites from rows."""
-        stops, filling = np.minimum(self.iteration, self.num_iterations), self.buffers.filling
+        stops = np.minimum(self.iteration, self.num_iterations)
+        filling = self.buffers.filling
         if filling is None or np.all(stops <= self.first):
             return
         if self.is_watched:

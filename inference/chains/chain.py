@@ -99,8 +99,11 @@ def empty_chain(kernel: HamiltonianKernel, layout: Layout, inverse_mass_matrix: 
 
 
 def _any_chain_of(kernel: HamiltonianKernel, layout: Layout, metric: Matrix) -> Chain:
-    vector, scalar = jnp.zeros(layout.size, layout.dtype), jnp.zeros((), layout.dtype)
-    count, flag, seed = jnp.int32(0), jnp.zeros((), bool), jnp.zeros(2, jnp.uint32)
+    vector = jnp.zeros(layout.size, layout.dtype)
+    scalar = jnp.zeros((), layout.dtype)
+    count = jnp.int32(0)
+    flag = jnp.zeros((), bool)
+    seed = jnp.zeros(2, jnp.uint32)
     point = Point(vector, vector, vector, scalar, vector)
     search = Search(point, flag, scalar, count, count, flag)
     adaptation = adaptation_init(scalar, metric)
@@ -238,7 +241,8 @@ def advance_stage(
     | has not begun          | none                                                               |
     """
     (chain, rows), axis_name = state, kernel.axis_name
-    progress, trajectory = chain.progress, chain.trajectory
+    progress = chain.progress
+    trajectory = chain.trajectory
     is_starting = chain.has_begun & progress.is_starting
     is_done = chain.has_begun & trajectory.is_done & ~progress.is_starting
     is_kept = is_done & (progress.iteration >= first) & (progress.iteration < plan.num_iterations)
@@ -316,7 +320,8 @@ def begin_transition(
 ) -> Chain:
     """Chain at the beginning of its next transition, or of the next step of its start."""
     progress = chain.progress
-    search, step_size = progress.search, progress.adaptation.step_size
+    search = progress.search
+    step_size = progress.adaptation.step_size
     seed = jnp.stack(threefry(chain.seed, progress.iteration))
     point = with_momentum(factor, seed, *progress.state)
     is_brief = progress.iteration < jnp.minimum(plan.schedule.window_ends[0], MAX_BRIEF_ITERATIONS)

@@ -33,7 +33,8 @@ class ChainBatch(Batch):
         recorder: Recorder,
         place: int = 0,
     ) -> None:
-        schedule, iteration = plan.schedule, np.asarray(chains.progress.iteration)
+        schedule = plan.schedule
+        iteration = np.asarray(chains.progress.iteration)
         num_warmup = int(schedule.num_warmup)
         num_iterations = int(np.asarray(plan.num_iterations))
         super().__init__(chains, iteration, num_warmup, num_iterations, recorder, place)
@@ -164,7 +165,8 @@ def renew_together(batches: Sequence[ChainBatch], pool: np.ndarray, agrees: np.n
         pool: Draws and gradients of the chains that agree, ``(draw, 2, size)``.
         agrees: Flags of the chains that agree, in the order of `batches`.
     """
-    states, size = [batch.chains.progress.adaptation for batch in batches], len(batches[0].first)
+    states = [batch.chains.progress.adaptation for batch in batches]
+    size = len(batches[0].first)
     alone = lambda i: batches[i // size].window(i % size)[0]  # noqa: E731
     is_short = len(alone(0)) < FIRST_WINDOW and len(pool) > 0
     own = lambda i: None if is_short else alone(i)  # noqa: E731
@@ -192,7 +194,8 @@ def state_of_windows(batches: Sequence[ChainBatch], no_rows: np.ndarray) -> Stat
 
 def restore_windows(batches: Sequence[ChainBatch], state: State) -> None:
     """Gives batches, whose chains are those of a state, their pieces of windows."""
-    windows, lengths = state["windows"], state["window_lengths"]
+    windows = state["windows"]
+    lengths = state["window_lengths"]
     ends = np.cumsum(lengths)
     for batch in batches:
         here = slice(batch.place, batch.place + len(batch.first))

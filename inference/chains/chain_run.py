@@ -64,7 +64,8 @@ class ChainRun:
         self.unplaced = kernel, target
         # Arrays, as JAX may give Python numbers other dtypes in other threads.
         self.kernel, self.target = jax.device_put((kernel, target), share.everywhere)
-        self.layout, self.share = Layout.of(target.position_shapes), share
+        self.layout = Layout.of(target.position_shapes)
+        self.share = share
         self.num_warmup = num_warmup
         self.num_iterations = num_warmup + num_draws
         self.recorder = recorder or Recorder()
@@ -139,7 +140,8 @@ class ChainRun:
         self._set_end(num_iterations)
         self.look_seconds = min(_LOOK_SECONDS, monitor.look_seconds or _LOOK_SECONDS)
         for batch in self.batches:
-            batch.is_watched, batch.monitor = monitor.is_watched, monitor
+            batch.is_watched = monitor.is_watched
+            batch.monitor = monitor
         programs = self.advance, self.values
         with ChainThreads(len(self.batches), programs, self.share) as threads:
             while moving := [batch for batch in self.batches if not batch.is_complete]:
@@ -170,7 +172,8 @@ class ChainRun:
             The work that the call has done.
         """
         buffers = batch.buffers
-        rows, is_alone = buffers.fill(self.no_rows), not buffers.is_sending
+        rows = buffers.fill(self.no_rows)
+        is_alone = not buffers.is_sending
         began = time.monotonic()
         started = self._call(batch, rows, budget)
         buffers.receive()

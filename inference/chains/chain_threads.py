@@ -33,7 +33,8 @@ class ChainThreads:
         num_threads = max(1, min(num_cores() - num_idle, num_batches))
         if share.own is not None:
             num_threads = 1  # a call waits until all devices have come to it
-        self._pool, self._num_threads = ThreadPoolExecutor(num_threads), num_threads
+        self._pool = ThreadPoolExecutor(num_threads)
+        self._num_threads = num_threads
         self._is_stopping = threading.Event()
         self._has_doubles = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
 

@@ -80,7 +80,8 @@ def make_transitions(
     """Chains after a transition, in warm-up an adapted one; flat positions and statistics."""
     words = jnp.stack(threefry(chains.seed, chains.iteration))
     key = random.wrap_key_data(words, impl="threefry2x32")
-    iteration, num_warmup = chains.iteration, chains.num_warmup
+    iteration = chains.iteration
+    num_warmup = chains.num_warmup
     state, info = kernel.step(key, chains.state)
     state = lax.cond(
         iteration < num_warmup,
@@ -104,7 +105,8 @@ def check_ensemble(kernel: Any, layout: Layout, state: Any, num_chains: int) -> 
         TypeError: if `step` returns no pair, the state changes its form, or the info is not a
             NamedTuple of scalars and of arrays with a number for each chain.
     """
-    name, key = type(kernel).__name__, jax.eval_shape(lambda: random.key(0))
+    name = type(kernel).__name__
+    key = jax.eval_shape(lambda: random.key(0))
     number = jax.ShapeDtypeStruct((), np.int32)
     found = shapes_of(_step, kernel, key, state)
     if hasattr(found, "_asdict") or not isinstance(found, tuple) or len(found) != 2:

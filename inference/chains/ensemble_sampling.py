@@ -114,7 +114,8 @@ class EnsembleRun(StepRun):
         kernel, target = self.unplaced
         if isinstance(kernel, DensityKernel):
             kernel.check(self.layout)  # in the program to compile, settings are unknown
-        num_chains, unspread = self.share.num_chains, dataclasses.replace(self.share, mesh=None)
+        num_chains = self.share.num_chains
+        unspread = dataclasses.replace(self.share, mesh=None)
         empty = np.zeros((num_chains, self.layout.size), self.layout.dtype)
         begin = compile_once(begin_ensemble, kernel, self.layout, empty, share=unspread)
 

@@ -32,7 +32,8 @@ def make_unplaced_chain(kernel: HamiltonianKernel, layout: Layout, kind: str, tu
         ValueError: if the kernel's matrix is of another kind, or is not finite and positive
             definite.
     """
-    step_size, metric = np.asarray(kernel.check(layout)), np.ones(layout.size, layout.dtype)
+    step_size = np.asarray(kernel.check(layout))
+    metric = np.ones(layout.size, layout.dtype)
     if kernel.inverse_mass_matrix is not None:
         matrix = check_mass_matrix(kernel.inverse_mass_matrix, layout)
         metric = jax.tree.map(np.asarray, matrix)

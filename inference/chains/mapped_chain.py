@@ -49,7 +49,8 @@ def advance_mapped_chain(
     the name of the axis over chains. A chain that may not begin another transition waits, also when
     the budget is spent; a chain that is within one goes on to the end of the turn.
     """
-    axis_name, num_rows = kernel.axis_name, len(rows) - 1
+    axis_name = kernel.axis_name
+    num_rows = len(rows) - 1
     value_and_grad = flat_value_and_grad(target.log_density, layout)
 
     def may_turn(carry: tuple[Chain, jax.Array, jax.Array]) -> jax.Array:

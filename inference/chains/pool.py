@@ -22,7 +22,8 @@ from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import share_chains
 from ppl.harvest.pytrees import register_dataclass
 
-_MAX_BATCH, _MAX_BATCH_MAPPED = 64, 4096  # chains of a call, on the CPU and on an accelerator
+_MAX_BATCH = 64  # chains of a call, on the CPU
+_MAX_BATCH_MAPPED = 4096  # on an accelerator
 
 
 @register_dataclass
@@ -120,7 +121,8 @@ def _make_chains(
     numbers: jax.Array, num_chains: jax.Array, seed: jax.Array, targets: Targets, run: WholeRun
 ) -> RunDraws:
     """Whole chains, by their numbers in the pool."""
-    which, chains = numbers // num_chains, numbers % num_chains
+    which = numbers // num_chains
+    chains = numbers % num_chains
 
     def seed_of_chain(target: jax.Array, chain: jax.Array) -> jax.Array:
         of_target = jnp.stack(threefry(seed, target))

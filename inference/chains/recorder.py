@@ -37,7 +37,9 @@ class Recorder:
             state: State to go on from, or `None`.
             draws: Draws and statistics up to that state, a pytree as `arrays`.
         """
-        self.keep, self.state, self.arrays = keep, state, draws
+        self.keep = keep
+        self.state = state
+        self.arrays = draws
         self.num_put = np.zeros(0, int)
 
     @property
@@ -120,7 +122,8 @@ class KeptSites:
     """
 
     def __init__(self, target: Target, keep: tuple[str, ...] | None) -> None:
-        self.target, self.keep = target, keep
+        self.target = target
+        self.keep = keep
 
     def constrain(self, position: Any) -> dict[str, Any]:
         """Values of the sites at a position, on their supports."""

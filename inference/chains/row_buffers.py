@@ -46,7 +46,8 @@ class RowBuffers:
         self.receive()
         for x in jax.tree.leaves(piece):
             x.copy_to_host_async()
-        self._sent, self.filling = (piece, keep, self.filling), None
+        self._sent = (piece, keep, self.filling)
+        self.filling = None
 
     def receive(self) -> None:
         """Waits for the piece that was sent, if any, and hands it over; its rows are free then."""

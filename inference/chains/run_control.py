@@ -95,7 +95,9 @@ def finish_run(run: Run, monitor: Monitor, num_draws: int) -> Any:
         KeyboardInterrupt: if an interrupt comes before there are draws.
         StopRun: if the monitor stops the run before.
     """
-    share, num_drawn, begun = run.share, 0, min(run.num_drawn, num_draws)
+    share = run.share
+    num_drawn = 0
+    begun = min(run.num_drawn, num_draws)
     try:
         for num_drawn in (number for number in monitor.looks(num_draws) if number >= begun):
             run.go_on(run.num_warmup + num_drawn, monitor)

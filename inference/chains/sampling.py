@@ -55,8 +55,10 @@ _AXIS = "chain"
 
 # Memory for draws between two calls: maximum of numbers in all rows of a batch, on the CPU and on
 # an accelerator.
-_MAX_NUMBERS, _MAX_NUMBERS_MAPPED = 1 << 18, 1 << 23
-_FIRST_BUDGET, _MAX_GROWTH = 1024, 64  # gradients of the first call; the most it grows at once
+_MAX_NUMBERS = 1 << 18
+_MAX_NUMBERS_MAPPED = 1 << 23
+_FIRST_BUDGET = 1024  # gradients of the first call
+_MAX_GROWTH = 64  # the most a call grows at once
 
 
 def sample(
@@ -96,7 +98,8 @@ def sample(
     Raises:
         ValueError: if a chain finds no point of finite density and gradient to start from.
     """
-    layout, share = Layout.of(target.position_shapes), share_chains(num_chains, mesh, target.mesh)
+    layout = Layout.of(target.position_shapes)
+    share = share_chains(num_chains, mesh, target.mesh)
     kernel = dataclasses.replace(kernel, axis_name=_AXIS if share.is_mapped else None)
     kind = mass_matrix
     if mass_matrix == "auto":
@@ -145,7 +148,8 @@ class _SamplingRun(ChainRun):
         num_draws = int(np.asarray(plan.num_iterations)) - num_warmup
         super().__init__(kernel, target, share, num_warmup, num_draws, recorder)
         self.host_plan, self.plan = plan, jax.device_put(plan, share.everywhere)
-        self.kind, self.is_pooled = kind, is_pooled
+        self.kind = kind
+        self.is_pooled = is_pooled
         self.budget = _FIRST_BUDGET
 
     def begin(self, key: jax.Array, unplaced: Chain, init: Init) -> None:
@@ -198,7 +202,8 @@ class _SamplingRun(ChainRun):
         Raises:
             ValueError: if the state does not fit the run.
         """
-        size, num_chains = int(state["chains_per_call"]), len(self.share.chains)
+        size = int(state["chains_per_call"])
+        num_chains = len(self.share.chains)
         chains = place_chains(unplaced, *_nowhere(self.layout, num_chains))
         self._compile(chains, size)
         self._make_batches(restore_leaves("chain", state, chains), size)
@@ -243,7 +248,8 @@ class _SamplingRun(ChainRun):
         is_lost = find_lost(log_densities, self.layout.size)
         if is_lost.any():
             warn_of_lost(log_densities, is_lost, int(self.host_plan.schedule.comparison))
-            progress, successors = self.share.gather(progress), choose_successors(is_lost)
+            progress = self.share.gather(progress)
+            successors = choose_successors(is_lost)
             place = 0
             for batch in self.batches:
                 numbers = self.share.chains[place : place + len(batch.first)]

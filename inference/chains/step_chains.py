@@ -139,7 +139,8 @@ def check_protocol(kernel: Any, layout: Layout, state: Any) -> None:
         TypeError: if `step` returns no pair, the state changes its form, or the info is not a
             NamedTuple of scalars.
     """
-    name, key = type(kernel).__name__, jax.eval_shape(lambda: random.key(0))
+    name = type(kernel).__name__
+    key = jax.eval_shape(lambda: random.key(0))
     found = jax.eval_shape(lambda key, state: kernel.step(key, state), key, state)
     if hasattr(found, "_asdict") or not isinstance(found, tuple) or len(found) != 2:
         raise TypeError(

@@ -17,7 +17,8 @@ from inference.common.state_leaves import State
 
 # Memory for draws between two calls: maximum of numbers in all rows of a batch, one of many and one
 # of all chains.
-MAX_NUMBERS, MAX_NUMBERS_WHOLE = 1 << 20, 1 << 22
+MAX_NUMBERS = 1 << 20
+MAX_NUMBERS_WHOLE = 1 << 22
 
 
 class StepRun(ChainRun):
@@ -35,10 +36,8 @@ class StepRun(ChainRun):
             size: Number of chains of each.
             num_done: Number of transitions of each batch, or of all.
         """
-        span, numbers = (
-            (self.num_warmup, self.num_iterations),
-            np.broadcast_to(num_done, len(parts)),
-        )
+        span = (self.num_warmup, self.num_iterations)
+        numbers = np.broadcast_to(num_done, len(parts))
         self.batches = [
             Batch(part, np.full(size, numbers[i], np.int32), *span, self.recorder, i * size)
             for i, part in enumerate(parts)

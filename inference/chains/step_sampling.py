@@ -106,7 +106,8 @@ class ChainsRun(StepRun):
         num_chains = len(self.share.chains)
         empty = np.zeros((num_chains, self.layout.size), self.layout.dtype)
         states, _ = jax.eval_shape(begin_chains, *self.unplaced, self.layout, empty)
-        words, numbers = np.zeros((num_chains, 2), np.uint32), np.zeros(num_chains, np.int32)
+        words = np.zeros((num_chains, 2), np.uint32)
+        numbers = np.zeros(num_chains, np.int32)
         chains = restore_leaves("chain", state, StepChain(words, numbers, states))
         self._compile(chains, int(state["chains_per_call"]), state["num_done"])
 
@@ -129,7 +130,8 @@ class ChainsRun(StepRun):
     def _compile(
         self, chains: StepChain, chains_per_call: int | None = None, num_done: Any = 0
     ) -> None:
-        num_chains, is_mapped = len(chains.seed), self.share.is_mapped
+        num_chains = len(chains.seed)
+        is_mapped = self.share.is_mapped
         is_whole = self.share.mesh is not None or is_mapped
         size = chains_per_call or (num_chains if is_whole else batch_size(num_chains))
         parts = [

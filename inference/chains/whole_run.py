@@ -123,11 +123,13 @@ class WholeRun:
         chain = self._place(seed, start)
         is_mapped = self.kernel.axis_name is not None
         advance = advance_mapped_chain if is_mapped else advance_chain
-        size, kinds = self.layout.size, stats_of(self.kernel, chain)
+        size = self.layout.size
+        kinds = stats_of(self.kernel, chain)
         has_gradients = chain.progress.adaptation.has_windows
         width = (1 + has_gradients) * size + len(kinds)
         rows = jnp.zeros((self.num_draws + 1, width), self.layout.dtype)
-        first, budget = self.plan.schedule.num_warmup, jnp.int32(np.iinfo(np.int32).max)
+        first = self.plan.schedule.num_warmup
+        budget = jnp.int32(np.iinfo(np.int32).max)
         constant = self.kernel, target, self.layout, self.plan
         chain, rows, _ = advance(*constant, chain, rows, jnp.asarray(first), budget)
         draws = jax.tree.map(

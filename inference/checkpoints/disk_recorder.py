@@ -48,7 +48,9 @@ class DiskRecorder(Recorder):
             ValueError: if the state is damaged.
         """
         super().__init__(keep, folder.read_state())
-        self.folder, self.room, self.has_until = folder, room, has_until
+        self.folder = folder
+        self.room = room
+        self.has_until = has_until
         self.files: list[DrawFile] = []
         self._structure: Any = None
         self._writer = StateWriter(folder)

@@ -99,15 +99,18 @@ class DrawFile:
     def _grow(self, old: int) -> None:
         """Copies the draws into a larger file, which then takes the place of the old one."""
         partial = self.path.with_suffix(".partial")
-        new, start = _make(partial, self.header, self.num_bytes), len(self.header)
+        new = _make(partial, self.header, self.num_bytes)
+        start = len(self.header)
         with open(self.path, "rb") as file:
             for chain, number in enumerate(self.num_drawn.tolist()):
                 file.seek(start + chain * old * self._size)
-                place, left = start + chain * self.shape[1] * self._size, number * self._size
+                place = start + chain * self.shape[1] * self._size
+                left = number * self._size
                 while left:
                     piece = file.read(min(left, _PIECE))
                     _write(new, piece, place)
-                    place, left = place + len(piece), left - len(piece)
+                    place = place + len(piece)
+                    left = left - len(piece)
         os.fsync(new)
         os.replace(partial, self.path)
         self._file = new
@@ -182,11 +185,13 @@ def _write(file: int, content: bytes, place: int) -> None:
     view = memoryview(content)
     while view:
         number = os.pwrite(file, view, place)
-        view, place = view[number:], place + number
+        view = view[number:]
+        place = place + number
 
 
 def _checksum(file: Any, left: int) -> int:
     checksum = 0
     while left and (piece := file.read(min(left, _PIECE))):
-        checksum, left = zlib.crc32(piece, checksum), left - len(piece)
+        checksum = zlib.crc32(piece, checksum)
+        left = left - len(piece)
     return checksum

@@ -32,7 +32,9 @@ try:
 except ImportError:  # on Windows, where a folder has no lock
     fcntl = None
 
-MANIFEST, STATE, LOCK = "manifest.json", "state.npz", "lock"
+MANIFEST = "manifest.json"
+STATE = "state.npz"
+LOCK = "lock"
 _IDENTITY = "identity"  # entry of manifests and states
 # What a run may leave that was killed before its manifest was there.
 _OF_NO_RUN = LOCK, "probe", "probe.partial", f"{MANIFEST}.partial"
@@ -65,7 +67,8 @@ class RunFolder:
         """
         if not isinstance(path, str | os.PathLike):
             raise TypeError(f"checkpoint must be the path of a folder, got {path!r}")
-        self.path, self._lock = pathlib.Path(path), None
+        self.path = pathlib.Path(path)
+        self._lock = None
         self._identity: str | None = None
         self.name = repr(os.fspath(path))
         if self.path.exists() and not self.path.is_dir():

@@ -20,7 +20,9 @@ class StateWriter:
     """
 
     def __init__(self, folder: RunFolder) -> None:
-        self.folder, self._has_warned, self._is_behind = folder, False, False
+        self.folder = folder
+        self._has_warned = False
+        self._is_behind = False
         self._due = time.monotonic()
 
     @property

@@ -84,7 +84,8 @@ class Layout:
 
     def unravel(self, vector: jax.Array) -> Any:
         """The pytree with the elements of `vector`, ``(size,)``."""
-        leaves, start = [], 0
+        leaves = []
+        start = 0
         for shape, dtype in zip(self.shapes, self.dtypes, strict=True):
             stop = start + math.prod(shape)
             leaves.append(vector[start:stop].reshape(shape).astype(dtype))

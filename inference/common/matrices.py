@@ -18,7 +18,8 @@ RANK = 10  # rank of learnt low-rank matrices
 _MAX_DECOMPOSED_SIZE = 1000  # coordinates
 
 # Coordinates up to which a dense or a low-rank mass matrix costs little.
-MAX_DENSE_SIZE, MAX_LOW_RANK_SIZE = 100, 2000
+MAX_DENSE_SIZE = 100
+MAX_LOW_RANK_SIZE = 2000
 
 
 class LowRankMatrix(NamedTuple):
@@ -94,7 +95,8 @@ def restrict_covariance(covariance: np.ndarray, kind: str) -> Matrix:
     The low-rank matrix is a diagonal for at most 10 coordinates, and for more than 1000, where
     eigenvectors would take long.
     """
-    diagonal, size = np.diag(covariance), len(covariance)
+    diagonal = np.diag(covariance)
+    size = len(covariance)
     if kind == "dense":
         return covariance
     if kind == "diagonal" or not RANK < size <= _MAX_DECOMPOSED_SIZE:
@@ -103,7 +105,8 @@ def restrict_covariance(covariance: np.ndarray, kind: str) -> Matrix:
     values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
     middle = np.median(values)
     order = np.argsort(-np.abs(np.log(np.maximum(values, np.finfo(values.dtype).tiny) / middle)))
-    kept, others = order[:RANK], order[RANK:]
+    kept = order[:RANK]
+    others = order[RANK:]
     rest = np.exp(np.mean(np.log(values[others])))
     return LowRankMatrix(np.sqrt(rest) * scale, vectors[:, kept].T, values[kept] / rest)
 
@@ -205,7 +208,8 @@ def _as_real(x: Any, dtype: Any) -> jax.Array:
 def _is_symmetric(matrix: np.ndarray) -> bool:
     """Whether a matrix is symmetric up to rounding; NaN and infinity are reported elsewhere."""
     with np.errstate(invalid="ignore"):
-        scale, gap = np.sqrt(np.abs(np.diag(matrix))), np.abs(matrix - matrix.T)
+        scale = np.sqrt(np.abs(np.diag(matrix)))
+        gap = np.abs(matrix - matrix.T)
         return not np.any(gap > 1e-3 * np.outer(scale, scale))
 
 

@@ -111,7 +111,8 @@ def _log_prior(likelihood: Any, draws: Any) -> Any:
     imputed = likelihood.imputed(jax.tree.map(lambda x: x[0], draws))
 
     def one(draw: Any) -> Any:
-        found, data = likelihood.log_probs(draw), jnp.zeros(())
+        found = likelihood.log_probs(draw)
+        data = jnp.zeros(())
         priors = {}
         for name, x in found.items():
             is_prior = jnp.full(x.shape, name in likelihood.priors)

@@ -134,7 +134,8 @@ def restore_structure(value: Any, expected: Any) -> Any:
     A value that a file keeps as it is, or that has another number of leaves, stays as it is.
     """
     is_part = lambda x: isinstance(x, Absent | Leaves)  # noqa: E731
-    parts, leaves = jax.tree.leaves(value, is_leaf=is_part), jax.tree.leaves(value)
+    parts = jax.tree.leaves(value, is_leaf=is_part)
+    leaves = jax.tree.leaves(value)
     structure = jax.tree.structure(expected)
     if any(map(is_part, parts)) and len(leaves) == structure.num_leaves:
         return jax.tree.unflatten(structure, leaves)

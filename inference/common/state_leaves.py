@@ -28,7 +28,8 @@ def restore_leaves(name: str, state: State, shapes: Any) -> Any:
     Raises:
         ValueError: if the state does not fit.
     """
-    named, structure = list(named_leaves(shapes)), jax.tree.structure(shapes)
+    named = list(named_leaves(shapes))
+    structure = jax.tree.structure(shapes)
     found = [state.get(f"{name}.{i}") for i in range(len(named))]
     for (path, expected), x in zip(named, found, strict=True):
         is_like = x is not None and (_is_key(expected) or _fits(x, expected))

@@ -47,12 +47,14 @@ def threefry(seed: jax.Array, counter: jax.Array) -> tuple[jax.Array, jax.Array]
     """
     keys = (seed[0], seed[1], seed[0] ^ seed[1] ^ jnp.uint32(_PARITY))
     counter = jnp.asarray(counter).astype(jnp.uint32)
-    x, y = jnp.broadcast_to(keys[0], counter.shape), counter + keys[1]
+    x = jnp.broadcast_to(keys[0], counter.shape)
+    y = counter + keys[1]
     for block in range(1, 6):
         for rotation in _ROTATIONS[(block - 1) % 2]:
             x = x + y
             y = ((y << rotation) | (y >> (32 - rotation))) ^ x
-        x, y = x + keys[block % 3], y + keys[(block + 1) % 3] + jnp.uint32(block)
+        x = x + keys[block % 3]
+        y = y + keys[(block + 1) % 3] + jnp.uint32(block)
     return x, y
 
 

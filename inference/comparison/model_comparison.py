@@ -10,7 +10,8 @@ import numpy as np
 from inference.comparison.elpd import SMALL, ElpdEstimate, standard_error
 from inference.comparison.tables import Table
 
-_CLEAR, _LARGE = 2.0, 4.0  # standard errors, and nats, of a difference that means something
+_CLEAR = 2.0  # standard errors of a difference that means something
+_LARGE = 4.0  # nats of such a difference
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -168,7 +169,8 @@ def _problems(comparison: Comparison, found: list[ElpdEstimate], num_units: int)
         problems += _compare_data(comparison.names[0], found[0], name, other)
     best, *others = comparison.names
     for i, name in enumerate(others, 1):
-        difference, error = -comparison.difference[i], comparison.difference_se[i]
+        difference = -comparison.difference[i]
+        error = comparison.difference_se[i]
         if difference < _LARGE:
             problems.append(
                 f"{best} and {name} differ by {difference:.1f} only, less than {_LARGE:g}: they "

@@ -90,7 +90,8 @@ def power_scaling(
         log_weights: Log weights of the draws, or `None`.
         is_smoothed: Whether the weights are smoothed already.
     """
-    names, columns = [], []
+    names = []
+    columns = []
     for name, x in draws.items():
         num_draws = x.shape[0] * x.shape[1]
         columns.append(np.reshape(x, (num_draws, -1)))
@@ -148,7 +149,8 @@ def sensitivity(
         return np.exp(kept - log_sum_exp(kept)), float(k)
 
     power, (before, _) = 1 + _STEP, weights(0.0)
-    distance, worst = np.zeros(draws.shape[1]), -np.inf
+    distance = np.zeros(draws.shape[1])
+    worst = -np.inf
     for alpha in (power, 1 / power):
         after, k = weights((alpha - 1) * log_component)
         distance += _distances(draws, before, after)
@@ -164,7 +166,8 @@ def _distances(draws: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.n
         block = np.asarray(draws[:, start : start + size], np.float64)
         order = np.argsort(block, axis=0, kind="stable")
         x = np.take_along_axis(block, order, 0)
-        p, q = np.cumsum(before[order], 0)[:-1], np.cumsum(after[order], 0)[:-1]
+        p = np.cumsum(before[order], 0)[:-1]
+        q = np.cumsum(after[order], 0)[:-1]
         bins = np.diff(x, axis=0)
         found.append(np.maximum(cjs_distance(bins, p, q), cjs_distance(bins, 1 - p, 1 - q)))
     return np.concatenate(found)
@@ -188,7 +191,8 @@ def cjs_distance(bins: np.ndarray, p: np.ndarray, q: np.ndarray) -> np.ndarray:
         Nguyen and Vreeken (2015), Non-parametric Jensen-Shannon divergence; Kallioinen et al.
         (2023), equation 8.
     """
-    p, q = np.clip(p, 0, 1), np.clip(q, 0, 1)
+    p = np.clip(p, 0, 1)
+    q = np.clip(q, 0, 1)
     middle = (p + q) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(p > 0, p * np.log2(p / middle), 0)

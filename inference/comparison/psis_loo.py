@@ -53,7 +53,8 @@ def psis_loo(
         Vehtari et al. (2017), equation 10 and section 2.
     """
     log_scores = log_likelihood if log_scores is None else log_scores
-    num_draws, num_units = log_likelihood[..., 0].size, log_likelihood.shape[-1]
+    num_draws = log_likelihood[..., 0].size
+    num_units = log_likelihood.shape[-1]
     if relative_efficiency is None:
         relative_efficiency = 1.0 if log_weights is not None else efficiency_of(log_scores)
     efficiency = np.broadcast_to(relative_efficiency, num_units)

@@ -90,8 +90,10 @@ class Units:
                 )
         if kind not in _KINDS:
             raise ValueError(f"unit must be one of {', '.join(map(repr, _KINDS))}, got {kind!r}")
-        groups, flags = groups or {}, {n: np.asarray(missing[n]) for n in chosen}
-        rows, num_rows = np.zeros(0, int), 0
+        groups = groups or {}
+        flags = {n: np.asarray(missing[n]) for n in chosen}
+        rows = np.zeros(0, int)
+        num_rows = 0
         if kind == "row":
             numbers, names, rows, num_rows = _rows(flags, groups)
         else:
@@ -150,16 +152,20 @@ class Units:
     def gather(self, log_probs: Mapping[str, np.ndarray]) -> np.ndarray:
         """Log probabilities of units, ``(chain, draw, unit)``, summed within each unit."""
         num_leading = 2
-        parts, places = [], []
+        parts = []
+        places = []
         for name, numbers in self.numbers.items():
             x = log_probs[name]
-            flat, kept = x.reshape(*x.shape[:num_leading], -1), numbers.ravel() >= 0
+            flat = x.reshape(*x.shape[:num_leading], -1)
+            kept = numbers.ravel() >= 0
             parts.append(flat if kept.all() else flat[..., kept])
             places.append(numbers.ravel()[kept])
-        whole, place = np.concatenate(parts, -1), np.concatenate(places)
+        whole = np.concatenate(parts, -1)
+        place = np.concatenate(places)
         order = np.argsort(place, kind="stable")
         if not np.array_equal(order, np.arange(place.size)):
-            whole, place = whole[..., order], place[order]
+            whole = whole[..., order]
+            place = place[order]
         if place.size == len(self):
             return whole
         starts = np.searchsorted(place, np.arange(len(self)))
@@ -175,7 +181,8 @@ class Units:
 def _elements(
     missing: Mapping[str, np.ndarray], groups: Mapping[str, Groups]
 ) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
-    numbers, names = {}, []
+    numbers = {}
+    names = []
     for name, flags in missing.items():
         places = np.argwhere(~flags)
         number = np.full(flags.shape, -1)
@@ -210,7 +217,8 @@ def _rows(
         name: np.where(flags, -1, number_of_row[rows[name]]) for name, flags in missing.items()
     }
     sites = [s for name in missing for s in (groups[name].entries if name in groups else [name])]
-    label, kept = sites[0] if len(sites) == 1 else "row", np.flatnonzero(has_any)
+    label = sites[0] if len(sites) == 1 else "row"
+    kept = np.flatnonzero(has_any)
     return numbers, tuple(_label(label, [row]) for row in kept.tolist()), kept, num_rows
 
 

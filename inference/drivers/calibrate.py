@@ -277,7 +277,8 @@ def _fit_all(
     vectorized: bool,
     progress: Shown,
 ) -> _Fits:
-    posterior, args = problem.posterior(), problem.args
+    posterior = problem.posterior()
+    args = problem.args
     is_gradient_kernel = isinstance(settings.get("kernel", NUTS()), HamiltonianKernel)
     if fit is mcmc and is_gradient_kernel and set(settings) <= set(_POOLED):
         axes = (0, *[None] * len(args))
@@ -300,7 +301,9 @@ def _fit_all(
     if vectorized:
         draws = jax.jit(jax.vmap(one))(keys, data)
         return _Fits(_with_chains(draws, problem, 1), None, False)
-    found, num_divergent, number = [], None, None
+    found = []
+    num_divergent = None
+    number = None
     with show_progress(progress, num, "fit") as report:
         for i in range(num):
             made = one(keys[i], jax.tree.map(lambda x, i=i: x[i], data))
@@ -344,9 +347,11 @@ def _with_chains(draws: Any, problem: _Problem, num_axes: int) -> Values:
             f"fit: there are no draws of the latent site {error}; the model has the latent sites "
             f"{list(problem.latent)}, and draws are of {list(draws)}"
         ) from error
-    given, known = dict(named_leaves(some)), dict(named_leaves(problem.shapes))
+    given = dict(named_leaves(some))
+    known = dict(named_leaves(problem.shapes))
     for name, x in given.items():
-        shape, axes = known[name].shape, np.ndim(x) - num_axes - len(known[name].shape)
+        shape = known[name].shape
+        axes = np.ndim(x) - num_axes - len(known[name].shape)
         if axes not in (1, 2) or np.shape(x)[num_axes + axes :] != shape:
             raise ValueError(
                 f"fit: draws of site {name!r} have the shape {np.shape(x)[num_axes:]}, expected "

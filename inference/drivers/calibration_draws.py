@@ -14,7 +14,8 @@ from inference.results.diagnostics import rhat_and_ess_bulk
 from inference.results.guide_result import GuideResult
 
 NUM_SIMULATIONS = 1000  # by default
-_FEWEST, _MOST = 20, 100  # draws of a fit with weights, resampled
+_FEWEST = 20  # draws of a fit with weights, resampled
+_MOST = 100  # of the same
 
 
 def flat_draws(result: Any, latent: Sequence[str]) -> Values:
@@ -71,14 +72,16 @@ def _least_ess(result: Any, draws: Values) -> tuple[float, str]:
     """Smallest effective sample size, and where; infinite for independent draws."""
     if hasattr(result, "ess"):
         return float(result.ess), " by its weights"
-    least, where = np.inf, ""
+    least = np.inf
+    where = ""
     if isinstance(result, GuideResult):
         return least, where
     for name, x in named_leaves(draws):
         x = np.asarray(x)
         bulk = rhat_and_ess_bulk(x.reshape(*x.shape[:2], -1))[1]
         if not np.isnan(bulk).all() and np.nanmin(bulk) < least:
-            least, where = float(np.nanmin(bulk)), f" at site {name!r}"
+            least = float(np.nanmin(bulk))
+            where = f" at site {name!r}"
     return least, where
 
 

@@ -60,7 +60,8 @@ def pick(values: Mapping[str, Any], names: Sequence[str]) -> Values:
         *scopes, last = name.split(".")
         into = out
         for scope in scopes:
-            value, into = value[scope], into.setdefault(scope, {})
+            value = value[scope]
+            into = into.setdefault(scope, {})
         into[last] = value[last]
     return out
 

@@ -42,7 +42,8 @@ def check_inputs(
             "model, call it, or ppl.trace or ppl.log_density of it; to infer, do so within "
             "jax.disable_jit(False)."
         )
-    dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)
+    dtype = getattr(key, "dtype", None)
+    shape = getattr(key, "shape", None)
     is_typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key) and shape == ()
     if not is_typed and not (dtype == jnp.uint32 and shape in ((2,), (4,))):
         order = f"the key comes first: inference.{driver.__name__}(key, model, *args)"

@@ -145,7 +145,9 @@ def cross_validate(
     with settings(None):
         check_draws(observed.likelihood, whole.draws)
         refits = Refits(key, observed, whole, model, args, kwargs, **numbers)
-        terms, names, p = _run(refits, parts), _names(units, parts), np.nan
+        terms = _run(refits, parts)
+        names = _names(units, parts)
+        p = np.nan
         if not (is_future or joint):
             found = units.gather(log_likelihoods(observed.likelihood, whole.draws))
             flat = found.reshape(-1, len(units)).astype(np.float64)
@@ -178,7 +180,8 @@ def _names(units: Units, parts: Sequence[Fold]) -> tuple[str, ...]:
 
 def _future(units: Units, start: int | None, horizon: Any) -> list[Fold]:
     """Folds by time: a row is a time step, whether its data are missing or not."""
-    size, rows = units.num_rows, units.rows
+    size = units.num_rows
+    rows = units.rows
     if start is None:
         raise ValueError('folds="future" needs start=, the number of rows that the first fit sees')
     horizon = check_count("horizon", horizon, least=1)

@@ -75,12 +75,15 @@ def open_fit(
 def _describe_fit(problem: Problem, model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """Entries of a manifest: settings, arguments, and programs of all that may be code."""
     named = "key", "guide", "objective", "init", "state", "first batch"
-    state, seed = shapes_of_state(problem), jax.ShapeDtypeStruct((2,), np.uint32)
+    state = shapes_of_state(problem)
+    seed = jax.ShapeDtypeStruct((2,), np.uint32)
     position = jax.ShapeDtypeStruct((problem.layout.size,), problem.layout.dtype)
     number = jax.ShapeDtypeStruct((), problem.layout.dtype)
-    of_model, of_guide = (), state.parameters
+    of_model = ()
+    of_guide = state.parameters
     if problem.parametric is not None:
-        of_model, of_guide = state.parameters._replace(guide=()), state.parameters.guide
+        of_model = state.parameters._replace(guide=())
+        of_guide = state.parameters.guide
     return {
         **{name: x for name, x in given.items() if name not in named},
         "key": describe_key(given["key"]),

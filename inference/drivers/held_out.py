@@ -198,7 +198,8 @@ def _check_alone(entries: ScoredEntries) -> None:
     """Checks that observations are not scored together with the known entries of other sites."""
     if not entries.imputed:
         return
-    sites, imputed = ", ".join(entries.sites), ", ".join(entries.imputed)
+    sites = ", ".join(entries.sites)
+    imputed = ", ".join(entries.imputed)
     raise ValueError(
         f"site: the model is marginalized, and {sites} and the known entries of {imputed}, which "
         f"ppl.impute observes in part, have one log probability together, {entries.name!r} of "
@@ -212,7 +213,8 @@ def _check_unit(entries: ScoredEntries, unit: str, is_future: bool) -> None:
     if entries.groups is None or (unit == "row" and entries.rows is not None):
         return
     num = int(np.prod(entries.shape, dtype=int))
-    sites, gone = ", ".join(entries.sites), ", ".join(entries.taken_out)
+    sites = ", ".join(entries.sites)
+    gone = ", ".join(entries.taken_out)
     with_folds = " with a number of folds" * is_future
     kinds = {"group": "whole groups"} | ({} if entries.rows is None else {"row": "rows"})
     whole = {kind: words for kind, words in kinds.items() if not splits_chain(entries, kind)}
@@ -295,7 +297,9 @@ class Refits:
         num_draws: int,
         num_chains: int,
     ) -> None:
-        self.key, self.likelihood, self.units = key, observed.likelihood, observed.units
+        self.key = key
+        self.likelihood = observed.likelihood
+        self.units = observed.units
         self.numbers: dict[str, Any] = {"num_draws": num_draws, "num_chains": num_chains}
         counts = self.units.counts(np.zeros(0, int))
         target = ppl.unconstrain(select(model, counts), *args, **kwargs)
@@ -343,7 +347,8 @@ class Refits:
         found = self._log_likelihoods(number, held_out, scored)
         if is_joint:
             found = found.sum(-1, keepdims=True)
-        total, squares = log_sum_exp(found, 0), log_sum_exp(2 * found, 0)
+        total = log_sum_exp(found, 0)
+        squares = log_sum_exp(2 * found, 0)
         with np.errstate(invalid="ignore"):
             num_effective = np.exp(2 * total - squares)
         worst = int(np.argmin(num_effective))

@@ -87,13 +87,16 @@ def importance(
         if guide is None:
             sampler = PriorWeights.of(*copy_to_default_device((model, args, kwargs)))
             draws, log_weights = draw_from_prior(key, sampler, num_draws)
-            log_density, sites = log_weights, ()
+            log_density = log_weights
+            sites = ()
         else:
             is_function = isinstance(guide.guide, GuideFunction)
             target = make_target(model, args, kwargs, is_function=is_function)
             sampled = draw_from_guide(key, *_prepare_guide(key, target, guide), num_draws)
-            draws, log_weights = sampled.draws, sampled.log_weights
-            log_density, sites = sampled.log_density, named_sites(target)
+            draws = sampled.draws
+            log_weights = sampled.log_weights
+            log_density = sampled.log_density
+            sites = named_sites(target)
         report(1, "draws")
     smoothed, pareto_k = psis_of(np.asarray(log_weights), np.asarray(log_density))
     result = _result(draws, np.asarray(log_weights), smoothed, pareto_k)
@@ -128,7 +131,8 @@ def _prepare_guide(key: jax.Array, target: Any, result: GuideResult) -> tuple[Pr
 def _result(
     draws: dict[str, Any], log_weights: np.ndarray, smoothed: np.ndarray, pareto_k: Any
 ) -> ImportanceResult:
-    num_draws, total = len(smoothed), np.logaddexp.reduce(smoothed)
+    num_draws = len(smoothed)
+    total = np.logaddexp.reduce(smoothed)
     is_known = np.isfinite(total)
     weights = np.exp(smoothed - total) if is_known else np.full(num_draws, np.nan)
     ess = 1 / np.sum(weights**2)

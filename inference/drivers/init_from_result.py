@@ -119,7 +119,8 @@ def _best_guide(result: Any) -> tuple[Any, Any]:
     parameters: Any = getattr(result, "parameters", None)
     if isinstance(guide, GuideMixture):
         best = int(np.argmax(result.elbos))
-        guide, parameters = guide.guide, jax.tree.map(lambda x: x[best], parameters.components)
+        guide = guide.guide
+        parameters = jax.tree.map(lambda x: x[best], parameters.components)
     return guide, parameters
 
 
@@ -158,9 +159,11 @@ def normal_start(result: Any, target: Target, layout: Layout) -> NormalStart:
     _check(values, target, type(result).__name__, 0 if is_mode else 1)
     covariance = covariance_of(result)
     if is_mode:
-        loc, scale = layout.ravel(result.position), None
+        loc = layout.ravel(result.position)
+        scale = None
     elif covariance is not None:
-        loc, scale = _best_guide(result)[1].loc, _cholesky(covariance)
+        loc = _best_guide(result)[1].loc
+        scale = _cholesky(covariance)
     else:
         loc, scale = _moments(result, positions_of(values, target, layout))
     scale = None if scale is None else scale.astype(layout.dtype)
@@ -185,12 +188,15 @@ def _moments(result: Any, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray
     weights = np.ravel(getattr(result, "weights", np.ones(len(positions))))
     weights = np.where(np.isfinite(positions).all(1), np.nan_to_num(weights), 0.0)
     used = weights > 0
-    positions, weights = positions[used], weights[used] / np.sum(weights)
+    positions = positions[used]
+    weights = weights[used] / np.sum(weights)
     loc = weights @ positions
     guide = getattr(result, "guide", None)
     if guide is not None and not guide.has_density:
         return loc, None
-    centered, excess, size = positions - loc, np.sum(weights**2), loc.size
+    centered = positions - loc
+    excess = np.sum(weights**2)
+    size = loc.size
     scale = np.sqrt(weights @ centered**2 / (1 - excess))
     if not np.all(scale > 0):
         return loc, None

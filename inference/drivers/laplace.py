@@ -29,7 +29,8 @@ from inference.variational.svi_loop import draw_from_guide
 from inference.variational.svi_step import Problem
 from ppl.harvest.function_equality import ByContents
 
-_MAX_DENSE_SIZE, _RANK = 2000, 50  # coordinates with a dense covariance; directions beyond
+_MAX_DENSE_SIZE = 2000  # coordinates with a dense covariance
+_RANK = 50  # directions where there are more coordinates
 
 
 def laplace(
@@ -148,7 +149,8 @@ def _result(
     layout: Layout,
     num_draws: int,
 ) -> LaplaceResult:
-    guide, nothing = normal.guide, np.zeros(0, np.uint32)
+    guide = normal.guide
+    nothing = np.zeros(0, np.uint32)
     parameters = normal.parameters(layout.dtype)
     problem = jax.device_put(Problem(target, guide, ELBO(), ByContents.of(None), nothing, layout))
     sampled = draw_from_guide(key, problem, parameters, num_draws)

@@ -121,11 +121,13 @@ def loo(
         check_model("loo", result, observed.likelihood.latent, model, args, kwargs)
         likelihood = observed.likelihood
         units = observed.units
-        log_likelihood, terms = units.gather(log_likelihoods(likelihood, result.draws)), None
+        log_likelihood = units.gather(log_likelihoods(likelihood, result.draws))
+        terms = None
         if likelihood.is_scaled:
             terms = units.gather(log_scores(likelihood, result.draws))
         found = psis_loo(log_likelihood, log_weights_of(result), log_scores=terms)
-        terms, pareto_k = found.elpd, found.pareto_k
+        terms = found.elpd
+        pareto_k = found.pareto_k
         is_exact = np.zeros(len(terms), bool)
         problems = words_on_chains(observed)
         about = (

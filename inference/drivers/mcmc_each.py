@@ -112,7 +112,8 @@ def _stack(args: tuple[Any, ...], in_axes: Any) -> tuple[tuple[Any, ...], list[b
     """
     axes = _spread_axes(args, in_axes)
     leaves, tree = jax.tree_util.tree_flatten_with_path(args)
-    stacked, sizes = [], {}
+    stacked = []
+    sizes = {}
     for (path, leaf), axis in zip(leaves, axes, strict=True):
         if axis is None:
             stacked.append(leaf)

@@ -51,7 +51,8 @@ def _search(target: Target, draws: Any, stats: Mapping[str, Any]) -> str | None:
 
 def _log_densities_around(target: Target, values: Any) -> tuple[jax.Array, jax.Array]:
     """Points around positions, flat, and their log densities."""
-    layout, key = Layout.of(target.position_shapes), jax.random.key(0)
+    layout = Layout.of(target.position_shapes)
+    key = jax.random.key(0)
     at = jax.vmap(lambda values: layout.ravel(target.initial(key, values)))(values)
     steps = jnp.asarray(_STEPS, at.dtype)[:, None, None] * jnp.std(at, 0)[None, None]
     points = at[None] + steps * jax.random.normal(key, (len(_STEPS), *at.shape), at.dtype)

@@ -14,7 +14,9 @@ from inference.results.psis import largest_pareto_k
 
 _WHAT = "whether ppl.auto_reparam would help"
 # Draws whose ESS is looked at, which takes some hundredths of a second.
-_MAX_NUMBERS, _MAX_CHAINS, _MAX_LEAVES = 1 << 18, 64, 64
+_MAX_NUMBERS = 1 << 18
+_MAX_CHAINS = 64
+_MAX_LEAVES = 64
 
 
 def find_noncentering(target: Any) -> str | None:
@@ -55,7 +57,8 @@ def _is_slow(draws: Any) -> bool:
     if not leaves:
         return False
     num_chains, num_draws = whole = leaves[0].shape[:2]
-    leaves, num_chains = leaves[:_MAX_LEAVES], min(num_chains, _MAX_CHAINS)
+    leaves = leaves[:_MAX_LEAVES]
+    num_chains = min(num_chains, _MAX_CHAINS)
     num_draws = min(num_draws, _MAX_NUMBERS // (num_chains * len(leaves)))
     number = max(1, _MAX_NUMBERS // (num_chains * num_draws * len(leaves)))
     some = [x[:num_chains, :num_draws] for x in leaves]

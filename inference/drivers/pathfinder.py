@@ -172,7 +172,8 @@ def _result(
     max_steps: int,
 ) -> PathfinderResult:
     guide, parameters = _guide(ends, effort, layout)
-    num_paths, nothing = ends.best.elbo.size, np.zeros(0, np.uint32)
+    num_paths = ends.best.elbo.size
+    nothing = np.zeros(0, np.uint32)
     problem = jax.device_put(Problem(target, guide, ELBO(), ByContents.of(None), nothing, layout))
     pool = draw_from_guide(key, problem, jax.device_put(parameters), num_paths * num_draws)
     log_weights = np.asarray(pool.log_weights)
@@ -208,7 +209,8 @@ def _guide(ends: PathfinderEnds, effort: Effort, layout: Layout) -> tuple[Any, A
     One path gives a normal distribution; several give a mixture with equal shares. A path without a
     distribution has no share.
     """
-    elbos, parameters = ends.best.elbo, ends.best.parameters
+    elbos = ends.best.elbo
+    parameters = ends.best.parameters
     family = LowRankNormalGuide(effort.rank(layout.size))
     if elbos.size == 1:
         return family, jax.tree.map(lambda x: x[0], parameters)

@@ -146,13 +146,18 @@ def svgd(
 def _make_swarm(target: Any, optimizer: Any, bandwidth: Any, layout: Layout) -> Swarm:
     number = np.asarray(-1.0, layout.dtype)
     if bandwidth is not None:
-        what, is_valid = "a positive number, or be None", lambda x: 0 < x < np.inf
+        what = "a positive number, or be None"
+
+        def is_valid(x):
+            return 0 < x < np.inf
+
         number = np.asarray(check_scalar("bandwidth", bandwidth, layout.dtype, what, is_valid))
     return jax.device_put(Swarm(target, optimizer_of(optimizer, 0.1), number, layout))
 
 
 def _find_starts(key: jax.Array, swarm: Swarm, init: Any, num_particles: int) -> np.ndarray:
-    target, layout = swarm.target, swarm.layout
+    target = swarm.target
+    layout = swarm.layout
 
     def evaluate(_: np.ndarray, positions: np.ndarray) -> StartingPoints:
         arguments = swarm, positions
@@ -188,8 +193,11 @@ def _run(
         The state, the kernelised Stein discrepancies ``(step,)``, and whether all gradients were
         finite.
     """
-    first, parts, pace = int(state.step), [], Pace(NUM_ROWS)
-    num_done, is_finite = 0, True
+    first = int(state.step)
+    parts = []
+    pace = Pace(NUM_ROWS)
+    num_done = 0
+    is_finite = True
     try:
         while is_finite and num_done < num_steps:
             stop = np.int32(first + min(num_steps, num_done + pace.num_steps))
@@ -198,7 +206,8 @@ def _run(
                     compile_once(advance_svgd, swarm, state, stop)(swarm, state, stop)
                 )
             num_taken = int(moved.state.step) - int(state.step)
-            state, is_finite = moved.state, bool(moved.is_finite)
+            state = moved.state
+            is_finite = bool(moved.is_finite)
             parts.append(np.asarray(moved.discrepancies)[:num_taken])
             num_done += num_taken
             last = float(parts[-1][-1]) if num_taken else np.nan
@@ -233,7 +242,8 @@ def _check_state(state: Any, swarm: Swarm, num_particles: int) -> SVGDState:
     """
     if not isinstance(state, SVGDState):
         raise TypeError(f"state must be that of a result, result.state, got {state!r}")
-    size, dtype = swarm.layout.size, swarm.layout.dtype
+    size = swarm.layout.size
+    dtype = swarm.layout.dtype
     particles = jax.ShapeDtypeStruct((num_particles, size), dtype)
     expected = kinds(jax.eval_shape(begin_svgd, swarm, particles))
     if kinds(state) != expected:

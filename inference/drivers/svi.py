@@ -194,7 +194,9 @@ def svi(
         tolerance = check_fraction("tolerance", tolerance, ", or be None")
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be a function of (step, elbo, state), got {callback!r}")
-    feed, first, batching = None, None, "" if batch is None else "all"
+    feed = None
+    first = None
+    batching = "" if batch is None else "all"
     if batches is not None:
         if batch is not None:
             raise TypeError("batch and batches exclude each other: give one of them")
@@ -203,10 +205,12 @@ def svi(
                 "checkpoint needs batches that can start again, to skip those of the steps so far: "
                 f"give a list, a loader or another iterable, not the iterator {batches!r}"
             )
-        feed, batching = iterate_batches(batches), "all" if args else "first"
+        feed = iterate_batches(batches)
+        batching = "all" if args else "first"
         first = next(feed)
         check_inputs(svi, key, model, args or first, kwargs)
-        feed, args = itertools.chain([first], feed), args or first
+        feed = itertools.chain([first], feed)
+        args = args or first
         kwargs = copy_to_default_device(kwargs)  # once for all steps
     is_function = not hasattr(guide, "sample")
     init = check_init(init, is_function=is_function)
@@ -265,7 +269,8 @@ def svi(
         parameters = fitted.state.average
         sampled = draw_from_guide(key, problem, parameters, num_draws)
         weights = np.asarray(sampled.log_weights)
-        log_density, has_density = np.asarray(sampled.log_density), family.has_density
+        log_density = np.asarray(sampled.log_density)
+        has_density = family.has_density
         of_model, of_guide = values_of(problem, parameters)
         shape = psis_of(weights, log_density).pareto_k if has_density else np.nan
     return SVIResult(

@@ -120,7 +120,8 @@ class JitteredKernel(DensityKernel, abc.ABC):
 
     def step(self, key: jax.Array, state: EnsembleState) -> tuple[EnsembleState, JitteredInfo]:
         """One transition of all chains."""
-        layout, tuning = layout_of(state.position), state.tuning
+        layout = layout_of(state.position)
+        tuning = state.tuning
         density = self.density_of(layout)
         positions = jax.vmap(layout.ravel)(state.position)
         seed, (num_chains, size) = seed_of(key), positions.shape
@@ -206,7 +207,8 @@ class JitteredKernel(DensityKernel, abc.ABC):
             step_size: In units of these.
             num_steps: Number of steps, at least 1.
         """
-        reach, start = step_size * scale, self.momentum(noise)
+        reach = step_size * scale
+        start = self.momentum(noise)
 
         def kick(momentum: Any, gradient: jax.Array, part: jax.Array) -> Any:
             return self.kick(momentum, part * reach * gradient)
@@ -247,7 +249,11 @@ class JitteredKernel(DensityKernel, abc.ABC):
         """Trajectory length before warm-up, if none is given."""
 
     def _tuning(self, layout: Layout) -> Tuning:
-        positive, is_positive = "a positive, finite number", lambda x: 0 < x < np.inf
+        positive = "a positive, finite number"
+
+        def is_positive(x):
+            return 0 < x < np.inf
+
         given = self.trajectory_length
         length = self.initial_length(layout) if given is None else given
         check_scalar(

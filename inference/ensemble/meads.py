@@ -143,7 +143,8 @@ class MEADS(DensityKernel):
         position = jax.tree.map(jnp.asarray, position)
         density = self.density_of(layout)
         log_density, gradient = density(jax.vmap(layout.ravel)(position))
-        momentum, level = jnp.zeros_like(gradient), jnp.zeros_like(log_density)
+        momentum = jnp.zeros_like(gradient)
+        level = jnp.zeros_like(log_density)
         return MEADSState(position, log_density, gradient, momentum, level, jnp.int32(0))
 
     def check(self, layout: Layout) -> None:
@@ -153,14 +154,19 @@ class MEADS(DensityKernel):
             TypeError: if it is not a real number.
             ValueError: if it is not a scalar, or is known not to be positive and finite.
         """
-        positive, is_positive = "a positive, finite number", lambda x: 0 < x < np.inf
+        positive = "a positive, finite number"
+
+        def is_positive(x):
+            return 0 < x < np.inf
+
         factor = self.step_size_factor
         check_scalar("step_size_factor", factor, layout.dtype, positive, is_positive)
 
     def step(self, key: jax.Array, state: MEADSState) -> tuple[MEADSState, MEADSInfo]:
         """One cycle of moves of all chains."""
         layout = layout_of(state.position)
-        density, num_folds = self.density_of(layout), self.num_folds
+        density = self.density_of(layout)
+        num_folds = self.num_folds
         positions = jax.vmap(layout.ravel)(state.position)
         seed, (num_chains, size) = seed_of(key), positions.shape
         each = num_chains // num_folds
@@ -172,7 +178,8 @@ class MEADS(DensityKernel):
         is_first = (state.count == 0) | ~jnp.isfinite(state.level)
         level = jnp.where(is_first, first, state.level)
         log_density = state.log_density.astype(layout.dtype)
-        zero, no = jnp.zeros_like(log_density), jnp.zeros(num_chains, bool)
+        zero = jnp.zeros_like(log_density)
+        no = jnp.zeros(num_chains, bool)
         chains = _Folds(
             positions, log_density, state.gradient, state.momentum, level, zero, no, zero
         )
@@ -246,7 +253,8 @@ class MEADS(DensityKernel):
 
         Each comes from the fold before.
         """
-        positions, gradients = folds.position[:-1], folds.gradient[:-1]
+        positions = folds.position[:-1]
+        gradients = folds.gradient[:-1]
         dtype = positions.dtype
         centered = positions - jnp.mean(positions, 1, keepdims=True)
         deviation = jnp.sqrt(jnp.mean(centered**2, 1, keepdims=True))

@@ -30,7 +30,9 @@ from inference.warmup.dual_averaging import (
 )
 
 _MIN_RATE = 0.01  # of a chain in the harmonic mean, which one stuck chain would else rule
-_LEARNING_RATE, _DECAY = 0.025, 0.95  # of Adam without momentum (Hoffman et al. 2021)
+# of Adam without momentum (Hoffman et al. 2021)
+_LEARNING_RATE = 0.025
+_DECAY = 0.95
 _MAX_CHANGE = 0.35  # of the log trajectory length in an iteration
 _LEAST_WARMUP = 5  # iterations to adapt the step size in
 _GIVEN = 5  # iterations that a given mass matrix counts for, or one learnt before a restart
@@ -203,7 +205,8 @@ def chees_gradient(
         in Hamiltonian Monte Carlo, section 3, equation 5 and algorithm 1.
     """
     counts = (acceptance_rate > 0)[:, None]
-    end, velocity = jnp.where(counts, end, start), jnp.where(counts, velocity, 0)
+    end = jnp.where(counts, end, start)
+    velocity = jnp.where(counts, velocity, 0)
     total = jnp.maximum(jnp.sum(acceptance_rate), jnp.finfo(start.dtype).tiny)
     weight = acceptance_rate / total
     before = start - jnp.mean(start, 0, keepdims=True)

@@ -122,7 +122,8 @@ class BySite:
         """A position and its log density."""
         parts = list(self._parts(parameters.layout))
         words = jnp.stack(threefry(seed_of(key), jnp.arange(len(parts))), axis=-1)
-        draws, log_probs = [], []
+        draws = []
+        log_probs = []
         for (name, guide, _), seed in zip(parts, words, strict=True):
             part_key = random.wrap_key_data(seed, impl="threefry2x32")
             draw, log_prob = draw_of(guide, parameters.parts[name], part_key)

@@ -60,7 +60,8 @@ class Flow(abc.ABC):
 
     def init(self, position: jax.Array, layout: Layout) -> FlowParameters:
         """Parameters of independent normal coordinates with mean `position`."""
-        masks, dtype = self._masks(position.size), position.dtype
+        masks = self._masks(position.size)
+        dtype = position.dtype
         layers = [init_network(i, masks, dtype) for i in range(self.num_layers)]
         stacked = jax.tree.map(lambda *x: jnp.stack(x), *layers)
         return FlowParameters(position, log_scales(self.init_scale, position), stacked)
@@ -110,7 +111,8 @@ class Flow(abc.ABC):
         self, layer: _Layer, networks: Network, x: jax.Array, *, reverse: bool
     ) -> tuple[jax.Array, jax.Array]:
         """The output of all layers in turn for `x`, and the sum of their log determinants."""
-        masks, orders = self._masks(x.size), _orders(self.num_layers, x.size)
+        masks = self._masks(x.size)
+        orders = _orders(self.num_layers, x.size)
 
         def step(x: jax.Array, at: Any) -> tuple[jax.Array, jax.Array]:
             network, order, back = at
@@ -288,7 +290,8 @@ def _orders(num_layers: int, size: int) -> np.ndarray:
 
     The first order is the identity, the others are random permutations.
     """
-    rng, orders = np.random.default_rng(0), [np.arange(size)]
+    rng = np.random.default_rng(0)
+    orders = [np.arange(size)]
     while 2 * len(orders) < num_layers:
         orders.append(rng.permutation(size))
     return np.stack([order[::step] for order in orders for step in (1, -1)][:num_layers])

@@ -187,7 +187,8 @@ class LowRank:
 
     def init_normal(self, position: jax.Array, layout: Layout, scale: jax.Array) -> LocFactor:
         """Parameters with the `rank` most stretched directions of the normal distribution."""
-        start, own = self.init(position, layout), own_scales(scale)
+        start = self.init(position, layout)
+        own = own_scales(scale)
         rank = min(self.rank, position.size - 1)
         if scale.ndim == 1 or not rank:
             return start._replace(log_scale=jnp.log(own))
@@ -208,7 +209,8 @@ class LowRank:
         """The log density of a position, a scalar."""
         loc, log_scale, factor = parameters
         scaled = (position - loc) * jnp.exp(-log_scale)
-        cholesky, along = self._cholesky(factor), factor.T @ scaled
+        cholesky = self._cholesky(factor)
+        along = factor.T @ scaled
         outside = 0.5 * along @ cho_solve((cholesky, True), along)
         return log_normal(scaled) + outside - jnp.sum(log_scale) - _half_log_det(cholesky)
 

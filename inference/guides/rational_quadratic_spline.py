@@ -114,7 +114,8 @@ def _knots(numbers: jax.Array) -> jax.Array:
 
 def _log_derivative(bins: Bins, part: jax.Array) -> jax.Array:
     """The logarithm of the derivative at `part`, a fraction of the width of a bin."""
-    mixed, slope = part * (1 - part), bins.slope
+    mixed = part * (1 - part)
+    slope = bins.slope
     rise = bins.upper * part**2 + 2 * slope * mixed + bins.lower * (1 - part) ** 2
     return 2 * jnp.log(slope) + jnp.log(rise) - 2 * jnp.log(slope + bins.bend * mixed)
 

@@ -34,7 +34,8 @@ def gather(x: jax.Array, index: np.ndarray) -> jax.Array:
 
 def group_sites(layout: Layout, names: Iterable[str]) -> SiteGroup:
     """The group of the sites with these full names."""
-    known, chosen = _index_sites(layout), sorted(names)
+    known = _index_sites(layout)
+    chosen = sorted(names)
     parts = [np.zeros(0, int), *(known[name][0] for name in chosen)]
     kinds = {name: known[name][1] for name in chosen}
     leaves, treedef = jax.tree.flatten(kinds)
@@ -54,7 +55,8 @@ def select_sites(who: str, layout: Layout, names: Sequence[str]) -> list[str]:
         ValueError: if a name belongs to no site, or a site is named twice. The message lists the
             sites.
     """
-    known, selected = full_names(layout), []
+    known = full_names(layout)
+    selected = []
     for name in names:
         found = [full for full in known if full == name or full.startswith(f"{name}.")]
         if not found:

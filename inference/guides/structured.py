@@ -122,7 +122,8 @@ class Structured:
         start, (first, others) = self.init(position, layout), self._indices(layout)
         if scale.ndim == 1:
             return dataclasses.replace(start, log_scale=jnp.log(scale))
-        index, size = np.concatenate([first, others]), first.size
+        index = np.concatenate([first, others])
+        size = first.size
         rows = rows_of_scale(scale, index)
         own = jnp.concatenate([jnp.diag(rows)[:size], own_scales(rows[size:, size:])])
         linear = jnp.tril(rows, -1)[:, :size] / own[:, None]
@@ -135,7 +136,8 @@ class Structured:
 
     def sample(self, parameters: StructuredParameters, key: jax.Array) -> jax.Array:
         """A position, ``(size,)``."""
-        loc, lower = parameters.loc, jnp.tril(parameters.factor, -1)
+        loc = parameters.loc
+        lower = jnp.tril(parameters.factor, -1)
         shared, own = jnp.split(noise_of(key, loc.size, loc.dtype), [len(lower)])
         own = own * jnp.exp(self._log_scales(parameters, shared))
         scaled = jnp.concatenate([shared + lower @ shared, parameters.slopes @ shared + own])

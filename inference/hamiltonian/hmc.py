@@ -99,7 +99,11 @@ class HMC(HamiltonianKernel):
             TypeError: if the step size or the jitter is not a real number.
             ValueError: if the step size is not positive and finite, or the jitter not in [0, 1).
         """
-        what, is_valid = "a number in [0, 1)", lambda x: 0 <= x < 1
+        what = "a number in [0, 1)"
+
+        def is_valid(x):
+            return 0 <= x < 1
+
         check_scalar("step_size_jitter", self.step_size_jitter, layout.dtype, what, is_valid)
         return super().check(layout)
 
@@ -124,7 +128,8 @@ class HMC(HamiltonianKernel):
         self, factor: Matrix, trajectory: Any, log_density: jax.Array, gradient: jax.Array
     ) -> HMCTrajectory:
         """One more leapfrog step, given the density at ``trajectory.position``."""
-        old, num_steps = trajectory, trajectory.num_steps + 1
+        old = trajectory
+        num_steps = trajectory.num_steps + 1
         last = kick(factor, old.step_size, old.last, old.position, log_density, gradient)
         return old._replace(
             position=drift(factor, old.step_size, last),

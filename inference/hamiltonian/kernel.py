@@ -111,7 +111,8 @@ class HamiltonianKernel(Kernel, abc.ABC):
         layout = Layout.of(state.position)
         log_density = self._require_log_density()
         step_size = self.check(layout)
-        factor, seed = _factor(self, layout), seed_of(key)
+        factor = _factor(self, layout)
+        seed = seed_of(key)
         point = with_momentum(
             factor,
             seed,
@@ -144,7 +145,11 @@ class HamiltonianKernel(Kernel, abc.ABC):
             TypeError: if the step size is not a real number.
             ValueError: if the step size is not a scalar, or is known not to be positive and finite.
         """
-        what, is_valid = "a positive, finite number", lambda x: 0 < x < np.inf
+        what = "a positive, finite number"
+
+        def is_valid(x):
+            return 0 < x < np.inf
+
         return check_scalar("step_size", self.step_size, layout.dtype, what, is_valid)
 
     @abc.abstractmethod

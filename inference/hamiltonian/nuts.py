@@ -14,7 +14,8 @@ from inference.hamiltonian.leapfrog import Point, energy
 from inference.hamiltonian.nuts_trajectory import NUTSTrajectory, Proposal
 from ppl.harvest.pytrees import register_dataclass
 
-_BRIEF_DEPTH, _MAX_DEPTH = 5, 24  # doublings
+_BRIEF_DEPTH = 5  # doublings
+_MAX_DEPTH = 24  # doublings
 
 
 class NUTSInfo(NamedTuple):
@@ -108,7 +109,9 @@ class NUTS(HamiltonianKernel):
 
     def end(self, trajectory: NUTSTrajectory) -> tuple[Proposal, NUTSInfo]:
         """The next state and the statistics of a complete trajectory."""
-        origin, proposal, tally = trajectory.origin, trajectory.proposal, trajectory.tally
+        origin = trajectory.origin
+        proposal = trajectory.proposal
+        tally = trajectory.tally
         return proposal, NUTSInfo(
             acceptance_rate=tally.sum_acceptance / tally.num_steps.astype(proposal.position.dtype),
             is_divergent=tally.is_divergent,

@@ -138,7 +138,9 @@ def begin_trajectory(
     max_depth: jax.Array,
 ) -> NUTSTrajectory:
     """The trajectory of the single leaf `point`; the contents of `checkpoints` do not matter."""
-    zero, count, no = jnp.zeros_like(point.log_density), jnp.int32(0), jnp.zeros((), bool)
+    zero = jnp.zeros_like(point.log_density)
+    count = jnp.int32(0)
+    no = jnp.zeros((), bool)
     edge = Edge(point.position, point.momentum, point.force)
     proposal = Proposal(point.position, point.log_density, point.gradient, zero)
     of_doublings = random_words(seed, _DOUBLINGS, len(checkpoints))
@@ -202,7 +204,9 @@ def add_leaf(
     The subtree's proposal becomes the new leaf with the probability of its share of the weights
     ``exp(-energy)`` (multinomial sampling).
     """
-    tree, tally, index = old.subtree, old.tally, old.subtree.size
+    tree = old.subtree
+    tally = old.tally
+    index = old.subtree.size
     leaf = kick(factor, old.step_size, old.end, old.position, log_density, gradient)
     change = energy_change(old.origin, leaf)
     log_weight, odds = _add_weight(tree.log_weight, -jnp.minimum(change, _MAX_ENERGY_CHANGE))
@@ -211,9 +215,11 @@ def add_leaf(
 
     momentum_sum = tree.momentum_sum + leaf.momentum
     checkpoint = jnp.stack([leaf.momentum, tree.momentum_sum, old.end.momentum])
-    write, turns_within = write_checkpoint, turns_within_by_loop
+    write = write_checkpoint
+    turns_within = turns_within_by_loop
     if axis_name is not None:
-        write, turns_within = select_checkpoint, turns_within_at_once
+        write = select_checkpoint
+        turns_within = turns_within_at_once
     checkpoints = write(tree.checkpoints, index, checkpoint)
     turns = turns_within(checkpoints, index, leaf.momentum, momentum_sum)
     return old._replace(

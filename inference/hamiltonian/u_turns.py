@@ -128,7 +128,9 @@ def is_turning(
         sum_a: Sum of the momenta of `a`.
         sum_b: Sum of the momenta of `b`.
     """
-    whole, with_first, with_last = sum_a + sum_b, sum_a + inner_b, inner_a + sum_b
+    whole = sum_a + sum_b
+    with_first = sum_a + inner_b
+    with_last = inner_a + sum_b
     products = [
         *(whole * outer_a, whole * outer_b),
         *(with_first * outer_a, with_first * inner_b),

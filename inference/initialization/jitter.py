@@ -9,7 +9,8 @@ _PLACES = np.array([-3, -1, 1, 3])  # along a line, in units of the stride
 _THIRD = np.array([-1, 3, -3, 1])  # third difference: zero for parabolas, its noise is 20 ** 0.5
 _STRIDES = 2.0**-12, 2.0**-10  # relative; the noise of single precision is far below a stride
 _MAX_GROWTH = 8  # of third differences between strides; 64 for smooth functions, 1 for noise
-_MAX_JITTER, _MAX_ROUNDINGS = 0.3, 64  # nats; units in the last place of the log density
+_MAX_JITTER = 0.3  # nats
+_MAX_ROUNDINGS = 64  # units in the last place of the log density
 _MEDIAN = 0.6745  # median of the absolute value, for a standard normal number
 
 

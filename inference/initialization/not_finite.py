@@ -90,8 +90,10 @@ def _element(index: tuple[int, ...], shape: tuple[int, ...], x: Any) -> Any:
         shape: Shape of the log probability.
         x: Value or parameter.
     """
-    shape_here, rank = np.shape(x), min(np.ndim(x), len(shape))
-    is_leading, is_trailing = shape_here[:rank] == shape[:rank], shape_here == shape[-rank:]
+    shape_here = np.shape(x)
+    rank = min(np.ndim(x), len(shape))
+    is_leading = shape_here[:rank] == shape[:rank]
+    is_trailing = shape_here == shape[-rank:]
     if rank == len(shape) and all(
         n in (1, m) for n, m in zip(shape_here, shape, strict=False)
     ):  # axes of size 1 hold what all elements share

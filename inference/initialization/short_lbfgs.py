@@ -9,7 +9,8 @@ from jax import lax
 
 from inference.common.lockstep import select_leaves
 
-_MAX_ITERATIONS, _MEMORY = 100, 10
+_MAX_ITERATIONS = 100
+_MEMORY = 10
 _MAX_TRIES = 40  # evaluations of a line search
 _LEAST_RISE = 1e-4  # gain of a step over the one that the slope predicts
 
@@ -115,7 +116,8 @@ def _in_units(vector: jax.Array) -> tuple[jax.Array, jax.Array]:
 def _add_pair(pairs: _Pairs, step: jax.Array, fall: jax.Array) -> _Pairs:
     """Pairs with one more; one along which the log density is not concave is left out."""
     (step, size), (fall, height) = _in_units(step), _in_units(fall)
-    product, ratio = jnp.sum(step * fall), size / height
+    product = jnp.sum(step * fall)
+    ratio = size / height
     rounding = jnp.finfo(step.dtype).eps * jnp.sqrt(jnp.sum(step**2) * jnp.sum(fall**2))
     is_concave = (product > rounding) & (ratio > 0) & jnp.isfinite(ratio)
     new = _Pairs(step, fall, ratio, 1 / jnp.where(is_concave, product, 1))
@@ -174,7 +176,8 @@ def _search_line(
             is_done=(old.has_risen & ~grows) | (is_better & ~grows),
         )
 
-    zero, one = jnp.zeros_like(at.value), jnp.ones_like(at.value)
+    zero = jnp.zeros_like(at.value)
+    one = jnp.ones_like(at.value)
     no = jnp.zeros((), bool)
     start = _LineSearch(one, zero, zero, no, jnp.int32(0), no)
     may_try = lambda old: ~old.is_done & (old.num_tries < _MAX_TRIES)  # noqa: E731

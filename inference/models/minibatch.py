@@ -73,7 +73,8 @@ def _retarget(target: Any, guide: Any, args: tuple[Any, ...], kwargs: Any) -> Re
         target = target.to(args, kwargs)
         return target, guide.to(target), target.layout
     of_batch = ppl.unconstrain(target.model, *args, **kwargs)
-    shapes, all_data = of_batch.position_shapes, target.position_shapes
+    shapes = of_batch.position_shapes
+    all_data = target.position_shapes
     if Layout.of(shapes) != Layout.of(all_data):
         raise ValueError(
             f"the latent sites of a batch, {_list_shapes(shapes)}, are not those of all "

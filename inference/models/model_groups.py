@@ -89,7 +89,8 @@ def model_groups(
     """
     if key is not None:
         check_key("to_arviz", key)
-    draws, sites = result.draws, _run(model, args, kwargs)
+    draws = result.draws
+    sites = _run(model, args, kwargs)
     latent = _latent_draws(draws, sites)
     check_model("to_arviz", result, {*map(join_scopes, latent)}, model, args, kwargs)
     is_data = {path for path, site in sites.items() if _has_data(site)}
@@ -266,7 +267,8 @@ def _log_probs(
             continue
         name = entries.name
         x = arrays[name]
-        site, is_data = by_name.get(name), entries.kind == "observed"
+        site = by_name.get(name)
+        is_data = entries.kind == "observed"
         if site is None or site.missing is None:
             group = "log_likelihood" if is_data else "log_prior"
             groups[group][name] = x

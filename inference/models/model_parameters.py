@@ -28,7 +28,8 @@ class ModelParameters:
 
     def at(self, target: Any, parameters: dict[str, Any]) -> Any:
         """Target of the model with other parameters."""
-        plant, model = target.model.func, target.model.args[0]
+        plant = target.model.func
+        model = target.model.args[0]
         return dataclasses.replace(target, model=Partial(plant, model, parameters))
 
     def values(self, target: Any, parameters: dict[str, Any]) -> Any:

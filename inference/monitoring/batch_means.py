@@ -33,7 +33,10 @@ class BatchMeans:
     """
 
     def __init__(self, max_batches: int = 256) -> None:
-        self.max_batches, self.size, self.num_batches, self.num_rest = max_batches, 1, 0, 0
+        self.max_batches = max_batches
+        self.size = 1
+        self.num_batches = 0
+        self.num_rest = 0
         self._means: Array = np.zeros((0, 0, 0))  # (chain, batch, scalar)
         self._squares = self._means
         self._rest: tuple[Array, Array] = (np.zeros((0, 0)), np.zeros((0, 0)))
@@ -83,7 +86,8 @@ class BatchMeans:
         self.num_rest += number
         if self.num_rest == self.size:
             self._means[:, self.num_batches], self._squares[:, self.num_batches] = self._rest
-            self.num_batches, self.num_rest = self.num_batches + 1, 0
+            self.num_batches = self.num_batches + 1
+            self.num_rest = 0
 
     def _merge_neighbors(self) -> None:
         first, second = ((self._means[:, i::2], self._squares[:, i::2]) for i in range(2))
@@ -91,7 +95,8 @@ class BatchMeans:
         half = self.max_batches // 2
         self._means[:, :half], self._squares[:, :half] = merged
         self._squares[:, half:] = 0.0
-        self.num_batches, self.size = half, 2 * self.size
+        self.num_batches = half
+        self.size = 2 * self.size
 
     def means_and_squares(self) -> tuple[Array, Array]:
         """Means and sums of squared deviations of complete batches, ``(chain, batch, scalar)``."""

@@ -19,7 +19,9 @@ from inference.runtime.devices import Share
 from inference.runtime.progress import ProgressReport, Report
 
 # Chains and coordinates whose draws are watched, and batches of each chain.
-_MAX_CHAINS, _MAX_COORDINATES, _MAX_BATCHES = 64, 256, 128
+_MAX_CHAINS = 64
+_MAX_COORDINATES = 256
+_MAX_BATCHES = 128
 _MIN_WATCHED = 20  # draws of each chain before ESS and R-hat are told
 _MAX_SHARE = 0.005  # of the time, for ESS and R-hat while chains run
 
@@ -50,16 +52,24 @@ class RunMonitor(Monitor):
         num_superchains: int | None,
         began: float,
     ) -> None:
-        self.report, self.until, self.began = report, until, began
-        self.is_watched, self.look_seconds = report.is_shown, report.look_seconds
-        self.num_warmup, self.num_draws, self.num_chains = num_warmup, num_draws, num_chains
+        self.report = report
+        self.until = until
+        self.began = began
+        self.is_watched = report.is_shown
+        self.look_seconds = report.look_seconds
+        self.num_warmup = num_warmup
+        self.num_draws = num_draws
+        self.num_chains = num_chains
         self.num_superchains = num_superchains
-        self.ended, self.is_unmet = "", False
+        self.ended = ""
+        self.is_unmet = False
         self._unmet: tuple[str, ...] = ()
         self._expected = 0.0  # draws of a chain, by the last look
         self._news = ProgressReport(num_chains=num_chains)
         self._chains: dict[int, BatchMeans] = {}
-        self._lock, self._looked, self._pause = threading.Lock(), began, 0.0
+        self._lock = threading.Lock()
+        self._looked = began
+        self._pause = 0.0
         self._phase: tuple[bool, float, int] | None = None
         self._has_failed = False
 
@@ -139,7 +149,9 @@ class RunMonitor(Monitor):
         return f"; at the last look, {'; '.join(self._unmet)}"
 
     def _end(self, num_drawn: int, reason: str, is_unmet: bool = False) -> None:
-        self.ended, self.is_unmet, self.num_draws = reason, is_unmet, num_drawn
+        self.ended = reason
+        self.is_unmet = is_unmet
+        self.num_draws = num_drawn
 
     def finish(self) -> None:
         """Reports that the run has ended, after as many iterations as it has made."""
@@ -187,7 +199,8 @@ class RunMonitor(Monitor):
         """Guess from the pace of the phase; NaN while the end is unknown."""
         if num_done >= goal:
             return 0.0
-        phase, now = num_done >= self.num_warmup, self.seconds
+        phase = num_done >= self.num_warmup
+        now = self.seconds
         if self._phase is None or phase != self._phase[0]:
             self._phase = phase, now, num_done
         _, since, before = self._phase
@@ -209,7 +222,8 @@ class RunMonitor(Monitor):
             known = [x for x in self._chains.values() if x.num_draws >= _MIN_WATCHED]
             batches = join(known) if len(known) == len(self._chains) and known else None
         if batches is not None and batches.num_batches >= MIN_DRAWS:
-            ess, rhat = batches.ess_mean(), batches.rhat()
+            ess = batches.ess_mean()
+            rhat = batches.rhat()
             ess = ess[np.isfinite(ess)] * (self.num_chains / len(known))
             rhat = rhat[np.isfinite(rhat)]
             self._news = dataclasses.replace(

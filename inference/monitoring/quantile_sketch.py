@@ -30,7 +30,8 @@ class QuantileSketch:
     """
 
     def __init__(self, capacity: int = 256, seed: int = 0) -> None:
-        self.capacity, self.num_draws = capacity, 0
+        self.capacity = capacity
+        self.num_draws = 0
         self._levels: list[Array] = []  # (stream, number) each
         self._variance = 0.0  # bound on that of the number of draws below any point
         self._coins = np.random.default_rng(seed)

@@ -98,7 +98,8 @@ class StreamedDiagnostics:
         if not flat.size:
             return
         self._batches.add(flat)
-        new, before = moments(flat), self.num_draws
+        new = moments(flat)
+        before = self.num_draws
         self._moments = merge_moments(self._moments, before, new, len(flat[0])) if before else new
         self._numbers = np.full(len(flat), before + len(flat[0]))
         self._sketch.add(np.moveaxis(flat, 2, 0).reshape(flat.shape[2], -1))

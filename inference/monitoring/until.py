@@ -10,7 +10,8 @@ import numpy as np
 from inference.common.leaf_names import element_names, named_leaves, part_names
 from inference.results.summary import Summary
 
-FIRST_LOOK, LOOK_GROWTH = 100, 1.5
+FIRST_LOOK = 100
+LOOK_GROWTH = 1.5
 MIN_ESS = 400  # of the mean, before a Monte Carlo standard error is believed
 
 
@@ -199,7 +200,8 @@ def _worst(summary: Summary, values: np.ndarray, find: Any, name: str = "") -> _
 
     NaN is worse than any number. A name whose scalars are all constant has no worst one.
     """
-    names, is_constant = np.array(summary.names), summary.is_constant
+    names = np.array(summary.names)
+    is_constant = summary.is_constant
     places = _places(name, names) if name else ~is_constant
     if name and not places.any():
         known = ", ".join(site.name for site in summary.sites)

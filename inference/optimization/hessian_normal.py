@@ -14,7 +14,8 @@ from inference.runtime.blas_threads import one_blas_thread
 from inference.runtime.compiled_program import compile_once
 
 _COLUMNS_AT_ONCE = 32  # columns of the Hessian
-_MAX_POLISHING_STEPS, _CLOSE = 2, 0.1  # steps of Newton's method; largest Newton decrement, in nats
+_MAX_POLISHING_STEPS = 2  # of Newton's method
+_CLOSE = 0.1  # nats, largest Newton decrement at a mode
 _ROUNDING = 10  # rounding of an eigenvalue for each coordinate, in machine epsilons
 
 
@@ -62,7 +63,8 @@ class NotAPeakError(Exception):
 
     def __init__(self, index: np.ndarray, how: str) -> None:
         super().__init__(how)
-        self.index, self.how = index, how
+        self.index = index
+        self.how = how
 
 
 def curvature(position: jax.Array, target: Target, layout: Layout) -> Curvature:

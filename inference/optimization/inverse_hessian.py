@@ -52,7 +52,9 @@ def add_pair(pairs: Pairs, step: jax.Array, fall: jax.Array) -> Pairs:
         Zhang et al. (2022), algorithm 3; Gilbert and Lemarechal (1989), equation 4.9.
     """
     variance = pairs.variance
-    a, b, c = jnp.sum(fall**2 * variance), jnp.sum(fall * step), jnp.sum(step**2 / variance)
+    a = jnp.sum(fall**2 * variance)
+    b = jnp.sum(fall * step)
+    c = jnp.sum(step**2 / variance)
     inverse = a / (b * variance) + fall**2 / b - a * (step / variance) ** 2 / (b * c)
     is_known = (inverse > 0) & jnp.isfinite(inverse) & jnp.isfinite(1 / inverse)
     after = Pairs(
@@ -77,13 +79,15 @@ def normal_from(pairs: Pairs, position: jax.Array, gradient: jax.Array) -> LowRa
         Zhang et al. (2022), equations 6 to 8 and algorithm 4; Nocedal and Wright (2006), Numerical
         Optimization, equation 6.17.
     """
-    history, scale = len(pairs.steps), jnp.sqrt(pairs.variance)
+    history = len(pairs.steps)
+    scale = jnp.sqrt(pairs.variance)
     scaled = jnp.concatenate([pairs.steps / scale[None], pairs.falls * scale[None]])
     basis, _ = jnp.linalg.qr(scaled.T)
     # Not the triangle of the QR: calls of LAPACK for many paths hang if two of them run at once, as
     # these could in jaxlib 0.10 and 0.11. By this product, `eigh` waits for the basis.
     coordinates = scaled @ basis
-    steps, falls = coordinates[:history], coordinates[history:]
+    steps = coordinates[:history]
+    falls = coordinates[history:]
 
     def update(inner: jax.Array, pair: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
         step, fall = pair

@@ -20,7 +20,9 @@ _COLUMNS_AT_ONCE = 32  # elements of the Hessian's diagonal
 _ROUNDING = 10  # rounding of the largest eigenvalue, in machine epsilons
 _TOLERANCE = 1e-3  # relative error of eigenvalues
 # Scalings; change of log scales at which they end; least share of the diagonal in a scaling.
-_MAX_SCALINGS, _MIN_CHANGE, _MIN_SHARE = 10, 1e-3, 1e-3
+_MAX_SCALINGS = 10
+_MIN_CHANGE = 1e-3
+_MIN_SHARE = 1e-3
 
 
 class LanczosNormal(NamedTuple):
@@ -102,7 +104,8 @@ def low_rank_normal_at(
         trace = np.sum(diagonal * scale**2)
         rest = (trace - np.sum(values)) / (layout.size - rank)
         kept = vectors**2 @ (values - rest) / scale**2
-        before, within = within, np.maximum(diagonal - kept, _MIN_SHARE * diagonal)
+        before = within
+        within = np.maximum(diagonal - kept, _MIN_SHARE * diagonal)
         if np.ptp(np.log(within / before)) < _MIN_CHANGE:
             break
     log_det = np.sum(np.log(values)) - 2 * np.sum(np.log(scale))

@@ -16,7 +16,9 @@ _MAX_IDLE_ITERATIONS = 4  # iterations in a row with no gain above rounding
 _ROUNDING = 4  # units in the last place
 _SLACK = 30  # multiple of the tolerance that is accepted once no iteration gains
 # Coordinates; strides relative to a coordinate's size; rise of the log density, in nats.
-_MAX_STEEP_COORDINATES, _STRIDES, _RISE = 8, 8.0 ** np.arange(-4, 4), 1e-3
+_MAX_STEEP_COORDINATES = 8
+_STRIDES = 8.0 ** np.arange(-4, 4)
+_RISE = 1e-3
 
 
 class Ascent(NamedTuple):
@@ -126,7 +128,8 @@ def climb_step(
     """One iteration; if the line search finds no better point, the ascent stays where it is."""
     loss = lambda position: -log_density(position)  # noqa: E731
     rule, search = _optimizer()
-    at, value = now.at, -now.at.log_density
+    at = now.at
+    value = -now.at.log_density
     downhill, memory = _update_direction(rule, -at.gradient, now.memory, at.position)
     has_seen = memory.count > 1  # at least two gradients, so a curvature is known
     decrement = -0.5 * jnp.sum(downhill * at.gradient)

@@ -90,11 +90,13 @@ def climb_all(
     top = ascents.position[best]
     _, outward = lax.top_k(jnp.abs(top), min(_MAX_OUTWARD_COORDINATES, layout.size))
     steep, strides = find_strides(top, ascents.gradient[best])
-    places, moves = jnp.append(outward, steep), jnp.append(top[outward], strides)
+    places = jnp.append(outward, steep)
+    moves = jnp.append(top[outward], strides)
     beyond = lax.map(lambda move: log_density(top.at[move[0]].add(move[1])), (places, moves))
     gains, rises = jnp.split(beyond - ascents.log_density[best], [len(outward)])
     first = jnp.argmax(jnp.where(jnp.isfinite(rises), rises, -jnp.inf))
-    higher, values = top.at[steep[first]].add(strides[first]), target.constrain(layout.unravel(top))
+    higher = top.at[steep[first]].add(strides[first])
+    values = target.constrain(layout.unravel(top))
     return ModeSearchResult(ascents, best, values, outward, gains, higher, rises[first])
 
 

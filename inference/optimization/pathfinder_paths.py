@@ -123,14 +123,16 @@ def follow_path(
     References:
         Zhang et al. (2022), Pathfinder, algorithm 1.
     """
-    size, num_draws = position.size, effort.num_elbo_draws
+    size = position.size
+    num_draws = effort.num_elbo_draws
     words = jnp.stack(threefry(seed, jnp.uint32(0)))
     noise = normal(words, num_draws * size, position.dtype).reshape(num_draws, size)
 
     def step(now: PathfinderPath) -> PathfinderPath:
         old = now.climber.at
         climber = climb_step(log_density, now.climber, tolerance)
-        at, number = climber.at, climber.at.step
+        at = climber.at
+        number = climber.at.step
         pairs = add_pair(now.pairs, at.position - old.position, old.gradient - at.gradient)
         found = normal_from(pairs, at.position, at.gradient)
         estimate = elbo(log_density, found, noise)
@@ -140,7 +142,8 @@ def follow_path(
             climber, pairs, select_leaves(is_better, BestNormal(estimate, found, number), now.best)
         )
 
-    climber, pairs = climb_init(log_density, position), init_pairs(position, effort.history)
+    climber = climb_init(log_density, position)
+    pairs = init_pairs(position, effort.history)
     start = normal_from(pairs, position, jnp.zeros_like(position))
     nothing = BestNormal(jnp.full((), -jnp.inf, position.dtype), start, jnp.int32(0))
     may_go_on = lambda now: may_climb(now.climber, max_steps)  # noqa: E731

@@ -47,7 +47,8 @@ def _center(chains: Array) -> tuple[NDArray[np.floating], Array]:
 
     Those of long chains have the precision of float32, far below their Monte Carlo error.
     """
-    centered, unit = chains - chains.mean(2, keepdims=True), np.ones((len(chains), 1))
+    centered = chains - chains.mean(2, keepdims=True)
+    unit = np.ones((len(chains), 1))
     if chains.shape[2] >= MANY:
         unit = np.abs(centered).max((1, 2))[:, None]
         centered = (centered / unit[:, None]).astype(np.float32)

@@ -19,7 +19,8 @@ def find_bounded_coordinates(values: Mapping[str, Any], position: Any) -> set[st
         values: Values by site.
         position: Unconstrained position of these values.
     """
-    by_name, found = dict(named_leaves(values)), set()
+    by_name = dict(named_leaves(values))
+    found = set()
     for name, x in named_leaves(position):
         value = by_name.get(name, x)
         if np.shape(value) != np.shape(x) or np.any(value != x):

@@ -68,7 +68,8 @@ class ImportanceResult(Result):
         return dataclasses.replace(summary, problems=problems, about=about, verdict=verdict)
 
     def _problems(self) -> Iterator[str]:
-        num_draws, pareto_k = self.weights.size, float(self.pareto_k)
+        num_draws = self.weights.size
+        pareto_k = float(self.pareto_k)
         if not np.isfinite(self.log_evidence):
             yield (
                 f"the log weights have no finite sum, but {self.log_evidence}: look for values "

@@ -112,7 +112,8 @@ def make_container(
     labels = _check_coords(arrays, axes, named, coords or {})
     datasets = {}
     for group, values in arrays.items():
-        data, indices = {}, dict(labels)
+        data = {}
+        indices = dict(labels)
         for name, x in values.items():
             own = _dims_of(group, name, x, axes, named)
             data[name] = own, x

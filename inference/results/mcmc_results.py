@@ -15,7 +15,8 @@ from inference.results.mcmc_result import ARVIZ_NAMES, MCMCResult
 from inference.results.run_facts import RunFacts
 from ppl.harvest.pytrees import register_dataclass
 
-MAX_RHAT, MIN_ESS_PER_CHAIN = 1.05, 50
+MAX_RHAT = 1.05
+MIN_ESS_PER_CHAIN = 50
 _DATASET = "dataset"  # dimension of the data sets in ArviZ's container
 _NUM_LISTED = 5  # doubtful data sets that are listed, the worst ones
 

@@ -16,11 +16,13 @@ from inference.results.boundary_warnings import find_bounded_coordinates
 from inference.results.problems import REPARAM
 from ppl.harvest.pytrees import register_dataclass
 
-_WIDTH, _MAX_ROWS = 88, 60  # columns of text; rows of a table
+_WIDTH = 88  # columns of text
+_MAX_ROWS = 60  # of a table
 _AGREEMENT = 0.01  # nats between climbs that led to one mode
 # A coordinate runs away if it is further than _FAR from 0 on unconstrained space, and twice as far
 # out the log density is lower by less than _FLAT nats (or 1e-6 of itself).
-_FAR, _FLAT = 5.0, 1e-3
+_FAR = 5.0
+_FLAT = 1e-3
 _EDGE = 8.0  # on unconstrained space: in a climb without end, a scale of exp(-8) is going to 0
 
 
@@ -122,7 +124,8 @@ class OptimizeResult:
 
     def summary(self) -> ModeSummary:
         """Values of all scalars, and whether to trust them."""
-        names, values = [], []
+        names = []
+        values = []
         for name, leaf in named_leaves(self.values):
             names += element_names(name, np.shape(leaf))
             values.append(np.ravel(leaf).astype(np.float64))
@@ -211,7 +214,8 @@ def _problems(
             f"where the climb ended; {remedy}, or sample by mcmc."
         )
     log_densities = summit.ascents.log_density
-    num_starts, num_agree = log_densities.size, _num_agree(log_densities, best.log_density)
+    num_starts = log_densities.size
+    num_agree = _num_agree(log_densities, best.log_density)
     if num_starts > 1 and num_agree == 1:
         yield (
             f"only 1 of {num_starts} starts led to this log density, and others to lower ones: "

@@ -64,7 +64,8 @@ class PathfinderResult(GuideResult):
         return normalize_weights(np.zeros_like(log_weights) if self.is_resampled else log_weights)
 
     def _about(self) -> str:
-        num_paths, num_draws = np.size(self.elbos), self.log_density.size
+        num_paths = np.size(self.elbos)
+        num_draws = self.log_density.size
         how = f", resampled from {num_draws * num_paths}," if self.is_resampled else ""
         return (
             f"{num_draws} draws{how} of {num_paths} path{'s' * (num_paths > 1)}, whose best ELBO "
@@ -73,7 +74,8 @@ class PathfinderResult(GuideResult):
         )
 
     def _problems(self, summary: Summary) -> Iterator[str]:
-        num_paths, num_lost = self.elbos.size, int(np.sum(~np.isfinite(self.elbos)))
+        num_paths = self.elbos.size
+        num_lost = int(np.sum(~np.isfinite(self.elbos)))
         if num_lost:
             yield (
                 f"{num_lost} of {num_paths} paths are left out, as they had nowhere to go, or met "
@@ -96,7 +98,8 @@ class PathfinderResult(GuideResult):
         """Warnings for paths that ended short of a mode: cut off, or halted by rounding."""
         is_short = ~self.has_ended & np.isfinite(self.elbos)
         is_cut = self.num_steps >= self.max_steps
-        num_cut, num_idle = int(np.sum(is_short & is_cut)), int(np.sum(is_short & ~is_cut))
+        num_cut = int(np.sum(is_short & is_cut))
+        num_idle = int(np.sum(is_short & ~is_cut))
         if num_cut:
             yield (
                 f"{num_cut} of {self.elbos.size} paths were still climbing when they ended, after "

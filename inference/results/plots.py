@@ -164,7 +164,8 @@ def _arviz() -> Any:
 
 def _forest_size(num_lines: int) -> dict[str, Any]:
     """Options of ArviZ for a figure whose height grows with its lines, and whose labels fit."""
-    height, layout = min(1.5 + _LINE * num_lines, _MAX_HEIGHT), {"layout": "constrained"}
+    height = min(1.5 + _LINE * num_lines, _MAX_HEIGHT)
+    layout = {"layout": "constrained"}
     if is_new(_arviz()):
         return {"figure_kwargs": {"figsize": (9, height), **layout}}
     return {"figsize": (7, height), "textsize": 10, "backend_kwargs": layout}

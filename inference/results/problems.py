@@ -14,18 +14,22 @@ from inference.results.run_facts import RunFacts
 from inference.results.summary import Summary
 
 # Thresholds of warnings.
-LOW_EBFMI, LOW_ESS_PER_CHAIN = 0.3, 100
+LOW_EBFMI = 0.3
+LOW_ESS_PER_CHAIN = 100
 LOW_ESS = 400  # of all chains together, if they are many
 MANY_CHAINS = 16  # from here on each may be short: the rules look at all of them together
-LOW_ACCEPTANCE, LOW_STEP_SIZE = 0.1, 0.2  # mean rate; step size over the median chain's
+LOW_ACCEPTANCE = 0.1  # mean rate
+LOW_STEP_SIZE = 0.2  # over the median chain's
 FROZEN_STEP_SIZE = 1e-3  # over the median chain's
 MAX_ROUNDING = 0.1  # nats; rounding of a log density to its dtype
 _BELOW_TARGET = 0.15  # target less the mean acceptance rate
 # A posterior seems to be improper if the largest draw exceeds _FAR and the smallest is less than
 # _NEAR of it, both in absolute value.
-_FAR, _NEAR = 1e17, 0.01
+_FAR = 1e17
+_NEAR = 0.01
 _OF_CHAINS = "R-hat and ESS need", "how the chains mix"
-_MAX_LISTED, _NUM_LISTED = 8, 3  # numbers that are listed in full; numbers listed of more
+_MAX_LISTED = 8  # numbers that are listed in full
+_NUM_LISTED = 3  # numbers listed of more
 _HIGHER_TARGETS = (0.95, 0.99)
 _PRECISION = (
     'Run in double precision (jax.config.update("jax_enable_x64", True)); on an accelerator, '
@@ -291,9 +295,11 @@ def _mixing_problems(summary: Summary, facts: RunFacts) -> Iterator[str]:
         worst = summary.names[int(np.nanargmax(summary.rhat))]
         adapts = _is_adapted(facts) or facts.is_ensemble
         longer = "num_warmup and num_draws" if adapts else "num_draws"
-        what, why = "R-hat", "the chains do not agree"
+        what = "R-hat"
+        why = "the chains do not agree"
         if is_nested:
-            what, why = "Nested R-hat", "chains have not forgotten the starts that they share"
+            what = "Nested R-hat"
+            why = "chains have not forgotten the starts that they share"
         yield (
             f"{what} exceeds {high_rhat:.3g} for {high.size} of {len(summary)} scalars, most for "
             f"{worst} ({_rhat_in_words(np.nanmax(summary.rhat))}): {why}, so neither means "

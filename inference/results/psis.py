@@ -137,7 +137,9 @@ def _smooth_tail(
         return SmoothedWeights(raw, xp.full((), xp.nan, raw.dtype))
     order = xp.argsort(raw)[-num_tail - 1 :]
     highest = raw[order]
-    tail, cutoff, top = highest[1:], highest[0], highest[-1]
+    tail = highest[1:]
+    cutoff = highest[0]
+    top = highest[-1]
     is_known = ~xp.any(xp.isnan(raw)) & xp.isfinite(top)
     floor = math.log(float(xp.finfo(raw.dtype).tiny))
     scaled_tail, scaled_cutoff = (xp.maximum(x - top, floor) for x in (tail, cutoff))

@@ -45,7 +45,8 @@ def rank_normalize_halves(
             is_kept = np.ones(draws.shape[1:], bool)
             is_kept[:, draws.shape[2] // 2] = False
             order = order[is_kept.ravel()[order]]
-            values, order = row[order], (np.cumsum(is_kept) - 1)[order]
+            values = row[order]
+            order = (np.cumsum(is_kept) - 1)[order]
         scores[i, order], folded[i, order] = _scores_and_folded(values)
     return (scores.reshape(halves.shape), folded.reshape(halves.shape)), quantiles
 
@@ -97,8 +98,10 @@ def quantiles_of_sorted(ordered: Array, levels: Sequence[float]) -> Array:
     """Quantiles by linear interpolation, to the last bit as by `numpy.quantile`."""
     place = np.asarray(levels, np.float64) * (len(ordered) - 1)
     low = np.floor(place).astype(int)
-    below, above = ordered[low], ordered[np.minimum(low + 1, len(ordered) - 1)]
-    share, step = place - low, above - below
+    below = ordered[low]
+    above = ordered[np.minimum(low + 1, len(ordered) - 1)]
+    share = place - low
+    step = above - below
     return np.where(share < 0.5, below + step * share, above - step * (1 - share))
 
 
@@ -109,9 +112,11 @@ def scores_of_sorted(ordered: Array) -> Array:
     is_tie = ordered[1:] == ordered[:-1]
     if not is_tie.any():
         return scores
-    is_first, is_last = np.r_[True, ~is_tie], np.r_[~is_tie, True]
+    is_first = np.r_[True, ~is_tie]
+    is_last = np.r_[~is_tie, True]
     is_tied = ~(is_first & is_last)
-    first, last = np.flatnonzero(is_first & is_tied), np.flatnonzero(is_last & is_tied)
+    first = np.flatnonzero(is_first & is_tied)
+    last = np.flatnonzero(is_last & is_tied)
     scores = scores.copy()
     scores[is_tied] = np.repeat(_score((first + last) / 2, size), last - first + 1)
     return scores

@@ -125,7 +125,8 @@ class Summary(SummaryData):
             if not (is_scalar or any(_has_name(site, name) for site in self.sites)):
                 known = ", ".join(site.name for site in self.sites)
                 raise ValueError(f"names: no site is called {name!r}; there are {known}")
-        sites, kept = [], []
+        sites = []
+        kept = []
         for site in self.sites:
             places = range(site.start, site.stop)
             if chosen is not None and not any(_has_name(site, name) for name in chosen):
@@ -245,14 +246,17 @@ def _scalars(
     The draws are ``(chain, draw, scalar)``. A complex number counts as two scalars, its real and
     imaginary part. The last array is the unit of rounding of each scalar's dtype.
     """
-    parts, columns, units = [], [], []
+    parts = []
+    columns = []
+    units = []
     order = {name: (is_deterministic, i) for i, (name, is_deterministic) in enumerate(sites)}
     place = lambda leaf: order.get(leaf[0], (False, len(order)))  # noqa: E731
     for name, leaf in sorted(named_leaves(draws), key=place):
         x = np.asarray(leaf)
         pieces = (np.real(x), np.imag(x)) if np.iscomplexobj(x) else (x,)
         for piece, values in zip(part_names(name, x.dtype), pieces, strict=True):
-            scalars, shape = element_names(piece, x.shape[2:]), x.shape[2:]
+            scalars = element_names(piece, x.shape[2:])
+            shape = x.shape[2:]
             parts.append((piece, scalars, order.get(name, (False,))[0], shape))
             size = len(parts[-1][1])
             columns.append(np.asarray(np.reshape(values, (*x.shape[:2], size)), np.float64))
@@ -276,7 +280,8 @@ def _summarize_independent(
     The quantiles at `_wanted_levels`, ``(level, scalar)``, may be given.
     """
     num_chains, num_draws, num_scalars = values.shape
-    levels, wanted = interval_levels(intervals), _wanted_levels(intervals)
+    levels = interval_levels(intervals)
+    wanted = _wanted_levels(intervals)
     with np.errstate(invalid="ignore"):  # draws that are not finite are a problem of their own
         if weights is None:
             found = _quantiles(values, wanted) if found is None else found

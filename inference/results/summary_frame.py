@@ -64,7 +64,8 @@ def from_frame(frame: Any) -> dict[str, Any]:
         )
     values = {h: frame.iloc[:, i].to_numpy(float) for i, h in enumerate(headings)}
     quantiles = {float(m[1]) / 100: values[h] for h in headings if (m := _LEVEL.fullmatch(h))}
-    names, attrs = tuple(map(str, frame.index)), dict(frame.attrs)
+    names = tuple(map(str, frame.index))
+    attrs = dict(frame.attrs)
     unknown = np.full(len(names), np.nan)
     found: dict[str, Any] = {f: values.get(heading, unknown) for f, heading in fields.items()}
     for field, level in LEVELS.items():
@@ -90,7 +91,8 @@ def _sites(names: tuple[str, ...], attrs: dict[str, Any]) -> list[Any]:
     """Fields of the sites of scalars by their names; of a part of a site the shape is None."""
     split = [_ENTRY.fullmatch(name) for name in names]
     bases = [m[1] if m else name for name, m in zip(names, split, strict=True)]
-    found, start = [], 0
+    found = []
+    start = 0
     for base, group in itertools.groupby(bases):
         stop = start + len(list(group))
         entries = [tuple(map(int, m[2].split(","))) if m else () for m in split[start:stop]]

@@ -12,7 +12,8 @@ from inference.results.summary_data import SummaryData, SummarySite
 
 _WIDTH = 88  # columns of the notes
 _SMALL = 12  # entries of a site that is printed whole
-_FIRST, _LAST = 3, 1  # entries of a long site that are printed
+_FIRST = 3  # entries of a long site that are printed
+_LAST = 1  # and at its end
 _MAX_ROWS = 60  # rows of a printed table
 
 
@@ -40,7 +41,8 @@ def as_text(summary: SummaryData, *, cut: bool) -> str:
 def as_html(summary: SummaryData) -> str:
     """Table as HTML, with the problems below it."""
     entries = list(_entries(summary, cut=True))
-    rows, headings = iter(_rows(summary, entries)), _headings(summary)
+    rows = iter(_rows(summary, entries))
+    headings = _headings(summary)
     num = 1 + len(headings)
     head = "".join(f"<th>{html.escape(heading)}</th>" for heading in headings)
     lines = [f"<table><thead><tr><th></th>{head}</tr></thead><tbody>"]
@@ -65,7 +67,8 @@ def _entries(summary: SummaryData, cut: bool) -> Iterator[int | _Gap | str]:
     num_left = sum(len(places) for _, places in shown)
     # Latent sites before deterministic ones, and small ones before long ones.
     shown.sort(key=lambda pair: (pair[0].is_deterministic, len(pair[1]) > _SMALL))
-    num_rows, has_heading = 0, False
+    num_rows = 0
+    has_heading = False
     for i, (site, places) in enumerate(shown):
         if cut and num_rows >= _MAX_ROWS:
             rest = [other.name for other, left in shown[i:] if left]
@@ -120,7 +123,8 @@ def _rows(summary: SummaryData, entries: list[int | _Gap | str]) -> list[list[st
 
 def _notes(summary: SummaryData, width: int | None = _WIDTH) -> list[str]:
     """The lines below the table: how the draws were made, what is left out, and the problems."""
-    chains, draws = _count("chain", summary.num_chains), _count("draw", summary.num_draws)
+    chains = _count("chain", summary.num_chains)
+    draws = _count("draw", summary.num_draws)
     notes = [summary.about or f"{chains} x {draws}"]
     constant = int(summary.is_constant.sum())
     if 0 < constant < len(summary.names):

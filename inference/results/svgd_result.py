@@ -14,7 +14,9 @@ from ppl.harvest.pytrees import register_dataclass
 
 # The discrepancy still falls if its mean over the last 1 / _SHARE of the steps is less than _CHANGE
 # of the mean over as many steps before. Fewer than _MIN_STEPS steps cannot tell.
-_SHARE, _CHANGE, _MIN_STEPS = 10, 0.95, 100
+_SHARE = 10
+_CHANGE = 0.95
+_MIN_STEPS = 100
 _FEW = 20  # particles for each coordinate; with fewer, variances are 30 % too small
 
 
@@ -80,7 +82,8 @@ def _is_falling(discrepancies: np.ndarray) -> Iterator[str]:
         )
         return
     size = len(discrepancies) // _SHARE
-    before, after = discrepancies[-2 * size : -size].mean(), discrepancies[-size:].mean()
+    before = discrepancies[-2 * size : -size].mean()
+    after = discrepancies[-size:].mean()
     eps = np.finfo(np.float32).eps
     if after < _CHANGE * before and after > eps * discrepancies[0]:
         yield (

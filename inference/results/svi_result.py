@@ -29,8 +29,10 @@ from ppl.harvest.pytrees import register_dataclass
 
 # The ELBO still moves if its means over the last two spans of 1 / _SHARE of the steps differ by
 # more than _MOVES standard errors and _NATS nats. Fewer than _MIN_STEPS steps cannot tell.
-_MIN_STEPS, _SHARE = 100, 10
-_MOVES, _NATS = 4.0, 0.1
+_MIN_STEPS = 100
+_SHARE = 10
+_MOVES = 4.0
+_NATS = 0.1
 _MANY = 500  # coordinates, beyond which a full-rank covariance is too large to suggest
 _MAX_DIVERGENCE = 0.5  # nats for each scalar
 # An ELBO jumps if it is so many interquartile ranges off the median. Exponential tails reach 13 in
@@ -116,7 +118,8 @@ class SVIResult(GuideResult):
             )
         is_function = not hasattr(guide, "sample")
         given = GuideFunction.loaded(guide) if is_function else guide  # pyright: ignore[reportArgumentType]
-        saved, name = str(result.guide), str(given)
+        saved = str(result.guide)
+        name = str(given)
         if saved != name and " at 0x" not in saved + name:
             raise ValueError(f"{os.fspath(path)!r} is of the guide {saved}, got guide={name}")
         return dataclasses.replace(result, guide=given)
@@ -231,7 +234,8 @@ def _is_moving(elbos: np.ndarray, name: str, slower: str = "") -> Iterator[str]:
         )
         return
     size = len(elbos) // _SHARE
-    before, after = elbos[-2 * size : -size], elbos[-size:]
+    before = elbos[-2 * size : -size]
+    after = elbos[-size:]
     change = after.mean() - before.mean()
     error = np.sqrt((before.var(ddof=1) + after.var(ddof=1)) / size)
     if abs(change) > max(_MOVES * error, _NATS):

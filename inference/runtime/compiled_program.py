@@ -206,11 +206,13 @@ def estimate_work(jaxpr: Any) -> tuple[int, bool]:
     A sum along an axis counts with all elements of its operand: XLA fuses sums of rows with a
     following sum of the results.
     """
-    longest, has_products = 0, False
+    longest = 0
+    has_products = False
     for eqn in jaxpr.eqns:
         for inner in jex.jaxprs_in_params(eqn.params):
             of_inner = estimate_work(getattr(inner, "jaxpr", inner))
-            longest, has_products = max(longest, of_inner[0]), has_products or of_inner[1]
+            longest = max(longest, of_inner[0])
+            has_products = has_products or of_inner[1]
         if eqn.primitive.name in ("reduce_sum", "reduce_window_sum"):
             longest = max(longest, eqn.invars[0].aval.size)
         elif eqn.primitive.name == "dot_general":

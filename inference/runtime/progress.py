@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
-_FIRST, _CALL_SECONDS = 64, 0.1  # steps of the first call, seconds of a call
+_FIRST = 64  # steps of the first call
+_CALL_SECONDS = 0.1  # of each later call
 # Seconds between two lines in a log file, at first and as a share of the time so far.
-_LINE_SECONDS, _LINE_GROWTH = 10.0, 0.1
+_LINE_SECONDS = 10.0
+_LINE_GROWTH = 0.1
 _LIVE_FORMAT = "{percentage:3.0f}%|{bar}| {desc}"  # the bar takes what room is left
 
 
@@ -250,7 +252,8 @@ class _Bar(Report):
 
     def __init__(self, num_steps: int, bar: Any, live: Live | None) -> None:
         super().__init__(num_steps)
-        self.bar, self.phase = bar, ""
+        self.bar = bar
+        self.phase = ""
         self.look_seconds = None if live is None else live.seconds
 
     def tell(self, news: ProgressReport) -> None:
@@ -276,7 +279,9 @@ class _Lines(Report):
 
     def __init__(self, num_steps: int, unit: str, live: Live | None) -> None:
         super().__init__(num_steps)
-        self.unit, self.last, self.told = unit, 0.0, -1
+        self.unit = unit
+        self.last = 0.0
+        self.told = -1
         self.look_seconds = None if live is None else _LINE_SECONDS / 2
 
     def tell(self, news: ProgressReport) -> None:
@@ -284,7 +289,8 @@ class _Lines(Report):
         pause = max(_LINE_SECONDS, _LINE_GROWTH * news.seconds)
         if news.num_done == self.told or not (is_end or news.seconds - self.last >= pause):
             return
-        self.last, self.told = news.seconds, news.num_done
+        self.last = news.seconds
+        self.told = news.num_done
         share = f"{news.num_done} of {news.num_iterations} {self.unit}s after {news.seconds:.0f} s"
         text = news.describe() if self.look_seconds is None else news.describe_all()
         parts = (news.phase, share, text)

@@ -108,7 +108,8 @@ def _field(number: int, content: bytes) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    low, high = number & 127, number >> 7
+    low = number & 127
+    high = number >> 7
     return bytes([low | 128]) + _varint(high) if high else bytes([low])
 
 
@@ -117,7 +118,8 @@ def _encode_options(most_bytes: int, splits_sums: bool) -> bytes:
 
     They are `xla_backend_extra_options`, a map, and `xla_disable_hlo_passes`, a list.
     """
-    name, value = b"xla_cpu_small_while_loop_byte_threshold", str(most_bytes).encode()
+    name = b"xla_cpu_small_while_loop_byte_threshold"
+    value = str(most_bytes).encode()
     debug_options = _field(500, _field(1, name) + _field(2, value))
     if not splits_sums:
         debug_options += _field(30, b"tree_reduction_rewriter")

@@ -110,11 +110,13 @@ def fit(
             another problem.
     """
     done = np.zeros(0, problem.layout.dtype) if begun is None else begun.elbos
-    is_over, is_fed = len(done) >= num_steps, feed is not None
+    is_over = len(done) >= num_steps
+    is_fed = feed is not None
     if feed is not None:
         feed = itertools.islice(feed, max(num_steps - len(done), 0))
         upcoming = next(feed, None)
-        is_over, problem = is_over or upcoming is None, upcoming or problem
+        is_over = is_over or upcoming is None
+        problem = upcoming or problem
     run = _SVIRun(problem, tolerance, is_fed=is_fed)
     if begun is not None:
         now = begun.state
@@ -123,7 +125,10 @@ def fit(
         now = run.start_fit(key, init) if state is None else run.resume_fit(state)
     if is_over:
         return begun or Fit(now, done)
-    num_done, parts, moved, is_ended = len(done), [done], None, False
+    num_done = len(done)
+    parts = [done]
+    moved = None
+    is_ended = False
     first = int(now.step) - num_done
     told = _Teller(callback, first, int(now.step), done)
     if feed is None:
@@ -185,7 +190,9 @@ class _Teller:
         step = int(state.step)
         if step == self.told or not (is_over or step % CALLBACK_STEPS == 0):
             return False
-        mean, self.elbos, self.told = float(np.mean(self.elbos[: step - self.told])), [], step
+        mean = float(np.mean(self.elbos[: step - self.told]))
+        self.elbos = []
+        self.told = step
         answer = self.callback(step, mean, state)
         return isinstance(answer, bool | np.bool_) and bool(answer)
 
@@ -215,7 +222,8 @@ def _fed_moves(run: "_SVIRun", now: SVIState, feed: Iterator[Problem]) -> Iterat
         started = run.start_step(problem, now)
         if before is not None:
             yield run.finish_step(*before)
-        before, now = (problem, started), started.state
+        before = (problem, started)
+        now = started.state
     if before is not None:
         yield run.finish_step(*before)
 
@@ -224,14 +232,16 @@ class _SVIRun:
     """The compiled steps of a problem."""
 
     def __init__(self, problem: Problem, tolerance: float | None, *, is_fed: bool = False) -> None:
-        self.problem, self.is_fed = problem, is_fed
+        self.problem = problem
+        self.is_fed = is_fed
         self.step: tuple[Any, Any] | None = None
         dtype = problem.layout.dtype
         self.tolerance = np.asarray(NEVER if tolerance is None else tolerance, dtype)
 
     def start_fit(self, key: jax.Array, init: str | Mapping[str, Any] | NormalStart) -> SVIState:
         """The state before the first step, at a start with a finite ELBO and gradient."""
-        target, layout = self.problem.target, self.problem.layout
+        target = self.problem.target
+        layout = self.problem.layout
         known = init if isinstance(init, NormalStart) else NormalStart(parse_init(init, target, 1))
 
         def evaluate(seeds: np.ndarray, positions: np.ndarray) -> StartingPoints:
@@ -272,7 +282,8 @@ class _SVIRun:
 
         Problems of a run differ by their batches alone, so these alone say which program fits.
         """
-        arguments, kinds = (problem, state, self.tolerance), signature(problem.batches)
+        arguments = (problem, state, self.tolerance)
+        kinds = signature(problem.batches)
         if self.step is None or self.step[0] != kinds:
             self.step = kinds, compile_once(step_svi, *arguments)
         return self.step[1](*arguments)
@@ -350,7 +361,8 @@ def check_parameters(problem: Problem, parameters: Any) -> Any:
     Raises:
         ValueError: if their structure, dtypes or shapes differ.
     """
-    guide, layout = problem.guide, problem.layout
+    guide = problem.guide
+    layout = problem.layout
     expected = jax.eval_shape(lambda x: guide.init(x, layout), _any_position(layout))
     parameters = restore_structure(parameters, expected)
     if kinds(parameters) != kinds(expected):
@@ -374,7 +386,8 @@ def _failure(problem: Problem, state: SVIState) -> str:
 
 def _culprits(problem: Problem, state: SVIState) -> list[str]:
     """The sites or gradients that are not finite in the next step, as texts."""
-    seed, step = jnp.asarray(state.seed), jnp.asarray(state.step)
+    seed = jnp.asarray(state.seed)
+    step = jnp.asarray(state.step)
     keys = keys_of(seed, step, jnp.asarray(problem.particles))
     problem = problem.at(seed, step)
     at, of_guide = problem.split(state.parameters)

@@ -39,13 +39,20 @@ from inference.warmup.target_rate import (
 from inference.warmup.welford import Welford, welford_init, welford_update
 
 _MAX_WINDOWS = 32  # windows; they double, so that 32 are longer than any run
-_INITIAL, _FINAL, FIRST_WINDOW = 20, 50, 15  # iterations, see `schedule`
+# iterations, see `schedule`
+_INITIAL = 20
+_FINAL = 50
+FIRST_WINDOW = 15
 _POOLED_FIRST_WINDOW = 5  # iterations; 32 or more chains then have 160 or more draws
 MAX_BRIEF_ITERATIONS = _INITIAL + FIRST_WINDOW  # iterations
-_APPROACH, _EARLY, _LEARNING = 0.02, 0.3, 0.85  # ends of a diagonal's phases, shares of warm-up
+# ends of a diagonal's phases, shares of warm-up
+_APPROACH = 0.02
+_EARLY = 0.3
+_LEARNING = 0.85
 _COMPARISON = 0.15  # latest share of warm-up after which chains are compared, at a window's end
 NEVER = np.iinfo(np.int32).max
-_EARLY_MEMORY, _MEMORY = 10, 80  # observations after which a younger spread replaces the older one
+_MEMORY = 80  # observations after which a younger spread replaces the older one
+_EARLY_MEMORY = 10  # the same, early in warm-up
 
 
 class Schedule(NamedTuple):
@@ -120,14 +127,19 @@ def schedule(num_warmup: int, is_pooled: bool = False) -> Schedule:
         >>> schedule(1000).window_ends[:6]
         array([ 35,  65, 125, 245, 900,  -1], dtype=int32)
     """
-    initial, window = _INITIAL, _POOLED_FIRST_WINDOW if is_pooled else FIRST_WINDOW
+    initial = _INITIAL
+    window = _POOLED_FIRST_WINDOW if is_pooled else FIRST_WINDOW
     final = max(_FINAL, num_warmup // 10)
     if num_warmup < 20:
-        initial, final = num_warmup, 0
+        initial = num_warmup
+        final = 0
     elif num_warmup < initial + window + final:
-        initial, final = int(0.15 * num_warmup), max(5, int(0.1 * num_warmup))
+        initial = int(0.15 * num_warmup)
+        final = max(5, int(0.1 * num_warmup))
         window = num_warmup - initial - final if is_pooled else window
-    stop, end, ends = num_warmup - final, initial, []
+    stop = num_warmup - final
+    end = initial
+    ends = []
     while end < stop:
         follows = end + window + 2 * window <= stop
         end = end + window if follows else stop
@@ -230,9 +242,11 @@ def adapt(
     `gradient` is the gradient of the log density there. After the last iteration of warm-up, the
     step size is the averaged one and no longer changes.
     """
-    start, stop = plan.last_start, plan.slow_stop
+    start = plan.last_start
+    stop = plan.slow_stop
     if not state.has_windows:
-        start, stop = plan.early_stop, plan.learning_stop
+        start = plan.early_stop
+        stop = plan.learning_stop
     is_counted = (iteration >= start) & (iteration < stop) & is_failure(acceptance_rate, target)
     num_failures = state.num_failures + is_counted.astype(state.num_failures.dtype)
     length = (stop - start).astype(num_failures.dtype)

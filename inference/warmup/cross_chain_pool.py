@@ -10,7 +10,9 @@ import numpy as np
 MIN_CHAINS = 32  # chains; fewer learn each on its own, which shows better when one goes astray
 # Limits of a pool, over all chains: draws, so that a variance is known to about 1 %, and
 # numbers in these draws. The third is the minimum of draws that each chain gives.
-_MAX_DRAWS, _MAX_NUMBERS, _MIN_DRAWS = 1 << 14, 1 << 22, 4
+_MAX_DRAWS = 1 << 14
+_MAX_NUMBERS = 1 << 22
+_MIN_DRAWS = 4
 _MAX_DEVIATIONS = 4.0  # standard deviations of the log density between chains that agree
 _NORMAL = 1.4826  # standard deviation over median absolute deviation, of a normal distribution
 

@@ -13,7 +13,10 @@ import jax.numpy as jnp
 # Shrinkage gamma of the log step size towards its center, without unit: a larger one moves it less.
 # 0.05 is Hoffman and Gelman's value, for a step size of unknown order. The others are for restarts
 # from the average over a few updates, and over 100 or more (see `dual_averaging_restart`).
-_FIRST_SHRINKAGE, _SHRINKAGE, _LATE_SHRINKAGE, _LATE = 0.05, 0.15, 0.5, 100
+_FIRST_SHRINKAGE = 0.05
+_SHRINKAGE = 0.15
+_LATE_SHRINKAGE = 0.5
+_LATE = 100
 
 
 class DualAveraging(NamedTuple):
@@ -39,7 +42,8 @@ class DualAveraging(NamedTuple):
 def dual_averaging_init(step_size: jax.Array) -> DualAveraging:
     """Initial state; steps shrink towards ten times `step_size`, as long steps are cheaper."""
     log_step_size = jnp.log(step_size)
-    zero, center = jnp.zeros_like(log_step_size), log_step_size + math.log(10.0)
+    zero = jnp.zeros_like(log_step_size)
+    center = log_step_size + math.log(10.0)
     return DualAveraging(log_step_size, log_step_size, zero, zero, center, zero + _FIRST_SHRINKAGE)
 
 
@@ -58,7 +62,8 @@ def dual_averaging_restart(state: DualAveraging, gain: Any = 0.0) -> DualAveragi
         state: State so far, in NumPy or in JAX.
         gain: Number added to the logarithm of the averaged step size.
     """
-    average, zero = state.log_average + gain, 0 * state.count
+    average = state.log_average + gain
+    zero = 0 * state.count
     is_late = (state.count >= _LATE).astype(state.count.dtype)
     shrinkage = _SHRINKAGE + is_late * (_LATE_SHRINKAGE - _SHRINKAGE)
     return DualAveraging(average, average, zero, zero, average, zero + shrinkage)

@@ -50,11 +50,13 @@ def fisher_matrix(draws: np.ndarray, gradients: np.ndarray, default: np.ndarray)
         Seyboldt, Carlson and Carpenter (2025), Preconditioning Hamiltonian Monte Carlo by
         minimizing Fisher divergence, section 3.
     """
-    spread, force = _covariance(draws), _covariance(gradients)
+    spread = _covariance(draws)
+    force = _covariance(gradients)
     scale, is_known = _scale(np.diag(spread), np.diag(force), default)
     num_draws, size = draws.shape
     squares = scale[:, None] * scale
-    spread, force = spread / squares, force * squares
+    spread = spread / squares
+    force = force * squares
     ridge = _RIDGE * (size / num_draws) ** 3 * np.where(is_known, np.diag(spread), 1.0)
     lower = np.linalg.cholesky(force + np.diag(ridge))
     values, vectors = np.linalg.eigh(lower.T @ (spread + np.diag(ridge)) @ lower)
@@ -94,9 +96,11 @@ def fisher_low_rank(
         Seyboldt, Carlson and Carpenter (2025), Preconditioning Hamiltonian Monte Carlo by
         minimizing Fisher divergence, section 3, on projections.
     """
-    draws, gradients = _deviations(draws), _deviations(gradients)
+    draws = _deviations(draws)
+    gradients = _deviations(gradients)
     scale, _ = _scale(np.mean(draws**2, 0), np.mean(gradients**2, 0), default)
-    draws, gradients = draws / scale, gradients * scale
+    draws = draws / scale
+    gradients = gradients * scale
     leading = np.concatenate([_principal_directions(x, rank) for x in (draws, gradients)])
     _, spread, basis = np.linalg.svd(leading, full_matrices=False)
     basis = basis[spread > _DEPENDENT * np.max(spread, initial=0.0)]
@@ -119,7 +123,8 @@ def _rest(draws: np.ndarray, gradients: np.ndarray, basis: np.ndarray) -> float:
     """Inverse mass outside the span of a basis, one number; NaN where nothing varies there."""
     outside = []
     for x in (draws, gradients):
-        total, inside = np.sum(x**2), np.sum((x @ basis.T) ** 2)
+        total = np.sum(x**2)
+        inside = np.sum((x @ basis.T) ** 2)
         outside.append(total - inside if total - inside > _DEPENDENT * total else np.nan)
     return float(np.sqrt(outside[0] / outside[1]))
 
@@ -270,7 +275,8 @@ def _learn_matrix(old: Matrix, factor: Matrix, window: np.ndarray) -> tuple[Matr
 
 def _matrix(old: Matrix, window: np.ndarray) -> Matrix:
     """Fisher matrix of the kind of `old`, from draws and gradients ``(draw, 2, size)``."""
-    draws, gradients = window[:, 0], window[:, 1]
+    draws = window[:, 0]
+    gradients = window[:, 1]
     if not isinstance(old, LowRankMatrix):
         return fisher_matrix(draws, gradients, np.diag(old))
     doubles = jax.tree.map(lambda x: x.astype(np.float64), old)  # squares in float32 might overflow

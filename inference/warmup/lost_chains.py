@@ -15,7 +15,8 @@ def choose_successors(is_lost: np.ndarray) -> np.ndarray:
 
     The others take in the lost ones in turn.
     """
-    successors, found = np.arange(len(is_lost)), np.flatnonzero(~is_lost)
+    successors = np.arange(len(is_lost))
+    found = np.flatnonzero(~is_lost)
     lost = np.flatnonzero(is_lost)
     successors[lost] = found[np.arange(len(lost)) % len(found)]
     return successors

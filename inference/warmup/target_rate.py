@@ -31,7 +31,8 @@ import jax.numpy as jnp
 
 _FAILURE = 0.1  # acceptance rate of a failure at the target of 0.8
 _PRIOR = 100  # transitions without a failure that are added to those of the window
-_SHARE, _MOST = 0.015, 4.0  # share of failures that halves `1 - target`; largest square over it
+_SHARE = 0.015  # of failures that halves `1 - target`
+_MOST = 4.0  # largest square over it
 
 
 def is_failure(

@@ -289,9 +289,11 @@ def _scan(
     body: DependenceSummary, scan: Scan, operands: list[DataFlow], equation: int
 ) -> DependenceSummary:
     """Summary of a scan: iterates over steps until the sources of the carry repeat."""
-    length, num_carry = scan.length, scan.num_carry
+    length = scan.length
+    num_carry = scan.num_carry
     consts, carry, xs = scan.split(operands)
-    carry, steps = [DataFlow(flow.sources) for flow in carry], []
+    carry = [DataFlow(flow.sources) for flow in carry]
+    steps = []
     while carry not in steps and len(steps) < length:
         steps.append(carry)
         outs = body.at([*consts, *carry, *xs]).outs[:num_carry]
@@ -350,9 +352,11 @@ def _while(
     on unchanged does not.
     """
     test_consts, body_consts, start = loop.split(operands)
-    before, carry = None, [DataFlow(flow.sources) for flow in start]
+    before = None
+    carry = [DataFlow(flow.sources) for flow in start]
     while carry != before:
-        before, carry = carry, _join_rows([carry, body.at([*body_consts, *carry]).outs])
+        before = carry
+        carry = _join_rows([carry, body.at([*body_consts, *carry]).outs])
     (goes_on,) = test.at([*test_consts, *carry]).outs
     return DependenceSummary(
         tuple(

@@ -38,7 +38,8 @@ def _rev(terms: Terms, made: Made, out: int, i: int) -> Term | None:
 
 
 def _slice(terms: Terms, made: Made, out: int, i: int) -> Term | None:
-    starts, limits = made.params["start_indices"], made.params["limit_indices"]
+    starts = made.params["start_indices"]
+    limits = made.params["limit_indices"]
     strides = made.params["strides"] or (1,) * len(starts)
     element = terms.element(made.operands[0], starts[0] + i * strides[0])
     if limits[1:] == made.shapes[0][1:] and not any(starts[1:]) and set(strides[1:]) <= {1}:
@@ -57,9 +58,12 @@ def _broadcast(terms: Terms, made: Made, out: int, i: int) -> Term | None:
     (x, *dynamic), (shape, *_), params = made.operands, made.shapes, made.params
     if dynamic:
         return None
-    dims, rest = params["broadcast_dimensions"], params["shape"][1:]
+    dims = params["broadcast_dimensions"]
+    rest = params["shape"][1:]
     if 0 in dims:
-        x, shape, dims = terms.element(x, i if shape[0] > 1 else 0), shape[1:], dims[1:]
+        x = terms.element(x, i if shape[0] > 1 else 0)
+        shape = shape[1:]
+        dims = dims[1:]
     if shape == rest:
         return x
     dims = tuple(d - 1 for d in dims)

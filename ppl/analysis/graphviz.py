@@ -41,7 +41,8 @@ def _level(
     nodes: Mapping[str, Any], around: tuple[Plate, ...], names: Sequence[str]
 ) -> Iterator[str]:
     """DOT lines of the nodes directly in a plate, then of the plates inside of it."""
-    indent, depth = "  " * (len(around) + 1), len(around)
+    indent = "  " * (len(around) + 1)
+    depth = len(around)
     inside: dict[Plate, list[str]] = {}
     for name in names:
         plates = nodes[name].plates

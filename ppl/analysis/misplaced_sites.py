@@ -47,7 +47,8 @@ _RECORDS = {
 
 def explain(error: MisplacedError) -> str:
     """Error message for a misplaced site: the reason and a remedy."""
-    site, construct = error.site, error.construct
+    site = error.site
+    construct = error.construct
     if construct not in _WHY:
         return f"site {describe(site.path)}: {error.message}"
     why = f"site {describe(site.path)} {_WHY[construct]}"

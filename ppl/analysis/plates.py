@@ -64,7 +64,8 @@ def find_plates(sites: Mapping[Path, SownSite]) -> dict[Path, tuple[Plate, ...]]
 
 def _frames(sown: SownSite) -> Iterator[_Frame]:
     """The levels around a site, outermost first."""
-    site, axes = sown.site, list(enumerate(sown.site.axes))
+    site = sown.site
+    axes = list(enumerate(sown.site.axes))
     for depth in range(len(sown.loops), -1, -1):
         while len(site.axes) - len(axes) < site.num_axes_outside(depth):
             index, axis = axes.pop()

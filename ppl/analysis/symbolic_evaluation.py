@@ -162,7 +162,8 @@ class Symbolic:
         self, scan: Scan, operands: list[Any], live_body: Mask, place: Place
     ) -> list[Term]:
         """The results of a loop as terms of its body, evaluated as a function, and its operands."""
-        num_consts, num_carry = scan.num_consts, scan.num_carry
+        num_consts = scan.num_consts
+        num_carry = scan.num_carry
         symbols = [self.terms.of("symbol", i) for i in range(len(operands))]
         whole = dataclasses.replace(place, is_real=False)
         outs = self._walk(scan.body, symbols, live_body, whole)

@@ -268,7 +268,8 @@ def _why_not_counts(data: jax.Array, missing: Any) -> str:
 def _check_data_and_mask(where: str, data: Any, missing: Any) -> tuple[jax.Array, Any]:
     masked: Any = False
     if isinstance(data, np.ma.MaskedArray):
-        masked, data = np.ma.getmaskarray(data), data.data
+        masked = np.ma.getmaskarray(data)
+        data = data.data
     given = data
     try:
         data = leaf_values.as_array(given)

@@ -73,7 +73,8 @@ def _init_and_apply(net: Any) -> tuple[Callable[..., Any], Callable[..., Any]] |
         # Two modules of Equinox can be called, too, but are pytrees.
         is_pair = len(net) == 2 and jax.tree_util.all_leaves(net) and all(map(callable, net))
         return (net[0], net[1]) if is_pair else None
-    init, apply = getattr(net, "init", None), getattr(net, "apply", None)
+    init = getattr(net, "init", None)
+    apply = getattr(net, "apply", None)
     is_leaf = jax.tree_util.all_leaves([net])
     return (init, apply) if is_leaf and callable(init) and callable(apply) else None
 

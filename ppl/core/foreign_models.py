@@ -41,7 +41,8 @@ def _library_in(function: Any) -> str:
 
 def _globals_of(function: Any) -> Iterator[tuple[Any, tuple[str, ...]]]:
     """Globals and variables of closures that a function reads, and the names in its code."""
-    code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None) or ()
+    code = getattr(function, "__code__", None)
+    cells = getattr(function, "__closure__", None) or ()
     if code is None:
         return
     for name in code.co_names:

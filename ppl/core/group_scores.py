@@ -214,12 +214,14 @@ class GroupScores:
         groups = spread.numbers_of_groups(self.sizes)
         if groups is None:
             return None
-        low, high = groups.min(spread.parts), groups.max(spread.parts)
+        low = groups.min(spread.parts)
+        high = groups.max(spread.parts)
         return np.where(low == high, low, -1)
 
     def has_rows(self, num_axes: int) -> bool:
         """Whether the first axes of the numbers are those of each site, in their order."""
-        front, num_within = self.sizes[:num_axes], math.prod(self.sizes[num_axes:])
+        front = self.sizes[:num_axes]
+        num_within = math.prod(self.sizes[num_axes:])
         for path, spread in self.spreads:
             groups = self.groups_of_entries(path)
             if groups is None or spread.shape_of_site[:num_axes] != front:

@@ -63,7 +63,8 @@ def move_inside(
     hidden = getattr(model.func, "names", ())
     if by_name is None or any(f"{name}.".startswith(f"{h}.") for name in names for h in hidden):
         return None
-    outside, mine = rest, None
+    outside = rest
+    mine = None
     if by_name:
         mine, others = _split(rest[0], names)
         outside = [others]
@@ -88,7 +89,8 @@ def _split(entries: Any, names: Collection[str], scope: Path = ()) -> tuple[Any,
     """Entries of nested dicts for the named sites, and those for others."""
     if not isinstance(entries, Mapping):  # A rule, that looks at the sites itself.
         return {}, entries
-    mine, others = {}, {}
+    mine = {}
+    others = {}
     for name, x in entries.items():
         path = (*scope, name)
         if join_scopes(path) in names:

@@ -74,7 +74,8 @@ def name_scores(sites: Sites, records: Mapping[Path, jax.Array]) -> dict[Path, j
 
     Sites that are scored together with others have none.
     """
-    found, elsewhere = {}, []
+    found = {}
+    elsewhere = []
     for path, record in records.items():
         joint = joint_score_of(sites[path].site)
         if joint is None:

@@ -63,7 +63,9 @@ def _rows(
     return ((name, ArrayPrimitive(kind, linear, is_multilinear)) for name in names.split())
 
 
-_FIRST, _LAST, _FIRST_TWO = slice(1), slice(-1, None), slice(2)
+_FIRST = slice(1)
+_LAST = slice(-1, None)
+_FIRST_TWO = slice(2)
 _ALL_BUT_FIRST = slice(1, None)  # the first chooses among the others
 _FIRST_AND_THIRD = slice(0, None, 2)  # the second is an index
 

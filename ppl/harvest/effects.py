@@ -237,7 +237,8 @@ def read_performed(eqn: jex.JaxprEqn, args: Sequence[Any]) -> PerformedEffect:
         return PerformedEffect(where, operands, (), call.tree, call.avals, call.batch_shape)
     site = eqn.params["site"]
     _check_sow(where, site)
-    values, axes = args[: site.num_values], len(site.axes)
+    values = args[: site.num_values]
+    axes = len(site.axes)
     avals = tuple(
         jax.ShapeDtypeStruct(a.shape[axes:], a.dtype, weak_type=a.weak_type)
         for a in (struct_of(v.aval) for v in eqn.outvars)

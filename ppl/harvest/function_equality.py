@@ -87,7 +87,8 @@ def _parts(value: Any) -> list[Any] | None:
 
 def _globals(function: types.FunctionType) -> list[Any]:
     """Globals that a function names; functions among them are compared by identity."""
-    names, known = sorted(_collect_names(function.__code__)), function.__globals__
+    names = sorted(_collect_names(function.__code__))
+    known = function.__globals__
     found = [known[name] for name in names if name in known]
     return [_ByIdentity(x) if isinstance(x, types.FunctionType) else x for x in found]
 

@@ -105,7 +105,8 @@ def handle(f: Callable[..., Any], handlers: Handlers, *, state: Any = None) -> C
         # Where jit is disabled, while_loop traces its condition twice, which would double effects.
         with jax.disable_jit(False):
             program = trace(f, args, kwargs)
-        jaxpr, found = program.jaxpr, Finder(handlers)
+        jaxpr = program.jaxpr
+        found = Finder(handlers)
 
         def finish(outs: Sequence[Any]) -> Any:
             # JAX forwards literals as they are.
@@ -240,7 +241,8 @@ def _call_resuming_once(
     state: Any,
 ) -> tuple[Any, Any]:
     """Call a handler that must resume exactly once; the result is the argument of its `k`."""
-    answer, results = object(), []
+    answer = object()
+    results = []
 
     def k(result: Any) -> object:
         results.append(result)

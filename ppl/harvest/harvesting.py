@@ -77,7 +77,9 @@ class Harvest(Action):
 
 def sow_again(site: Site, operands: Operands) -> list[Any]:
     """Leaves of a value that is sown again at its site."""
-    values, preds, keys = list(operands.values), [], []
+    values = list(operands.values)
+    preds = []
+    keys = []
     if site.has_pred:
         preds = [operands.pred]
     if site.has_key:  # Each shard with a key of its own has a value of its own.

@@ -223,7 +223,8 @@ class Interpreter:
         """Results and records of a jaxpr; arguments and results that are not needed are None."""
         inner, consts = jaxprs.raw(jaxpr)
         env = dict(zip([*inner.constvars, *inner.invars], [*consts, *args], strict=True))
-        queue, reaps = Plants(plants), []
+        queue = Plants(plants)
+        reaps = []
         for eqn, needs in zip(inner.eqns, self.liveness.equations(jaxpr, live_outs), strict=True):
             if needs is None:
                 continue

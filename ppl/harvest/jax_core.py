@@ -337,7 +337,8 @@ def custom_body(eqn: jex.JaxprEqn) -> tuple[Jaxpr, Sequence[int]]:
         return eqn.params["call_jaxpr"], everything
     if "const_lengths" in eqn.params:  # custom_linear_solve
         lengths = eqn.params["const_lengths"]
-        before, after = sum(lengths[:2]), sum(lengths)
+        before = sum(lengths[:2])
+        after = sum(lengths)
         operands = (*range(before, before + lengths.solve), *everything[after:])
         return eqn.params["jaxprs"].solve, operands
     return _expand_primitive(eqn), everything

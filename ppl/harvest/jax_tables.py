@@ -122,7 +122,8 @@ def _before_partial_evaluation_by_policy(
             params, operand = rewrite(eqn.params)
             literal = jex.Literal(operand, jax.typeof(operand))
             eqn = eqn.replace(params=params, invars=[*eqn.invars, literal])
-            unknown, given = [*unknown, False], [*given, True]
+            unknown = [*unknown, False]
+            given = [*given, True]
         return rule(policy, unknown, given, eqn)
 
     return split

@@ -50,7 +50,8 @@ def check_range(leaf: Any, dtype: Any = None) -> None:
     if fits or not leaf.size or not getattr(leaf, "is_fully_addressable", True):
         return
     array = np.asarray(leaf)
-    low, high = int(array.min()), int(array.max())
+    low = int(array.min())
+    high = int(array.max())
     if not limits.min <= low <= high <= limits.max:
         what = f"integers from {low} to {high}, which are" if low < high else f"{low}, which is"
         raise ValueError(
@@ -141,7 +142,8 @@ def _check_argument(name: str, leaf: Any) -> None:
             "matrix, table.to_numpy()."
         )
     if isinstance(leaf, np.ma.MaskedArray):
-        masked, all_ = np.ma.count_masked(leaf), leaf.size
+        masked = np.ma.count_masked(leaf)
+        all_ = leaf.size
         raise TypeError(
             f"argument {name}: {masked} of its {all_} entries are masked, and an array of JAX has "
             "no mask: what lies below it would count as a number. Leave these rows out; or make "

@@ -246,7 +246,8 @@ def _as_array(where: str, at: str, leaf: Any, aval: Any) -> jax.Array:
 
 def _takes_dtype(leaf: Any, array: jax.Array, dtype: Any, same_kind: bool) -> bool:
     """Whether a leaf may be cast: a scalar without a dtype, or an array of the same kind."""
-    have, want = _kind(array.dtype), _kind(dtype)
+    have = _kind(array.dtype)
+    want = _kind(dtype)
     if array.dtype == bool and want == 1 and same_kind:
         return True
     if isinstance(leaf, float) and leaf.is_integer() and want == 1:

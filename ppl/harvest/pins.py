@@ -90,7 +90,8 @@ class Pinner:
 
     def _scan(self, eqn: jex.JaxprEqn, args: list[Any], step: Any) -> Sequence[Any]:
         num_consts, num_carry = jax_core.scan_sizes(eqn)
-        consts, inits = args[:num_consts], args[num_consts : num_consts + num_carry]
+        consts = args[:num_consts]
+        inits = args[num_consts : num_consts + num_carry]
         xs = (args[num_consts + num_carry :], _pin(_steps(eqn.params), step))
 
         def body(carry: list[Any], inputs: Any) -> tuple[list[Any], list[Any]]:

@@ -137,7 +137,8 @@ class Harvester:
         self, plants: Mapping[Path, Any], *, live_outs: bool = True
     ) -> tuple[list[Any], dict[Path, Any]]:
         """Results (None if not wanted) and records by path, in program order."""
-        program, sites = self._program, self.sites
+        program = self._program
+        sites = self.sites
         interpreter = self._interpreter(plants)
         queues = {path: unstack(plant, sites[path]) for path, plant in plants.items()}
         live = [live_outs] * len(program.out_avals)

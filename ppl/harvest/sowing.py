@@ -125,9 +125,11 @@ class Site:
 
     def split(self, operands: Sequence[Any]) -> tuple[tuple[Any, ...], Any, tuple[Any, ...], Any]:
         """Operands as (leaves of value, predicate or None, leaves of extra, key or None)."""
-        values, rest = operands[: self.num_values], operands[self.num_values :]
+        values = operands[: self.num_values]
+        rest = operands[self.num_values :]
         pred, rest = (rest[0], rest[1:]) if self.has_pred else (None, rest)
-        extras, keys = rest[: self.num_extras], rest[self.num_extras :]
+        extras = rest[: self.num_extras]
+        keys = rest[self.num_extras :]
         return tuple(values), pred, tuple(extras), keys[0] if self.has_key else None
 
 

@@ -98,7 +98,8 @@ class Found:
     def out_of_vmap(self, size: int) -> "Found":
         """Record as seen from outside of a vmapped cond of `size` elements."""
         site, *branches = (s.out_of_vmap(self.depth, size) for s in (self.site, *self.branches))
-        avals, lead = _with_axis(self.avals, 0, size), (size, *self.lead)
+        avals = _with_axis(self.avals, 0, size)
+        lead = (size, *self.lead)
         return dataclasses.replace(
             self, site=site, branches=tuple(branches), avals=avals, lead=lead
         )
@@ -108,7 +109,9 @@ class Found:
 
         `tracked` tells whether JAX keeps track of the axes over which values vary.
         """
-        inner, axis, size = self.collapse(), self.loop_axis, math.prod(axes.values())
+        inner = self.collapse()
+        axis = self.loop_axis
+        size = math.prod(axes.values())
         return dataclasses.replace(
             inner,
             avals=_with_axis(inner.avals, axis, size),

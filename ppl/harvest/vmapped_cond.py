@@ -27,7 +27,8 @@ def map_elements(fn: Callable[..., Any], num_consts: int, size: int) -> Callable
     """`vmap` of a function of operands, of which all elements share the first ones."""
 
     def mapped(*args: Any) -> Any:
-        consts, rows = args[:num_consts], list(args[num_consts:])
+        consts = args[:num_consts]
+        rows = list(args[num_consts:])
         return jax.vmap(lambda rows: fn(*consts, *rows), axis_size=size)(rows)
 
     return mapped
@@ -70,7 +71,8 @@ def _jvp(
     moved = [jnp.issubdtype(v.aval.dtype, jnp.inexact) for v in outvars]
     linear, push = _linearize(body, moving, moved)
     found = vmapped_cond_p.bind(*primals, body=linear, num_consts=num_consts, **params)
-    outs, leaves = found[: len(outvars)], found[len(outvars) :]
+    outs = found[: len(outvars)]
+    leaves = found[len(outvars) :]
     num_shared = sum(moving[:num_consts])
     pushed = iter(
         vmapped_cond_p.bind(
@@ -115,7 +117,8 @@ def _transpose(
     unknown = list(compress(inputs, linear))
 
     def transpose(*args: Any) -> tuple[Any, ...]:
-        given, cts = args[: sum(known)], args[sum(known) :]
+        given = args[: sum(known)]
+        cts = args[sum(known) :]
 
         def call(*xs: Any) -> list[Any]:
             return jax_core.evaluate(body, _merge(_merge(operands, known, given), linear, xs))
@@ -144,7 +147,8 @@ def _batch(
         call = lambda *args: _impl(*args, body=body, **params)  # noqa: E731
         outs = jax.vmap(call, dims, axis_size=size)(*args)
         return outs, [0] * len(outs)
-    inputs, num_consts = jaxprs.inputs(body), params["num_consts"]
+    inputs = jaxprs.inputs(body)
+    num_consts = params["num_consts"]
     rows = [jax_core.batched_aval(aval, params["length"]) for aval in inputs[num_consts:]]
     return _bind(call, [*inputs[:num_consts], *rows], size, args, dims)
 

@@ -69,7 +69,8 @@ def _keep_batch(eqn: jex.JaxprEqn, shapes: Shapes) -> list[Axes]:
 def _dot(eqn: jex.JaxprEqn, shapes: Shapes) -> list[Axes]:
     """Axes of the batch come first, then the free axes of each operand."""
     contract, batch = eqn.params["dimension_numbers"]
-    start, found = len(batch[0]), []
+    start = len(batch[0])
+    found = []
     for shape, con, bat in zip(shapes, contract, batch, strict=True):
         free = [i for i in range(len(shape)) if i not in con and i not in bat]
         places = {axis: i for i, axis in enumerate(bat)}
@@ -103,7 +104,8 @@ def _unstack(eqn: jex.JaxprEqn, shapes: Shapes) -> list[Axes]:
 
 def _reshape(eqn: jex.JaxprEqn, shapes: Shapes) -> list[Axes]:
     """Longer axes stay apart where only axes of size 1 come or go; of those, any fits any."""
-    old, new = shapes[0], eqn.params["new_sizes"]
+    old = shapes[0]
+    new = eqn.params["new_sizes"]
     longer, to = ([i for i, n in enumerate(shape) if n != 1] for shape in (old, new))
     ones, free = ([i for i, n in enumerate(shape) if n == 1] for shape in (old, new))
     places = dict(zip(ones, free, strict=False))
@@ -120,7 +122,8 @@ def _dynamic_slice(eqn: jex.JaxprEqn, shapes: Shapes) -> list[Axes]:
 
 def _gather(eqn: jex.JaxprEqn, shapes: Shapes) -> list[Axes]:
     """Axes that are read whole, those of the batch, and all of the index but the last stay."""
-    numbers, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
+    numbers = eqn.params["dimension_numbers"]
+    sizes = eqn.params["slice_sizes"]
     batch = [i for i in range(len(_shape(eqn.outvars[0]))) if i not in numbers.offset_dims]
     gone = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
     kept = [i for i in range(len(sizes)) if i not in gone]

@@ -121,7 +121,9 @@ class _Planning:
     """The plan for a model at some arguments."""
 
     def __init__(self, model: Model, args: Any, kwargs: Any):
-        self._model, self._args, self._kwargs = model, args, kwargs
+        self._model = model
+        self._args = args
+        self._kwargs = kwargs
         self._program: Program = trace_model(model, None, args, kwargs)
         run = ModelRun(model, self._program, LogProbs())
         run.check_kinds()

@@ -238,7 +238,8 @@ class BlockIntegral:
         if not self._is_by_step(layout):
             if layout.group_axes is None or layout.score_axes is not None:
                 return self.log_prob(group, inputs, plants)
-            scores, uses = self._group_scores(group, inputs, plants), self._uses(group, inputs)
+            scores = self._group_scores(group, inputs, plants)
+            uses = self._uses(group, inputs)
             uses = {path: tuple(map(_evaluate, each)) for path, each in uses.items()}
             density = lambda x: layout.total_of_groups(scores(x), uses)  # noqa: E731
             return self._complete_square(group, density).log_integral()
@@ -276,10 +277,12 @@ class BlockIntegral:
         sizes: tuple[int, ...] = ()
         axes: dict[Path, tuple[Any, ...]] = {p: () for p in self.scored if self.groups[p] == group}
         if is_by_step:
-            sizes, steps = layout.shape_of_steps, layout.step_axes or {}
+            sizes = layout.shape_of_steps
+            steps = layout.step_axes or {}
             axes = {p: (*(layout.score_axes or {}).get(p, ()), steps[p]) for p in axes}
         elif layout.group_axes is not None:
-            sizes, axes = layout.plates, dict(self._uses(group, inputs))
+            sizes = layout.plates
+            axes = dict(self._uses(group, inputs))
         spreads = tuple(
             (p, dependences[p].spread(reader.num_parts.get(p, 0), [_known(i) for i in axes[p]]))
             for p in axes
@@ -340,7 +343,8 @@ class BlockIntegral:
         inputs: Sequence[Any],
         plants: Mapping[Path, Sequence[Any]],
     ) -> LogDensity:
-        layout, scores = self._layout(group), self._group_scores(group, inputs, plants)
+        layout = self._layout(group)
+        scores = self._group_scores(group, inputs, plants)
         return lambda x: layout.total(scores(x))
 
     def _group_scores(

@@ -140,7 +140,8 @@ class BlockLayout:
         assert self.step_axes is not None
         found = jnp.zeros((self.num_plates, self.num_steps))
         for path, score in scores.items():
-            axes, time = (self.score_axes or {}).get(path, ()), self.step_axes[path]
+            axes = (self.score_axes or {}).get(path, ())
+            time = self.step_axes[path]
             front = axes if time is None else (*axes, time)
             others = [i for i in range(score.ndim) if i not in front]
             score = jnp.sum(jnp.transpose(score, (*front, *others)), range(len(front), score.ndim))
@@ -161,7 +162,8 @@ class BlockLayout:
 
     def values(self, x: BlockVector) -> dict[Path, jax.Array]:
         """The values of all sites."""
-        found, start = {}, 0
+        found = {}
+        start = 0
         for path, shape in self.shapes.items():
             size = math.prod(shape)
             found[path] = x.border[start : start + size].reshape(shape)
@@ -185,7 +187,9 @@ class BlockLayout:
             multiply: The product with a vector.
             dtype: The dtype of the matrix.
         """
-        n, t, d = self.num_plates, self.num_blocks, self.size_of_block
+        n = self.num_plates
+        t = self.num_blocks
+        d = self.size_of_block
         colors = min(t, 3)  # Blocks of one color are no neighbors.
         zeros = self.zeros(dtype)
         steps = np.arange(t)[:, None]
@@ -209,7 +213,8 @@ class BlockLayout:
         self, multiply: Callable[[BlockVector], BlockVector], dtype: Any
     ) -> tuple[jax.Array, jax.Array]:
         """The columns of the border of a symmetric matrix: its inner entries, and the others."""
-        zeros, m = self.zeros(dtype), self.size_of_border
+        zeros = self.zeros(dtype)
+        m = self.size_of_border
         if not m:
             return jnp.zeros((*zeros.inner.shape, 0), dtype), jnp.zeros((0, 0), dtype)
 

@@ -166,7 +166,8 @@ class BlockFactor:
 
     def solve_transposed(self, x: BlockVector) -> BlockVector:
         """The solution of `L^T y = x`."""
-        border, rest = x.border, x.inner
+        border = x.border
+        rest = x.inner
         if self.border.size:
             border = solve_lower(self.border, border[:, None], transposed=True)[:, 0]
             rest = rest - _einsum("ntdi,i->ntd", self.sides, border)
@@ -268,7 +269,8 @@ def _factor_border(
     border: jax.Array, diagonal: jax.Array, below: jax.Array, solved: jax.Array, x: jax.Array
 ) -> tuple[BlockFactor, BlockVector]:
     """The factor `L`, and the solution of `L y = x`, given the inner entries of both."""
-    sides, inner = solved[..., :-1], solved[..., -1]
+    sides = solved[..., :-1]
+    inner = solved[..., -1]
     corner = border - _einsum("ntdi,ntdj->ij", sides, sides)
     factor = BlockFactor(diagonal, below, sides, cholesky(corner))
     return factor, BlockVector(inner, factor.solve_border(inner, x))

@@ -65,7 +65,8 @@ class Conditional:
 
     def __repr__(self) -> str:
         """The call that is still to be made."""
-        model, site = name_of(self.model), self.site
+        model = name_of(self.model)
+        site = self.site
         return (
             f"<ppl.conditional of {site!r} in {model}: call it with the values of all other sites, "
             "as ppl.conditional(model, site)(values, *args)>"
@@ -83,7 +84,9 @@ class _Search:
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
     ):
-        self._model, self._args, self._kwargs = model, args, kwargs
+        self._model = model
+        self._args = args
+        self._kwargs = kwargs
         self._program = trace_model(model, None, args, kwargs)
         run = ModelRun(model, self._program, LogDensity())
         self._found = run.sites
@@ -137,7 +140,8 @@ class _Search:
         parents = {path: sown.parents | sown.earlier for path, sown in graph.items()}
 
         def depends(path: Path) -> bool:
-            seen, new = set(), set(parents[path])
+            seen = set()
+            new = set(parents[path])
             while new:
                 if self._path in new:
                     return True

@@ -134,7 +134,8 @@ class Question:
         self, simulation: Program, fixed: Sequence[Path], numbers: "_Numbers"
     ) -> Callable[[jax.Array], dict[Path, Any]]:
         """A function of a key that draws all random sites but some."""
-        inputs, at = [*map(numbers.fill, simulation.inputs)], len(simulation.consts)
+        inputs = [*map(numbers.fill, simulation.inputs)]
+        at = len(simulation.consts)
         kept = {path: tuple(map(numbers.replace, self.plants[path])) for path in fixed}
         record = RecordValues(frozenset([self.path, *self.plants]))
 
@@ -163,7 +164,8 @@ class Question:
     ) -> tuple[jax.Array, jax.Array]:
         """For each element, whether slopes are those of the family, and whether all are finite."""
         family, (like,) = self.family, plants[self.path]
-        shape, dtype = like.shape, like.dtype
+        shape = like.shape
+        dtype = like.dtype
 
         def scores(x: jax.Array) -> tuple[jax.Array, jax.Array]:
             found = score_values(jaxpr, inputs, {**plants, self.path: (x,)}, self.scored)
@@ -185,7 +187,8 @@ class Question:
             return family.fit(x[:2], jnp.sum(slopes, 0)[:2])
 
         x, slopes, heights = measure_in_bulk(family, measure, fit, family.start(shape, dtype))
-        x, slopes = x[: len(_NEAR)], slopes[:, : len(_NEAR)]
+        x = x[: len(_NEAR)]
+        slopes = slopes[:, : len(_NEAR)]
         fitted = jax.vmap(lambda slope: family.fit(x[:2], slope[:2]))(slopes)
         predict = jax.vmap(jax.vmap(family.predict, (0, None)), (None, 0))
         error = jnp.abs(slopes - predict(x, fitted))

@@ -37,14 +37,16 @@ def find_layout(
     axes = [(path, i) for path in sites for i in range(len(shapes[path]))]
     classes = _Axes(axes, reads, lambda axis: _length(axis, dependences, shapes))
     # The largest number of elements that some classes of axes span.
-    best, size = None, 1
+    best = None
+    size = 1
     for path in sites:
         mine = classes.of_site(path, len(shapes[path]))
         recorded = _recorded_axes(dependences[path], len(shapes[path]))
         mine = dict(sorted(mine.items(), key=lambda item: recorded.index(item[1])))
         count = math.prod(classes.length(c) for c in mine)
         if count > size:
-            best, size = mine, count
+            best = mine
+            size = count
     if best is None:
         return BlockLayout({}, {path: shapes[path] for path in sites})
     # One class of axes is coupled along itself: the time of a chain. All others are plates.
@@ -65,7 +67,8 @@ def find_layout(
             wanted += [i for i in range(ndim) if i not in wanted]
             inner[path] = Place(shapes[path], tuple(recorded.index(i) for i in wanted))
     border = {path: shapes[path] for path in sites if path not in inner}
-    step_axes, is_reversed = None, False
+    step_axes = None
+    is_reversed = False
     if time is not None and classes.reach(time) == 1:
         step_axes, is_reversed = _axes_of_steps(dependences, reads, time, classes.length(time))
     are_apart = plates and not border and all(x is not None for x in group_axes.values())

@@ -68,13 +68,18 @@ class Eliminator:
         describe: Callable[[Collection[Variable]], str],
         key: jax.Array | None = None,
     ):
-        self._sizes, self._plates, self._chains = sizes, plates, chains
-        self._max_states, self._describe = max_states, describe
-        self._key, self._num_keys = key, 0
+        self._sizes = sizes
+        self._plates = plates
+        self._chains = chains
+        self._max_states = max_states
+        self._describe = describe
+        self._key = key
+        self._num_keys = 0
 
     def run(self, factors: Sequence[Factor]) -> list[Factor]:
         """Factors without variables, whose sum over all elements is the log of the sum."""
-        left, done = list(factors), []
+        left = list(factors)
+        done = []
         starts = set(self._chains.starts.values())
         while True:
             left = [self._reduce(self._scatter(f)) for f in left]
@@ -335,7 +340,8 @@ class Eliminator:
     def _normalizers(self, start: Any, alphas: Any, tops: Any, order: int) -> Any:
         """Log normalizers from the weights after each step, which are scaled by `tops`."""
         totals = self._all(jnp.concatenate([start[None], alphas]), order, self._next_key())
-        now, before = totals[1:], totals[:-1]
+        now = totals[1:]
+        before = totals[:-1]
         was_possible = before > -jnp.inf
         now = jnp.where(was_possible, now, 0.0)
         before = jnp.where(was_possible, before, 0.0)

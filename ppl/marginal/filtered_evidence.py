@@ -52,7 +52,9 @@ def _squares(
 
     Steps are even or odd, so that of two neighbors each is moved apart from the other.
     """
-    t, d, m = layout.num_blocks, layout.size_of_block, layout.size_of_border
+    t = layout.num_blocks
+    d = layout.size_of_block
+    m = layout.size_of_border
     zeros = jax.tree.map(jnp.zeros_like, point)
     is_odd = jnp.arange(t) % 2
 
@@ -89,7 +91,8 @@ def _filter(size: int, height: jax.Array, slope: jax.Array, precision: jax.Array
         factor = cholesky(precision[before, before])
         columns = jnp.concatenate([precision[before][:, kept], slope[before, None]], 1)
         solved = solve_lower(factor, columns)
-        side, half = solved[:, :-1], solved[:, -1]
+        side = solved[:, :-1]
+        half = solved[:, -1]
         carried = precision[kept][:, kept] - side.T @ side
         rest = slope[kept] - side.T @ half
         total += height + half @ half / 2 - jnp.sum(jnp.log(jnp.diag(factor)))

@@ -130,12 +130,14 @@ def _of_distribution(d: Any) -> np.ndarray | str:
         if jax_core.is_traced(members) or np.ndim(members) != 1:
             return "whose states are not known before it runs"
         return np.unique(np.asarray(members))
-    low, high = getattr(support, "low", None), getattr(support, "high", None)
+    low = getattr(support, "low", None)
+    high = getattr(support, "high", None)
     if not getattr(support, "is_discrete", False) or low is None or high is None:
         return "which has infinitely many states"
     if jax_core.is_traced(low) or jax_core.is_traced(high):
         return "whose number of states is not known before it runs"
-    low, high = np.min(np.asarray(low)), np.max(np.asarray(high))
+    low = np.min(np.asarray(low))
+    high = np.max(np.asarray(high))
     if not np.isfinite(high) or not np.isfinite(low):
         return "which has infinitely many states"
     return np.arange(int(low), int(high) + 1)

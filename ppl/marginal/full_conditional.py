@@ -244,7 +244,11 @@ class NormalConditional(JointConditional):
     def _log_prob(self) -> Callable[[jax.Array], jax.Array]:
         log_det = jnp.sum(half_log_det(self.precision, self.factor))
         constant = log_det - self.integral.layout.num_elements * _LOG_TWO_PI / 2
-        mean, from_blocks = self.mean(), lambda x: self._value(x)
+        mean = self.mean()
+
+        def from_blocks(x):
+            return self._value(x)
+
         into_blocks = jax.linear_transpose(from_blocks, self.center)
 
         def log_prob(value: jax.Array) -> jax.Array:

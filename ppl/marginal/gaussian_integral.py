@@ -50,8 +50,10 @@ class GaussianIntegral(BlockIntegral):
         so would what the border learns of inner elements with a small scale: there, each inner
         element is measured from its mean given the border. This changes no volume.
         """
-        layout, dtype = self._layout(group), self._dtype(group)
-        fixed, zeros = lax.stop_gradient, self._start(group, log_density)
+        layout = self._layout(group)
+        dtype = self._dtype(group)
+        fixed = lax.stop_gradient
+        zeros = self._start(group, log_density)
         slope, multiply = jax.linearize(_gradient_of(log_density), zeros)
         multiply = vary_like(zeros, multiply)
         is_finite = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(slope)]

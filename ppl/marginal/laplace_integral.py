@@ -56,7 +56,8 @@ class LaplaceIntegral(BlockIntegral):
         Inner elements are measured from about their means given the border, which keeps them near
         their modes as the border moves, and their precision right where their scale is small.
         """
-        layout, dtype = self._layout(group), self._dtype(group)
+        layout = self._layout(group)
+        dtype = self._dtype(group)
         start = self._start(group, log_density)
         shear = None
         if start.inner.size and start.border.size:
@@ -70,7 +71,8 @@ class LaplaceIntegral(BlockIntegral):
         gradient = lambda x: value_and_slope(log_density, x)[1]  # noqa: E731
         slope, multiply = jax.linearize(gradient, mode)
         slope = lax.stop_gradient(slope)  # 0, but for what Newton's method has left
-        matrix, height = precision_of(layout, vary_like(mode, multiply), dtype), log_density(mode)
+        matrix = precision_of(layout, vary_like(mode, multiply), dtype)
+        height = log_density(mode)
         factor = lax.stop_gradient(matrix).factor()
         square = CompletedSquare(mode, height, slope, matrix, factor, layout, shear)
         is_lost = square.is_improper | (square.gain > max(self.tolerance, _LARGEST_GAIN))

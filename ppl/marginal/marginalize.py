@@ -226,7 +226,8 @@ class _Rewriting:
 
     def _reaches(self, path: Path, *, cuts: bool) -> bool:
         """Whether a site depends on a summed one; with `cuts`, only if not by random sites."""
-        seen, new = set(), set(self._parents[path])
+        seen = set()
+        new = set(self._parents[path])
         while new:
             if any(p in self._summed for p in new):
                 return True
@@ -250,13 +251,15 @@ class _Rewriting:
         for host in hosts.values():
             if host not in self._moved:
                 by_group = self._factors_of(host)[1]
-                inputs, plants = self._inputs, self._plants
+                inputs = self._inputs
+                plants = self._plants
                 log_prob = log_prob_at(self._summation, host, inputs, plants, by_step=by_group)
                 if host in self._known:
                     log_prob = jnp.sum(log_prob) + jnp.sum(self._known[host])
                 self._sow_factor(host, log_prob)
         self._sow_recovered(key)
-        program, action = self._with_own_sows, Look(self._derived, planted=frozenset(self._plants))
+        program = self._with_own_sows
+        action = Look(self._derived, planted=frozenset(self._plants))
         outs, derived = Harvester(program, action).run(self._plants)
         for path, value in derived.items():
             self._sow(path, jax.tree.leaves(value), tag=DETERMINISTIC)
@@ -317,7 +320,8 @@ class _Rewriting:
         return bool(self._ancestors(path) & set(later))
 
     def _ancestors(self, path: Path) -> set[Path]:
-        found, new = set(), set(self._parents[path])
+        found = set()
+        new = set(self._parents[path])
         while new:
             found |= new
             new = {q for p in new for q in self._parents[p]} - found

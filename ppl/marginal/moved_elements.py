@@ -161,7 +161,8 @@ class _Moved:
         xp = np if are_known else jnp
 
         def read() -> Any:
-            operand, found = spread(chosen.read(), chosen.axes, over), -1
+            operand = spread(chosen.read(), chosen.axes, over)
+            found = -1
             for k, x in each.items():
                 found = xp.where(operand == k, spread(xp.asarray(x.read()), x.axes, over), found)
             return found

@@ -114,7 +114,8 @@ class _Reader(DependenceReader):
         of, places = self._repeat_of(value)
         moved = {place: axis for place, axis in zip(places, axes, strict=True) if place is not None}
         if len(moved) == len(of.shape) and value.read is not None:
-            value, axes = of, tuple(moved[i] for i in range(len(moved)))
+            value = of
+            axes = tuple(moved[i] for i in range(len(moved)))
         return Multiplier(place, value, axes, tuple(map(order.index, loops)))
 
 

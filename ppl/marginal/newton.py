@@ -104,7 +104,8 @@ def _search(
         gain = inner_product(slope, step) / 2
         gain = gain if len(height) > 1 else jnp.sum(gain)
         is_newton = is_better & (state.damping == 0)
-        less, more = state.damping / _GROWTH, state.damping * _GROWTH
+        less = state.damping / _GROWTH
+        more = state.damping * _GROWTH
         less = jnp.where(less < _LEAST_DAMPING, 0.0, less)
         return _State(
             BlockVector(
@@ -118,7 +119,8 @@ def _search(
         )
 
     height = heights(start)
-    none, unknown = jnp.zeros_like(height), jnp.full_like(height, jnp.inf)
+    none = jnp.zeros_like(height)
+    unknown = jnp.full_like(height, jnp.inf)
     count = jnp.sum(jnp.zeros_like(height, int))
     state = _State(start, height, none, unknown, count)
     return lax.while_loop(is_unfinished, try_step, state).x

@@ -158,7 +158,8 @@ class TracedScores:
         Raises:
             ValueError: If the sites are not jointly normal given all others.
         """
-        found, alone = self.degrees(sites), {path: self.degrees([path]) for path in sites}
+        found = self.degrees(sites)
+        alone = {path: self.degrees([path]) for path in sites}
         for path, degree in found.items():
             if degree.cause is not None:
                 guilty = [site for site in sites if alone[site][path].cause is not None]

@@ -59,7 +59,8 @@ class Runs:
 
     def expand(self, axes: Sequence[int]) -> "Runs":
         """The array with all elements along some axes stored."""
-        x, starts = self.stored, list(self.starts)
+        x = self.stored
+        starts = list(self.starts)
         for axis in axes:
             if starts[axis] is not None:
                 x = _repeat(x, axis, self.lengths(axis))
@@ -164,8 +165,10 @@ def _stretch(x: Runs, shape: Sequence[int]) -> Runs:
 
 
 def _broadcast(eqn: jex.JaxprEqn, x: Runs) -> Runs:
-    shape, to = eqn.params["shape"], eqn.params["broadcast_dimensions"]
-    sizes, starts = [min(n, 1) for n in shape], [_one_run(n) for n in shape]
+    shape = eqn.params["shape"]
+    to = eqn.params["broadcast_dimensions"]
+    sizes = [min(n, 1) for n in shape]
+    starts = [_one_run(n) for n in shape]
     for i, axis in enumerate(to):
         if x.shape[i] == shape[axis]:
             sizes[axis], starts[axis] = np.shape(x.stored)[i], x.starts[i]
@@ -182,7 +185,8 @@ def _move(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
 def _place(eqn: jex.JaxprEqn, x: Runs, places: Sequence[int | None]) -> Runs:
     """The result of stored elements, with the runs of each axis at its place."""
     shape = eqn.outvars[0].aval.shape  # pyright: ignore[reportAttributeAccessIssue]
-    sizes, starts = list(shape), list[Starts]([None] * len(shape))
+    sizes = list(shape)
+    starts = list[Starts]([None] * len(shape))
     for i, place in enumerate(places):
         if place is not None:
             sizes[place], starts[place] = x.stored.shape[i], x.starts[i]
@@ -205,13 +209,15 @@ def _reduce(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
 def _slice(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
     (x,), params = operands, eqn.params
     steps = params["strides"] or (1,) * len(x.shape)
-    begins, ends = list(params["start_indices"]), list(params["limit_indices"])
+    begins = list(params["start_indices"])
+    ends = list(params["limit_indices"])
     shape = tuple(-(-(b - a) // step) for a, b, step in zip(begins, ends, steps, strict=True))
     x = x.expand([i for i, n in enumerate(shape) if steps[i] != 1 or n == 0])
     starts: list[Starts] = list(x.starts)
     for i, n in enumerate(shape):
         if (old := x.starts[i]) is not None:
-            a, b = begins[i], ends[i]
+            a = begins[i]
+            b = ends[i]
             after = (*old[1:], x.shape[i])
             kept = [k for k in range(len(old)) if old[k] < b and after[k] > a]
             begins[i], ends[i] = kept[0], kept[-1] + 1
@@ -239,7 +245,8 @@ def _concatenate(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
 def _gather(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
     """Rows that are read at equal indices are read once, and axes that are read whole as stored."""
     x, index = operands
-    numbers, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
+    numbers = eqn.params["dimension_numbers"]
+    sizes = eqn.params["slice_sizes"]
     axes, axes_of_index = axes_of(eqn)
     x = x.expand([i for i, place in enumerate(axes) if place is None])
     index = index.expand([len(index.shape) - 1])
@@ -251,7 +258,8 @@ def _gather(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
         if x.starts[i] is not None and index.starts[j] == (0,):
             index = _refine(index, j, x.starts[i])
         elif x.starts[i] != index.starts[j]:
-            x, index = x.expand([i]), index.expand([j])
+            x = x.expand([i])
+            index = index.expand([j])
     out = eqn.outvars[0].aval.shape  # pyright: ignore[reportAttributeAccessIssue]
     starts: list[Starts] = [None] * len(out)
     for places, runs in ((axes, x.starts), (axes_of_index, index.starts)):
@@ -266,7 +274,8 @@ def _gather(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
     stored = x.stored
     if shared:
         gone = [i for i, _ in shared]
-        stored, params = lax.squeeze(stored, gone), _without_batch(numbers, sizes, gone)
+        stored = lax.squeeze(stored, gone)
+        params = _without_batch(numbers, sizes, gone)
     return Runs(_bind(eqn, stored, index.stored, **params), out, tuple(starts))
 
 

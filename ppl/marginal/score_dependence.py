@@ -70,7 +70,8 @@ class ScoreDependence:
 
     def spread(self, num_parts: int, axes: Sequence[int | Lookup | None]) -> Spread:
         """The entries of the score as it is recorded, spread over groups along some axes."""
-        order, num_body = self.layout, len(self.shape) - len(self.loops)
+        order = self.layout
+        num_body = len(self.shape) - len(self.loops)
         parts = sorted(order.index(axis) for axis in range(num_body - num_parts, num_body))
         return Spread(tuple(self.shape[i] for i in order), tuple(parts), tuple(axes))
 
@@ -110,7 +111,9 @@ class DependenceReader:
         *,
         bounds_summed: bool = False,
     ):
-        self._summed, self._scored, self._planted = summed, scored, planted
+        self._summed = summed
+        self._scored = scored
+        self._planted = planted
         self._bounds_summed = bounds_summed
         self._terms = Terms({})
         self._loops: dict[int, int] = {}
@@ -292,7 +295,8 @@ class DependenceReader:
     def _scan(
         self, eqn: jex.JaxprEqn, scan: Scan, operands: list[Value], dependences: Dependences
     ) -> list[Value]:
-        loop, num_carry = id(eqn), scan.num_carry
+        loop = id(eqn)
+        num_carry = scan.num_carry
         consts, carry, xs = scan.split(operands)
         fixed = [*consts, *(self._row(x, loop) for x in xs)]
         self._loops[loop] = scan.length
@@ -316,10 +320,12 @@ class DependenceReader:
         self, scan: Scan, loop: int, fixed: list[Value], carry: list[Value]
     ) -> list[tuple[list[Value], Dependences]]:
         """Results of the first steps, until the dependences of the carry repeat."""
-        consts, rows = fixed[: scan.num_consts], fixed[scan.num_consts :]
+        consts = fixed[: scan.num_consts]
+        rows = fixed[scan.num_consts :]
         sign = -1 if scan.reverse else 1
         uses: list[Uses] = [x.uses for x in carry]
-        states, steps = [], []
+        states = []
+        steps = []
         while uses not in states[-1:]:
             states.append(uses)
             given = [

@@ -158,8 +158,11 @@ class Evaluator:
         plants: Mapping[Path, Sequence[Any]],
         bounded: frozenset[Path] = frozenset(),
     ):
-        self._program, self._states, self._dependences = program, states, dependences
-        self._plants, self._bounded = plants, bounded
+        self._program = program
+        self._states = states
+        self._dependences = dependences
+        self._plants = plants
+        self._bounded = bounded
         self._sites = Harvester(program, ScoreStates()).sites
 
     def evaluate(self, tables: Mapping[Path, Table]) -> dict[Path, Any]:
@@ -273,7 +276,8 @@ class Evaluator:
 
     def _arrange(self, path: Path, record: Any, table: Table) -> Any:
         """Axes in the order of the dependence, and coordinates by lag in place of colors."""
-        dependence, num = self._dependences[path], len(table.coordinates)
+        dependence = self._dependences[path]
+        num = len(table.coordinates)
         own = [record.ndim - 1] if path in self._states else []
         back = [num + dependence.layout.index(i) for i in range(len(dependence.shape))]
         record = jnp.transpose(record, [*range(num), *own, *back])

@@ -29,7 +29,8 @@ class _Classes:
 
     def join(self, a: Any, b: Any) -> None:
         """Unite two sets."""
-        a, b = self.find(a), self.find(b)
+        a = self.find(a)
+        b = self.find(b)
         if a != b:
             self._parent[max(a, b, key=repr)] = min(a, b, key=repr)
 
@@ -48,7 +49,9 @@ class Problem:
         bounded: frozenset[Path],
         num_parts: Mapping[Path, int],
     ):
-        self.states, self.causes, self.bounded = states, causes, bounded
+        self.states = states
+        self.causes = causes
+        self.bounded = bounded
         self._num_parts = num_parts
         self.starts = _pair_starts(dependences, states)
         self._join_axes(dependences)
@@ -165,7 +168,8 @@ class Problem:
 
     def plates_of_site(self, path: Path) -> tuple[Any, ...]:
         """The plates of the axes of a log probability as it is recorded, without those of parts."""
-        dependence, num_parts = self.dependences[path], self._num_parts.get(path, 0)
+        dependence = self.dependences[path]
+        num_parts = self._num_parts.get(path, 0)
         num_body = len(dependence.shape) - len(dependence.loops)
         parts = range(num_body - num_parts, num_body)
         return tuple(self.plate_of_score(path, i) for i in dependence.layout if i not in parts)
@@ -211,7 +215,8 @@ class Problem:
     def table(self, path: Path) -> Table:
         """The coordinates that a score depends on."""
         found: dict[Coordinate, None] = {}
-        time, starts = {}, {}
+        time = {}
+        starts = {}
         for source, raw in self.dependences[path].uses.items():
             if source.start is not None:
                 starts[source.path] = self.starts[source.path]

@@ -109,7 +109,8 @@ class Summation:
             path: The path of the score.
             inputs: The inputs of the program, as far as they are known.
         """
-        problem, group = self._problem(inputs, {}), self.groups[path]
+        problem = self._problem(inputs, {})
+        group = self.groups[path]
         plates = problem.plates_of_group(group)
         mine = [p for p in self.scored if self.groups[p] == group]
         spreads = {p: problem.spread(p, plates) for p in mine if p not in self.states}
@@ -315,7 +316,8 @@ def _eliminator(
 
 def _factors(problem: Problem, path: Path, table: Table, score: Any) -> list[Factor]:
     """The factors of a score: one for each element along its enumerated axes."""
-    num, dependence = len(table.coordinates) + (path in problem.states), problem.dependences[path]
+    num = len(table.coordinates) + (path in problem.states)
+    dependence = problem.dependences[path]
     axes = range(len(dependence.shape))
     plates = [problem.plate_of_score(path, axis) for axis in axes]
     split = [axis for axis in axes if plates[axis] in problem.enumerated]
@@ -333,7 +335,8 @@ def _factors(problem: Problem, path: Path, table: Table, score: Any) -> list[Fac
 
 def _local(problem: Problem, path: Path, c: Coordinate, at: Mapping[int, int]) -> Local:
     """The variable that a coordinate stands for, at an index along the enumerated axes."""
-    element, gathers = [], []
+    element = []
+    gathers = []
     shape = problem.dependences[c.path].shape
     uses = next(u for s, u in problem.dependences[path].uses.items() if s == Source(c.path))
     for axis, (use, fixed) in enumerate(zip(uses, c.element, strict=True)):

@@ -49,7 +49,8 @@ def _solve(tril: Array, x: Array, *, transposed: bool) -> Array:
 
 
 def _factor_by_arithmetic(x: Array) -> Array:
-    zero, rows = jnp.zeros_like(x[..., 0, 0]), []
+    zero = jnp.zeros_like(x[..., 0, 0])
+    rows = []
     for i in range(x.shape[-1]):
         row: list[Array] = []
         for j in range(i):
@@ -86,7 +87,8 @@ def map_in_parts(function: Any, operands: tuple[Array, ...], work: int) -> Any:
         work: The operations for one matrix.
     """
     batch = operands[0].shape[:-2]
-    num, at_once = math.prod(batch), max(1, _MAX_WORK // max(1, work))
+    num = math.prod(batch)
+    at_once = max(1, _MAX_WORK // max(1, work))
     if not work or num <= at_once or any(any(jax.typeof(x).sharding.spec) for x in operands):
         return function(*operands)
     flat = [x.reshape(num, *x.shape[-2:]) for x in operands]
@@ -115,7 +117,8 @@ def _factor_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 
 
 def _solve_jvp(primals: Any, tangents: Any, *, transposed: bool) -> tuple[Array, Array]:
-    tril, found = primals[0], _solve_p.bind(*primals, transposed=transposed)
+    tril = primals[0]
+    found = _solve_p.bind(*primals, transposed=transposed)
     change = ad.instantiate_zeros(tangents[1])
     if not isinstance(tangents[0], ad.Zero):
         matrix = jnp.tril(tangents[0])
@@ -148,7 +151,8 @@ def _solve_batch(operands: Any, axes: Any, *, transposed: bool) -> tuple[Array, 
         found = solve_lower(tril, joined, transposed=transposed)
         return found.reshape(columns.shape), columns.ndim - 2
     size = tril.shape[axis]
-    tril, x = jnp.moveaxis(tril, axis, 0), batching.bdim_at_front(x, x_axis, size)
+    tril = jnp.moveaxis(tril, axis, 0)
+    x = batching.bdim_at_front(x, x_axis, size)
     return solve_lower(tril, x, transposed=transposed), 0
 
 

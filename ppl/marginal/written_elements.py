@@ -67,7 +67,8 @@ class _Written:
 
     def _write(self, updates: Any, scatter: Any = lax.scatter) -> Any:
         """An array written into zeros in place of what is written."""
-        base, indices = jnp.zeros(self.shape, jnp.int32), [x.read() for x in self.indices]  # pyright: ignore
+        base = jnp.zeros(self.shape, jnp.int32)
+        indices = [x.read() for x in self.indices]  # pyright: ignore
         if self.eqn.primitive.name == _SLICE:
             return jax_core.bind(self.eqn, [base, updates, *indices])[0]
         numbers = self.eqn.params["dimension_numbers"]

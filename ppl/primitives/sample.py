@@ -88,7 +88,8 @@ def sample(key: jax.Array, dist: Any = None, *, name: str) -> Any:
             f"space. Take distributions.{family}, or what it is called there."
         )
     check_key(f"sample {name!r}", key)
-    key, dist = jnp.asarray(key), in_default_precision(dist)
+    key = jnp.asarray(key)
+    dist = in_default_precision(dist)
     value = draw(key, dist, name=name)
     if has_counts(value):
         warn_of_cut_off("sample", (name,), distribution_protocol.count_cut_off(dist, value), value)
@@ -111,7 +112,8 @@ def check_key(where: str, key: Any) -> None:
     Raises:
         TypeError: If `key` is anything else.
     """
-    dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)
+    dtype = getattr(key, "dtype", None)
+    shape = getattr(key, "shape", None)
     if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):
         ok = shape == ()
     else:

@@ -4,7 +4,10 @@ import enum
 
 from ppl.harvest.sowing import Site
 
-LATENT, OBSERVED, DETERMINISTIC, FACTOR = "latent", "observed", "deterministic", "factor"
+LATENT = "latent"
+OBSERVED = "observed"
+DETERMINISTIC = "deterministic"
+FACTOR = "factor"
 RANDOM = "random"  # the tag of latent and observed sites; each other kind is its own tag
 SUMMED = "summed"  # in graphs: a latent site that was summed out
 PARAM = "param"  # the tag of parameters of guides

@@ -101,7 +101,8 @@ class _Blocked:
         hidden = [path for path in known if Hide(self.names).hides(path)]
         before = _block_inside(model, program, run.sites, hidden)
         if before is not None:
-            model, program = before, trace_model(before, key, args, kwargs)
+            model = before
+            program = trace_model(before, key, args, kwargs)
         return ModelRun(model, program, Hide(self.names)).output({})
 
 

@@ -231,7 +231,8 @@ def _show(data: Any) -> str:
     if isinstance(data, Missing):
         gaps = "some ignored" if data.gaps is None else f"{data.gaps.num_missing} imputed"
         return f"{_show(data.data)}, {gaps}"
-    shape, dtype = getattr(data, "shape", None), getattr(data, "dtype", None)
+    shape = getattr(data, "shape", None)
+    dtype = getattr(data, "dtype", None)
     return reprlib.repr(data) if dtype is None or shape is None else f"{dtype}{list(shape)}"
 
 

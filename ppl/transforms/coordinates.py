@@ -81,13 +81,16 @@ class Look(SiteAction):
 
 
 def _describe(d: Any, is_constant: bool) -> SiteCoordinates:
-    wrappers, inner = list(_wrappers(d)), unwrap_distribution(d)
+    wrappers = list(_wrappers(d))
+    inner = unwrap_distribution(d)
     family = distribution_protocol.name_of(inner)
     part = distribution_protocol.name_of(distribution_protocol.part_of(inner))
     done = [type(w.strategy).__name__ for w in wrappers if isinstance(w, Reparameterized)]
-    strategy, reason = None, None
+    strategy = None
+    reason = None
     if done:
-        strategy, reason = done[0], "reparameterized already"
+        strategy = done[0]
+        reason = "reparameterized already"
     elif any(isinstance(w, Imputed) for w in wrappers):
         reason = "observed in part"
     elif is_constant:

@@ -93,7 +93,8 @@ def check_given(
         is_nan = has_nan & ~valid
         wrong = is_nan if is_nan.any() else ~valid
         index = tuple(np.argwhere(wrong)[0].tolist())
-        draw, entry = index[:num_axes], index[num_axes:]
+        draw = index[:num_axes]
+        entry = index[num_axes:]
         if draw:
             draw = (draw[0] + start, *draw[1:])
         place = f"draw {draw}{f', entry {entry}' * bool(entry)}"

@@ -127,7 +127,8 @@ class FlatPrior:
 
     def log_prob(self, value: Any) -> jax.Array:
         """0 at finite numbers and -inf elsewhere."""
-        zero, infinity = np.zeros((), self.dtype), np.array(-np.inf, self.dtype)
+        zero = np.zeros((), self.dtype)
+        infinity = np.array(-np.inf, self.dtype)
         return jnp.where(self.support.check(value), zero, infinity)
 
     def sample(self, key: jax.Array) -> NoReturn:

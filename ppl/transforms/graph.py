@@ -88,7 +88,9 @@ class Graph:
 
     def ancestors(self, name: str) -> tuple[str, ...]:
         """The sites with a path of edges to a site; itself, if it depends on its earlier steps."""
-        found, new, edges = set(), set(self.parents(name)), self.edges
+        found = set()
+        new = set(self.parents(name))
+        edges = self.edges
         while new:
             found |= new
             new = {a for a, b in edges if b in new} - found

@@ -101,7 +101,8 @@ class Predict:
         run = ModelRun(self.model, trace_model(self.model, None, args, kwargs), Complete())
         run.check_kinds()
         if isinstance(self.draws, int):
-            batch, draws = (self.draws,), {}
+            batch = (self.draws,)
+            draws = {}
         else:
             batch, draws = check_draws("predict", run, self.draws)
             check_apart(run.sites, frozenset(draws))
@@ -258,9 +259,11 @@ def _batch(where: str, path: Path, draws: Any, found: Found) -> tuple[int, ...]:
         if ends == shapes and len(fronts) == 1:
             _check_not_cut(where, path, leaves, found)
             return fronts.pop()
-    got, remedy = [np.shape(x) for x in leaves], ""
+    got = [np.shape(x) for x in leaves]
+    remedy = ""
     if isinstance(draws, list):
-        got, remedy = "a list", " Use jnp.asarray."
+        got = "a list"
+        remedy = " Use jnp.asarray."
     raise ValueError(
         f"{where}: site {describe(path)} has the shape {shapes}, so its draws must have axes in "
         f"front of that, as (chain, draw, ...); got {got}.{remedy}"

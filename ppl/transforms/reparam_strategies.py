@@ -189,9 +189,13 @@ class Transformed:
             return _apply_by_part(d, self)
         by = distribution_protocol.transform(d)
         if distribution_protocol.name_of(d) == "LogNormal":
-            base, forward, inverse = Normal(d.loc, d.scale), jnp.exp, jnp.log
+            base = Normal(d.loc, d.scale)
+            forward = jnp.exp
+            inverse = jnp.log
         elif by is not None:
-            base, forward, inverse = d.distribution, by.forward, by.inverse
+            base = d.distribution
+            forward = by.forward
+            inverse = by.inverse
         else:
             raise NotImplementedError(
                 "Transformed() is for a LogNormal or a TransformedDistribution, got "
@@ -246,7 +250,8 @@ def _is_circular(d: Any) -> bool:
     support = getattr(d, "support", None)
     if support is None:
         return distribution_protocol.name_of(d) == "VonMises"
-    low, high = getattr(support, "low", None), getattr(support, "high", None)
+    low = getattr(support, "low", None)
+    high = getattr(support, "high", None)
     if low is None or high is None or any(map(jax_core.is_traced, (low, high))):
         return False
     return np.allclose(low, -np.pi, rtol=1e-6) and np.allclose(high, np.pi, rtol=1e-6)

@@ -64,11 +64,13 @@ def _multiply_term(
 ) -> tuple[Site, Operands]:
     """A `factor` multiplied, beside which its terms before and the factors stand."""
     (product,) = operands.values
-    extras, axes = operands.extras, site.axes
+    extras = operands.extras
+    axes = site.axes
     if extras:
         term = jax.tree.unflatten(site.extra_tree, range(len(extras)))
     else:
-        term, extras = ScaledTerm(0, []), (product,)
+        term = ScaledTerm(0, [])
+        extras = (product,)
         axes = [dataclasses.replace(axis, mapped=(True,)) for axis in axes]
     # The new factor is the last leaf.
     term = dataclasses.replace(term, factors=[*term.factors, len(extras)])

@@ -91,7 +91,8 @@ class ScoredEntries:
                 return None
             row = np.arange(shape[0] if shape else 1)
             row = np.broadcast_to(row.reshape(-1, *[1] * max(0, len(shape) - 1)), shape or (1,))
-            row, numbers = np.ravel(row), np.ravel(numbers)
+            row = np.ravel(row)
+            numbers = np.ravel(numbers)
             if np.any((rows[numbers] >= 0) & (rows[numbers] != row)):
                 return None
             rows[numbers] = row
@@ -109,7 +110,8 @@ def find_scored(sites: Sites, shapes: Mapping[Path, tuple[int, ...]]) -> tuple[S
     """
     found: dict[str, ScoredEntries] = {}
     for path, site in sites.items():
-        marginal, own = joint_score_of(site.site), ((join_scopes(path), kind_of(site.site)),)
+        marginal = joint_score_of(site.site)
+        own = ((join_scopes(path), kind_of(site.site)),)
         scores = None if marginal is None else marginal.scores
         if scores is not None:  # The program with the sum may be in a vmap or a loop.
             scores = scores.within(shapes[path][: len(site.site.axes) + site.depth])
@@ -132,7 +134,8 @@ def find_scored(sites: Sites, shapes: Mapping[Path, tuple[int, ...]]) -> tuple[S
 
 def _of_groups(name: str, sites: Sites, outer: Path, scores: GroupScores) -> ScoredEntries:
     """The log probabilities of groups of entries of some sites."""
-    kinds, paths = [], []
+    kinds = []
+    paths = []
     for path, _ in scores.spreads:
         site = sites.get((*outer, *path))
         kind = FACTOR if site is None else kind_of(site.site)

@@ -77,10 +77,13 @@ def replace(d: Any, parameters: dict[str, Any]) -> Any:
 def _standardize(d: Any, loc: Any, scale: Any, centeredness: Any, *, is_rate: bool = False) -> Form:
     """Partial centring of a family of numbers; a centeredness of None is exactly 0."""
     if centeredness is None:
-        shift, stretch, base_scale = None, scale, _ones(scale)
+        shift = None
+        stretch = scale
+        base_scale = _ones(scale)
     else:
         shift = None if loc is None else centeredness * loc
-        stretch, base_scale = scale ** (1 - centeredness), scale**centeredness
+        stretch = scale ** (1 - centeredness)
+        base_scale = scale**centeredness
     parameters = {"rate": 1 / base_scale} if is_rate else {"scale": base_scale}
     if loc is not None:
         parameters["loc"] = 0 * _ones(loc) if shift is None else shift
@@ -98,7 +101,8 @@ def _standardize(d: Any, loc: Any, scale: Any, centeredness: Any, *, is_rate: bo
 
 def _whiten(d: Any) -> Form:
     """Whitening of TFP's multivariate normals, by their linear operator."""
-    loc, root = 0.0 if d.loc is None else d.loc, d.scale
+    loc = 0.0 if d.loc is None else d.loc
+    root = d.scale
     return Normal(0.0, 1.0), lambda z: loc + root.matvec(z), lambda x: root.solvevec(x - loc)
 
 

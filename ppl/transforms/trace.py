@@ -104,7 +104,8 @@ def flatten_sites(sites: Mapping[str, Any], scope: Path = ()) -> Iterator[tuple[
 
 
 def _row(path: Path, site: SiteTrace) -> tuple[str, ...]:
-    d, log_prob = site.distribution, site.log_prob
+    d = site.distribution
+    log_prob = site.log_prob
     return (
         join_scopes(path),
         site.kind,
@@ -136,7 +137,8 @@ class Inspect(SiteAction):
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         """The planted value, or the sown one if there is none, and its `SiteTrace`."""
-        values, kind = operands.values if plant is None else plant, kind_of(site)
+        values = operands.values if plant is None else plant
+        kind = kind_of(site)
         d = None
         if site.tag == RANDOM and site.path not in self.conditional:
             d = apply_at_site(site, operands, values, _distribution_of)

@@ -174,7 +174,8 @@ class Unconstrained:
         log likelihood is the log density of data and factors given the latent sites. A site
         observed in part belongs to the prior as a whole.
         """
-        run, latent = self._run(Scores()), _entries(self.constrain(position), self.shapes)
+        run = self._run(Scores())
+        latent = _entries(self.constrain(position), self.shapes)
         records = run.records(run.fit_entries(latent, "prior_and_likelihood"))
         scores = {path: jnp.sum(x) for path, x in records.items()}
         prior = {path: x for path, x in scores.items() if path in latent}
@@ -257,7 +258,8 @@ def _entries(values: Mapping[str, Any], shapes: Iterable[tuple[Path, Any]]) -> d
 
 
 def _fit(path: Path, position: Any, shape: Any) -> list[Any]:
-    where, expected = f"position: site {describe(path)}", jax.tree.leaves(shape)
+    where = f"position: site {describe(path)}"
+    expected = jax.tree.leaves(shape)
     if jax.tree.structure(position) != jax.tree.structure(shape):
         raise ValueError(f"{where}: expected {show(expected)}, got {position!r}.")
     try:

@@ -84,7 +84,8 @@ register(CondRule("cond"))
 
 def _check_same_record(reap: Reaped, recorded: dict[Path, Any]) -> None:
     """Check that the records of a name have like shapes and dtypes in all branches."""
-    path, leaves = reap.site.path, jax.tree.leaves(reap.record)
+    path = reap.site.path
+    leaves = jax.tree.leaves(reap.record)
     shapes = [jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in leaves]
     other = recorded.setdefault(path, shapes)
     if other != shapes:

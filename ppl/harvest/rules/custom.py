@@ -69,7 +69,8 @@ class CustomDerivativeRule(Construct):
             if not on.action.records:
                 return []
             alone = RestrictedAction(on.action, frozenset(on.survey(body)), alone=True)
-            operands, nothing = [args[i] for i in indices], [False] * len(live_outs)
+            operands = [args[i] for i in indices]
+            nothing = [False] * len(live_outs)
             return on.under(alone, shifts).run(body, operands, shifts, nothing)[1]
 
         def original(*args: Any) -> list[Any]:
@@ -150,7 +151,8 @@ class CustomVJPRule(CustomDerivativeRule):
 
         def backward(residuals: Any, cotangents: Any) -> Any:
             pullback, shifts, args, which = residuals
-            moving, nothing = which(), [_all_zero(ct) for ct in cotangents]
+            moving = which()
+            nothing = [_all_zero(ct) for ct in cotangents]
             cotangents = jax.tree.map(_instantiate, cotangents, is_leaf=_is_zero)
             parts = []
             if not nothing[0]:

@@ -107,7 +107,8 @@ def _zeros(found: Found) -> tuple[jax.Array, ...]:
 
 def _for_site(active: jax.Array, found: Found) -> jax.Array:
     """Predicate of a batched loop, reduced or broadcast to the batch axes of a site."""
-    shape, outside = found.lead, found.loop_axis
+    shape = found.lead
+    outside = found.loop_axis
     if outside == 0:
         active = jnp.any(active)
     elif active.ndim not in (0, outside):

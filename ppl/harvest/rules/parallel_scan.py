@@ -77,7 +77,8 @@ class Steps:
         """Last carry and stacked outputs, by `vmap`; None if steps must wait for one another."""
         inner, _ = jaxprs.raw(self._jaxpr)
         ranks = self._ranks()
-        start, rows = jax.tree.leaves(carry), jax.tree.leaves(inputs)
+        start = jax.tree.leaves(carry)
+        rows = jax.tree.leaves(inputs)
         if ranks is None or not rows or len(rows[0]) * _size(inner) > _MAX_ELEMENTS:
             return None
         known = {self._num_carry + i: x for i, x in enumerate(rows)}
@@ -103,8 +104,10 @@ class Steps:
         None if there is no part after the loop, or if `vmap` may not evaluate it.
         """
         inner, consts = jaxprs.raw(self._jaxpr)
-        carried, outputs = inner.outvars[: self._num_carry], inner.outvars[self._num_carry :]
-        states, scanned = inner.invars[: self._num_carry], inner.invars[self._num_carry :]
+        carried = inner.outvars[: self._num_carry]
+        outputs = inner.outvars[self._num_carry :]
+        states = inner.invars[: self._num_carry]
+        scanned = inner.invars[self._num_carry :]
         needed = [eqn for eqn, _ in _find_needed(inner, range(self._num_carry), is_open=False)[0]]
         may_map = lambda eqn: not _waits(eqn, is_open=False)  # noqa: E731
         before, looped = _partition_equations(needed, {*scanned, *inner.constvars}, may_map)
@@ -191,16 +194,19 @@ def _evaluate(jaxpr: Jaxpr, wanted: Sequence[int], args: Mapping[int, Any]) -> l
 def _evaluate_all(equations: Iterable[tuple[Any, Sequence[int]]], env: dict[Any, Any]) -> None:
     """Evaluate some results of each equation, and add them to `env`."""
     for eqn, outs in equations:
-        body, branches = _transparent(eqn), _branches(eqn)
+        body = _transparent(eqn)
+        branches = _branches(eqn)
         if body is not None and not _is_whole(body, outs):
             needed = _find_inputs(jaxprs.raw(body)[0], outs)
             results = _evaluate(body, outs, {i: _read(env, eqn.invars[i]) for i in needed})
         elif branches:
             operands = [_read(env, v) for v in eqn.invars]
-            outs, results = range(len(eqn.outvars)), _select(eqn, branches, operands)
+            outs = range(len(eqn.outvars))
+            results = _select(eqn, branches, operands)
         else:
             operands = [_read(env, v) for v in eqn.invars]
-            outs, results = range(len(eqn.outvars)), jax_core.bind(eqn, operands)
+            outs = range(len(eqn.outvars))
+            results = jax_core.bind(eqn, operands)
         env.update(zip((eqn.outvars[i] for i in outs), results, strict=True))
 
 
@@ -261,7 +267,8 @@ def _evaluate_branch(branch: Jaxpr, operands: Sequence[Any], is_taken: Any) -> l
 
 def _split_branch(branch: Jaxpr) -> tuple[list[Any], list[Any], list[tuple[Any, list[int]]]]:
     """Linear equations of the operands, variables that other equations read, and the latter."""
-    inputs, wanted = [*branch.constvars, *branch.invars], range(len(branch.outvars))
+    inputs = [*branch.constvars, *branch.invars]
+    wanted = range(len(branch.outvars))
     needed = [eqn for eqn, _ in _find_needed(branch, wanted)[0]]
     linear, _ = _partition_equations(needed, {*inputs}, _is_linear)
     others, read = _find_needed(branch, wanted, _output_variables(linear))

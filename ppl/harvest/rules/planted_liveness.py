@@ -70,7 +70,8 @@ class _Rule:
         sources: dict[Any, Any] = {v: i for i, v in enumerate(inner.invars)}
         for eqn in inner.eqns:
             if eqn.primitive is sow_p:
-                path, num_values = eqn.params["site"].path, eqn.params["site"].num_values
+                path = eqn.params["site"].path
+                num_values = eqn.params["site"].num_values
                 for i, (v, x) in enumerate(zip(eqn.outvars, eqn.invars[:num_values], strict=True)):
                     sources[v] = (path, i) if path in self._names else _source(sources, x)
         return [_source(sources, v) for v in inner.outvars]

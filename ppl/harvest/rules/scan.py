@@ -24,7 +24,8 @@ class ScanRule(Construct):
 
     def wiring(self, eqn: jex.JaxprEqn) -> wirings.Scan:
         """Wiring of the body, with constants, carry and rows."""
-        length, reverse = eqn.params["length"], eqn.params["reverse"]
+        length = eqn.params["length"]
+        reverse = eqn.params["reverse"]
         return wirings.Scan(eqn.params["jaxpr"], *jax_core.scan_sizes(eqn), length, reverse)
 
     def find(self, eqn: jex.JaxprEqn, survey: Survey) -> Sites:
@@ -48,7 +49,8 @@ class ScanRule(Construct):
         """Results and records of a scan of the body."""
         eqn, args, plants, live_outs, on = opened
         wiring = self.wiring(eqn)
-        body, num_carry = wiring.body, wiring.num_carry
+        body = wiring.body
+        num_carry = wiring.num_carry
         consts, carry, xs = wiring.split(args)
         live_body, _ = _live(wiring, live_outs, on.liveness)
         sites = on.survey(body)
@@ -63,7 +65,8 @@ class ScanRule(Construct):
             fixed |= {p: unstack(row, sites[p]) for p, row in first.items()}
             rows = [row for p, row in zip(sliced, rows, strict=True) if p not in same]
             sliced = [p for p in sliced if p not in same]
-        kept, added = LastValues(on, sites, taken), RunningSum(on)
+        kept = LastValues(on, sites, taken)
+        added = RunningSum(on)
 
         def run_body(carry: Any, inputs: Any) -> Any:
             xs, rows = inputs
@@ -74,7 +77,8 @@ class ScanRule(Construct):
         # Sums of records: all steps at once if plants give the carries, else parts of steps.
         if on.action.adds and _may_part(eqn, (args, rows), on, sites):
             run_body = steps = Steps(run_body, carry, (xs, rows))
-            options, found = jax_core.scan_options(eqn), None
+            options = jax_core.scan_options(eqn)
+            found = None
             if rank_states(find_needed_states(wiring, on, live_body, taken)) is not None:
                 found = steps.at_once(carry, (xs, rows), reverse=options["reverse"])
             if found := found or steps.run_in_parts(carry, (xs, rows), options):
@@ -149,7 +153,8 @@ def _from_loop_axis(reaps: list[Any], on: Interpreter, sites: Sites) -> list[Any
 
 def _live(scan: wirings.Scan, live_outs: Mask, liveness: Liveness) -> tuple[Mask, Mask]:
     """Needed results and needed inputs of the body: a fixpoint over the carry."""
-    carry, ys = live_outs[: scan.num_carry], live_outs[scan.num_carry :]
+    carry = live_outs[: scan.num_carry]
+    ys = live_outs[scan.num_carry :]
     while True:
         consts, read, xs = scan.split(liveness.inputs(scan.body, (*carry, *ys)))
         wider = tuple(a or b for a, b in zip(carry, read, strict=True))

@@ -31,14 +31,16 @@ class ShardMapRule(CallRule):
 
     def find(self, eqn: jex.JaxprEqn, survey: Survey) -> Sites:
         """Sites of the body, with an axis over the shards."""
-        sites, axes = survey(eqn.params["jaxpr"]), jax_core.shards(eqn)
+        sites = survey(eqn.params["jaxpr"])
+        axes = jax_core.shards(eqn)
         tracked = eqn.params["check_vma"]
         return {path: f.out_of_shards(axes, tracked=tracked) for path, f in sites.items()}
 
     def run(self, opened: Opened) -> Results:
         """Results and records of a shard_map of the body."""
         eqn, args, plants, live_outs, on = opened
-        jaxpr, shards = eqn.params["jaxpr"], jax_core.shards(eqn)
+        jaxpr = eqn.params["jaxpr"]
+        shards = jax_core.shards(eqn)
         live_args = on.liveness.inputs(jaxpr, live_outs)
         sites = on.survey(jaxpr)
         taken = {p: rows for p, (rows,) in plants.take(on.survey.survey_equation(eqn)).items()}
@@ -103,8 +105,10 @@ def _split(plant: Any, found: Found, eqn: jex.JaxprEqn) -> list[tuple[Any, Parti
 
     Shards are known to have one value only if JAX tracks the mesh axes over which values vary.
     """
-    shards, tracked = jax_core.shards(eqn), eqn.params["check_vma"]
-    leaves, pairs = jax.tree.leaves(move_axis(plant, found.loop_axis, 0)), []
+    shards = jax_core.shards(eqn)
+    tracked = eqn.params["check_vma"]
+    leaves = jax.tree.leaves(move_axis(plant, found.loop_axis, 0))
+    pairs = []
     # A plant may have several parts for each leaf of the value, such as data and a mask.
     num_parts = len(leaves) // max(1, len(found.varying))
     for leaf, varying in zip(leaves, found.varying * num_parts, strict=True):

@@ -31,7 +31,8 @@ class VmappedCondRule(Construct):
 
     def find(self, eqn: jex.JaxprEqn, survey: Survey) -> Sites:
         """Sites of one element, with the axis of the elements."""
-        sites, size = survey(eqn.params["body"]), eqn.params["length"]
+        sites = survey(eqn.params["body"])
+        size = eqn.params["length"]
         return {path: found.out_of_vmap(size) for path, found in sites.items()}
 
     def live_operands(self, eqn: jex.JaxprEqn, live_outs: Mask, liveness: Liveness) -> Mask:
@@ -41,7 +42,8 @@ class VmappedCondRule(Construct):
     def run(self, opened: Opened) -> Results:
         """Results and records of all elements."""
         eqn, args, plants, live_outs, on = opened
-        wiring, sites = self.wiring(eqn), on.survey.survey_equation(eqn)
+        wiring = self.wiring(eqn)
+        sites = on.survey.survey_equation(eqn)
         consts, _, rows = wiring.split(args)
         body = leave_vmap(wiring.body)
 

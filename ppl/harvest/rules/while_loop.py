@@ -60,7 +60,8 @@ class WhileRule(Construct):
         """Results and records of a loop of condition and body."""
         eqn, args, plants, live_outs, on = opened
         wiring = self.wiring(eqn)
-        cond, body = wiring.condition, wiring.body
+        cond = wiring.condition
+        body = wiring.body
         cond_consts, body_consts, carry = wiring.split(args)
         live_carry, _ = _live(wiring, live_outs, on.liveness)
         fixed = plants.take(on.survey.survey_equation(eqn))
@@ -173,7 +174,8 @@ def _select(pred: jax.Array, on_true: jax.Array, on_false: jax.Array) -> jax.Arr
 def _live(loop: wirings.While, live_outs: Mask, liveness: Liveness) -> tuple[Mask, Mask]:
     """Needed carried values and needed operands: a fixpoint over the carry."""
     in_cond = liveness.inputs(loop.condition, (True,))
-    num_cond, num_body = loop.num_condition_consts, loop.num_body_consts
+    num_cond = loop.num_condition_consts
+    num_body = loop.num_body_consts
     carry = tuple(a or b for a, b in zip(live_outs, in_cond[num_cond:], strict=True))
     while True:
         in_body = liveness.inputs(loop.body, carry)
