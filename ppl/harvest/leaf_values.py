@@ -189,6 +189,12 @@ def zero_cotangent(aval: Any) -> Any:
     return make(aval.shape, aval.dtype)
 
 
+def zeros_like(aval: Any) -> jax.Array:
+    """Zeros of the type of `aval`, in place of a value that nothing reads."""
+    zeros = jax_core.as_aval(jnp.zeros(aval.shape, aval.dtype), aval)
+    return _vary(zeros, jax_core.varying_axes(aval))
+
+
 def _vary(x: jax.Array, axes: Iterable[Any]) -> jax.Array:
     have = jax_core.varying_axes(jax.typeof(x))
     missing = tuple(axis for axis in axes if axis not in have)

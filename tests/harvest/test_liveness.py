@@ -62,6 +62,7 @@ DEAD: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "scan": (lambda x: lax.scan(lambda c, v: (put(jnp.sin(c + v), "append"), None), x, XS)[0], X),
     "scan-clobber": (lambda x: lax.scan(lambda c, v: (put(jnp.sin(c + v), "clobber"), None), x, XS)[0], X),
     "scan-carry": (carried, X),
+    "before-scan": (lambda x: lax.scan(lambda c, v: (put(c + v, "append"), None), jnp.sin(x), XS)[0], X),
     "scan-xs": (scanned_in, X),
     "scan-constant": (scan_constant, X),
     "scan-in-scan": (lambda x: lax.scan(lambda c, a: lax.scan(lambda c, b: (put(jnp.sin(c + a), "append"), None), c, XS), x, XS)[0], X),

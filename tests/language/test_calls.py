@@ -2,10 +2,12 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax.random import split
 from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
+from scipy import stats
 
 import distributions as dist
 import ppl
@@ -118,3 +120,17 @@ def test_derivatives_of_a_conditioned_model_have_each_site_once(model):
     sites = ppl.reap(jax.value_and_grad(summed), tag="random")(Y)
     assert set(sites["a"]) == {"mu", "x", "y"}
     assert_close(sites["a"], ppl.reap(summed, tag="random")(Y)["a"], "float32")
+
+
+def test_a_density_needs_no_first_state_that_no_step_reads():
+    """Given `w`, nothing depends on `x`: it integrates to one, though the loop starts from it."""
+
+    def model(key):
+        x = ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
+        step = lambda _, key: (ppl.sample(key, dist.Normal(0.0, 1.0), name="w"), None)  # noqa: E731
+        last, _ = jax.lax.scan(step, x, split(key, 3))
+        ppl.sample(key, dist.Normal(last, 1.0), name="y")
+
+    w = np.array([0.5, -1.0, 2.0])
+    found = ppl.log_density(ppl.marginalize(model, {"x": ppl.Gaussian()}))({"w": w, "y": 1.5})
+    assert_close(found, stats.norm.logpdf(w).sum() + stats.norm.logpdf(1.5, 2.0), "float32")

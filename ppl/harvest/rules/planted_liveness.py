@@ -39,10 +39,7 @@ class _PlantedSites(Action):
 class _Rule:
     """Liveness rule of a construct, by which fewer operands are needed where values are planted.
 
-    | construct                        | not needed                                 |
-    |----------------------------------|--------------------------------------------|
-    | scan with at least one iteration | initial states that no iteration reads     |
-    | cond                             | index, if all branches give the same value |
+    The index of a cond is not needed if all branches give the same value.
     """
 
     def __init__(self, rule: Construct, names: Collection[Path]):
@@ -53,16 +50,13 @@ class _Rule:
     def live_operands(self, eqn: jex.JaxprEqn, live_outs: Mask, liveness: Liveness) -> Mask:
         """Mask of the operands that the needed results depend on."""
         operands = self._rule.live_operands(eqn, live_outs, liveness)
-        match self._rule.wiring(eqn):
-            case Scan() as scan if scan.length:
-                _, carry, _ = scan.split(operands)
-                return liveness.inputs(scan.body, (*carry, *live_outs[scan.num_carry :]))
-            case Branches(bodies):
-                sources = [self._sources(body) for body in bodies]
-                columns = zip(live_outs, *sources, strict=True)
-                is_index_live = any(live and not _agree(found) for live, *found in columns)
-                return (is_index_live, *operands[1:])
-        return operands
+        wiring = self._rule.wiring(eqn)
+        if not isinstance(wiring, Branches):
+            return operands
+        sources = [self._sources(body) for body in wiring.bodies]
+        columns = zip(live_outs, *sources, strict=True)
+        is_index_live = any(live and not _agree(found) for live, *found in columns)
+        return (is_index_live, *operands[1:])
 
     def _sources(self, branch: Jaxpr) -> list[Any]:
         """Source of each result of a branch: a planted value, an operand, or None."""

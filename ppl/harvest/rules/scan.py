@@ -8,7 +8,7 @@ import jax
 from jax import lax
 from jax.extend import core as jex
 
-from ppl.harvest import jax_core, wirings
+from ppl.harvest import jax_core, jaxprs, leaf_values, wirings
 from ppl.harvest.construct import Construct, Threading, register
 from ppl.harvest.interpreter import Interpreter, Opened, Results
 from ppl.harvest.liveness import Liveness, Mask
@@ -42,7 +42,10 @@ class ScanRule(Construct):
         return {path: found.out_of_loop(eqn.params["length"]) for path, found in sites.items()}
 
     def live_operands(self, eqn: jex.JaxprEqn, live_outs: Mask, liveness: Liveness) -> Mask:
-        """Mask of the operands that needed results and all records depend on, in any iteration."""
+        """Mask of the operands that needed results and all records depend on, in any iteration.
+
+        A state that no iteration reads is needed only if there is none.
+        """
         return _live(self.wiring(eqn), live_outs, liveness)[1]
 
     def run(self, opened: Opened) -> Results:
@@ -53,6 +56,7 @@ class ScanRule(Construct):
         num_carry = wiring.num_carry
         consts, carry, xs = wiring.split(args)
         live_body, _ = _live(wiring, live_outs, on.liveness)
+        carry = _fill_unread(wiring, carry, live_body)
         sites = on.survey(body)
         # Plants: those of the last values are the same in all steps, all others have a row a step.
         taken = plants.take(on.survey.survey_equation(eqn))
@@ -159,5 +163,12 @@ def _live(scan: wirings.Scan, live_outs: Mask, liveness: Liveness) -> tuple[Mask
         consts, read, xs = scan.split(liveness.inputs(scan.body, (*carry, *ys)))
         wider = tuple(a or b for a, b in zip(carry, read, strict=True))
         if wider == carry:
-            return (*carry, *ys), (*consts, *carry, *xs)
+            return (*carry, *ys), (*consts, *(read if scan.length else carry), *xs)
         carry = wider
+
+
+def _fill_unread(scan: wirings.Scan, carry: Sequence[Any], live_body: Mask) -> list[Any]:
+    """The first states, with zeros for those that no iteration reads although all give them."""
+    avals = [v.aval for v in jaxprs.raw(scan.body)[0].invars][scan.num_consts :]
+    rows = zip(carry, avals[: scan.num_carry], live_body[: scan.num_carry], strict=True)
+    return [leaf_values.zeros_like(a) if x is None and live else x for x, a, live in rows]
