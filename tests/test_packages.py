@@ -52,7 +52,12 @@ def names_by_string(tree: ast.Module) -> Iterator[str | None]:
 
 
 # For every package that may import ppl.
-SHARED = ("ppl.common.near_names", "ppl.harvest.function_equality", "ppl.harvest.pytrees")
+SHARED = (
+    "ppl.common.draw_chunks",
+    "ppl.common.near_names",
+    "ppl.harvest.function_equality",
+    "ppl.harvest.pytrees",
+)
 
 
 def is_shared(name: str) -> bool:

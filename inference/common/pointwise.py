@@ -7,9 +7,9 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from inference.runtime.compiled_program import compile_once
+from ppl.common.draw_chunks import choose_chunk_size, join_chunks, map_chunks
 
 _CHUNK_NUMBERS = 1 << 22  # log probabilities of one chunk
 
@@ -81,10 +81,18 @@ def log_priors(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.ndarra
 
 
 def _map(of_draw: Any, likelihood: Any, draws: Mapping[str, Any]) -> dict[Any, np.ndarray]:
+    """Results of a function of a draw for all draws: one program for any number of them."""
     batch = np.shape(jax.tree.leaves(draws)[0])[:2]
-    flat = jax.tree.map(lambda x: np.reshape(x, (math.prod(batch), *np.shape(x)[2:])), dict(draws))
-    found = compile_once(of_draw, likelihood, flat)(likelihood, flat)
-    return {name: np.asarray(x).reshape(*batch, *x.shape[1:]) for name, x in found.items()}
+    num_draws = math.prod(batch)
+    flat = jax.tree.map(lambda x: np.reshape(x, (num_draws, *np.shape(x)[2:])), dict(draws))
+    size = sum(math.prod(shape) for _, shape in likelihood.shapes)
+    size += sum(math.prod(x.shape[1:]) for x in jax.tree.leaves(flat))
+    chunk = choose_chunk_size(None, num_draws, _CHUNK_NUMBERS // max(size, 1))
+
+    def of_chunk(_: Any, some: Any) -> Any:
+        return compile_once(of_draw, likelihood, some)(likelihood, some)
+
+    return join_chunks(map_chunks(of_chunk, flat, num_draws, chunk), batch)
 
 
 def _log_likelihood(likelihood: Any, draws: Any) -> Any:
@@ -100,11 +108,11 @@ def _of_data(likelihood: Any, log_probs: Callable[[Any], dict[str, Any]], draws:
         found = log_probs(draw)
         return {name: found[name] for name, _ in likelihood.shapes}
 
-    return lax.map(one, draws, batch_size=_batch_size(likelihood, draws))
+    return jax.vmap(one)(draws)
 
 
 def _log_probs(likelihood: Any, draws: Any) -> Any:
-    return lax.map(likelihood.log_probs, draws, batch_size=_batch_size(likelihood, draws))
+    return jax.vmap(likelihood.log_probs)(draws)
 
 
 def _log_prior(likelihood: Any, draws: Any) -> Any:
@@ -123,14 +131,4 @@ def _log_prior(likelihood: Any, draws: Any) -> Any:
             data = data + jnp.sum(jnp.where(is_prior, 0, x))
         return priors | {"": data}
 
-    return lax.map(one, draws, batch_size=_batch_size(likelihood, draws))
-
-
-def _batch_size(likelihood: Any, draws: Any) -> int | None:
-    leaves = jax.tree.leaves(draws)
-    if any(x.size == 0 for x in leaves):
-        return None  # JAX cannot make batches of arrays without elements
-    num_draws = len(leaves[0])
-    size = sum(math.prod(shape) for _, shape in likelihood.shapes)
-    size += sum(x.size // num_draws for x in leaves)
-    return max(1, min(num_draws, _CHUNK_NUMBERS // max(size, 1)))
+    return jax.vmap(one)(draws)

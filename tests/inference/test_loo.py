@@ -13,6 +13,7 @@ from inference.comparison.elpd import make_estimate
 from inference.comparison.psis_loo import efficiency_of, psis_loo
 from inference.comparison.units import Units
 from inference.results.mcmc_result import MCMCResult
+from inference.runtime.compiled_program import compile_program
 from ppl.transforms.likelihood import Likelihood
 
 SIZE, NOISE, PRIOR = 30, 1.5, 10.0
@@ -59,6 +60,19 @@ def test_an_outcome_observed_in_part_says_what_to_do():
     for given in ({}, {"site": "y"}):
         with pytest.raises(ValueError, match=r"use ppl\.ignore in"):
             inference.loo(result, imputed, jnp.asarray(X), **given)
+
+
+def test_any_number_of_draws_compiles_once():
+    model = posterior_of()
+    likelihood = Likelihood.of(model, (jnp.asarray(X),), {})
+    draws = exact_draws(600)
+    whole = log_likelihoods(likelihood, {"beta": draws})["y"]
+    compiled = compile_program.cache_info().misses
+    some = log_likelihoods(likelihood, {"beta": draws[:3, :41]})["y"]
+    assert compile_program.cache_info().misses == compiled
+    np.testing.assert_array_equal(some, whole[:3, :41])
+    exact = scipy.stats.norm.logpdf(Y, draws @ X.T, NOISE)
+    np.testing.assert_allclose(whole, exact, rtol=2e-5)
 
 
 def test_hat_matrix_is_exact():
