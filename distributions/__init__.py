@@ -38,7 +38,7 @@ def __getattr__(name: str) -> typing.Any:
     if name == "__version__":  # looked up when asked for: importing stays cheap
         return importlib.metadata.version("harvest-ppl")
     if name not in _MODULES:
-        from distributions.common.other_names import explain
+        from distributions.common.peer_names import explain
 
         hint = explain(name, _MODULES)
         raise AttributeError(f"module 'distributions' has no attribute {name!r}{hint}")

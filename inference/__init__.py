@@ -18,7 +18,7 @@ import typing as _typing
 from inference.calibration.report import CalibrationReport as CalibrationReport
 from inference.common.layout import Layout as Layout
 from inference.common.matrices import LowRankMatrix as LowRankMatrix
-from inference.common.other_names import OTHER_NAMES as _OTHER_NAMES
+from inference.common.peer_names import PEER_NAMES as _OTHER_NAMES
 from inference.comparison.elpd import ElpdEstimate as ElpdEstimate
 from inference.comparison.model_comparison import Comparison as Comparison
 from inference.comparison.model_comparison import compare as compare

@@ -17,7 +17,7 @@ from ppl.common import import_names as _import_names
 from ppl.common.missing_data import ignore as ignore
 from ppl.common.missing_data import impute as impute
 from ppl.common.near_names import explain_missing as _explain_missing
-from ppl.common.other_names import OTHER_NAMES as _OTHER_NAMES
+from ppl.common.peer_names import PEER_NAMES as _OTHER_NAMES
 from ppl.harvest import call_and_reap as call_and_reap
 from ppl.harvest import nest as nest
 from ppl.harvest import plant as plant

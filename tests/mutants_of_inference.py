@@ -21,7 +21,7 @@ MUTANTS = (
     ),
     Mutant(
         name="pool-takes-one-data-set",
-        file="inference/chains/pool.py",
+        file="inference/chains/target_pool.py",
         old="which = numbers // num_chains",
         new="which = 0 * numbers",
         breaks="all chains of a pool draw from the posterior of the first data set",

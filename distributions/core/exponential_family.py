@@ -26,7 +26,7 @@ _FAR = 10.0
 Natural = tuple[Array, ...]
 
 
-class Place(NamedTuple):
+class CenterAndSpread(NamedTuple):
     """Center and spread of the bulk of a distribution, in the coordinate of its family."""
 
     center: Array
@@ -44,11 +44,11 @@ class ExponentialFamily(abc.ABC):
     make: Callable[..., Any]
 
     @abc.abstractmethod
-    def start(self, shape: tuple[int, ...], dtype: Any) -> Place:
+    def start(self, shape: tuple[int, ...], dtype: Any) -> CenterAndSpread:
         """A place to begin at, for values of a shape."""
 
     @abc.abstractmethod
-    def find_place(self, natural: Natural, before: Place) -> Place:
+    def find_place(self, natural: Natural, before: CenterAndSpread) -> CenterAndSpread:
         """The place of the distribution with given natural parameters."""
 
     @abc.abstractmethod
@@ -84,11 +84,11 @@ class ScalarFamily(ExponentialFamily):
     basis: Callable[[Array], tuple[Any, Any]]
     place: Callable[..., tuple[Any, Any]]
 
-    def start(self, shape: tuple[int, ...], dtype: Any) -> Place:
+    def start(self, shape: tuple[int, ...], dtype: Any) -> CenterAndSpread:
         """The coordinate 0."""
-        return Place(jnp.zeros(shape, dtype), jnp.ones(shape, dtype))
+        return CenterAndSpread(jnp.zeros(shape, dtype), jnp.ones(shape, dtype))
 
-    def find_place(self, natural: Natural, before: Place) -> Place:
+    def find_place(self, natural: Natural, before: CenterAndSpread) -> CenterAndSpread:
         """The place of the distribution with given natural parameters.
 
         Where rounding hides one of them, it is infinitely far: then some steps from before.
@@ -97,7 +97,7 @@ class ScalarFamily(ExponentialFamily):
         far = before.center + _FAR * jnp.sign(center) * before.spread
         center = jnp.where(jnp.isinf(center), far, center)
         is_found = ~jnp.isnan(center) & jnp.isfinite(spread) & (spread > 0)
-        return Place(
+        return CenterAndSpread(
             jnp.where(is_found, center, before.center), jnp.where(is_found, spread, before.spread)
         )
 
@@ -132,17 +132,17 @@ class SimplexFamily(ExponentialFamily):
     off the simplex have no effect on it.
     """
 
-    def start(self, shape: tuple[int, ...], dtype: Any) -> Place:
+    def start(self, shape: tuple[int, ...], dtype: Any) -> CenterAndSpread:
         """The uniform vector."""
-        return Place(jnp.zeros(shape, dtype), jnp.ones((), dtype))
+        return CenterAndSpread(jnp.zeros(shape, dtype), jnp.ones((), dtype))
 
-    def find_place(self, natural: Natural, before: Place) -> Place:
+    def find_place(self, natural: Natural, before: CenterAndSpread) -> CenterAndSpread:
         """The mean."""
         total = jnp.sum(natural[0] + 1, -1, keepdims=True)
         least = 1e-3 * jnp.abs(total) / natural[0].shape[-1]
         center = jnp.log(jnp.maximum(natural[0] + 1, least))
         is_found = jnp.all(jnp.isfinite(center), -1, keepdims=True)
-        return Place(jnp.where(is_found, center, before.center), before.spread)
+        return CenterAndSpread(jnp.where(is_found, center, before.center), before.spread)
 
     def value_at(self, coordinate: Array) -> Array:
         """The softmax."""

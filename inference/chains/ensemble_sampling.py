@@ -30,8 +30,8 @@ from inference.chains.step_sampling import with_density
 from inference.common.state_leaves import State, restore_leaves
 from inference.common.target import Target
 from inference.ensemble.kernel import DensityKernel, EnsembleKernel
+from inference.initialization.density_noise import warn_of_noise
 from inference.initialization.initial_positions import STRATEGIES, Init, parse_init
-from inference.initialization.jitter import warn_of_jitter
 from inference.initialization.start_search import StartingPoints, find_starts
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import share_chains
@@ -126,7 +126,7 @@ class EnsembleRun(StepRun):
 
         found = find_starts(evaluate, key, numbers, init, target, self.layout)
         seeds = found.result
-        warn_of_jitter(lambda nearby: evaluate(seeds, nearby).log_density, found.position)
+        warn_of_noise(lambda nearby: evaluate(seeds, nearby).log_density, found.position)
         positions = np.repeat(found.position, num_chains // len(numbers), 0)
         state = jax.device_get(begin(kernel, self.layout, positions))
         check_ensemble(self.kernel, self.layout, state, num_chains)

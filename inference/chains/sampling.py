@@ -42,8 +42,8 @@ from inference.common.matrices import default_kind, kind_of, restrict_covariance
 from inference.common.state_leaves import State, restore_leaves
 from inference.common.target import Target
 from inference.hamiltonian.kernel import HamiltonianKernel
+from inference.initialization.density_noise import warn_of_noise
 from inference.initialization.initial_positions import Init, parse_init
-from inference.initialization.jitter import warn_of_jitter
 from inference.initialization.start_search import StartingPoints, find_starts
 from inference.runtime.blas_threads import one_blas_thread
 from inference.runtime.devices import Share, share_chains
@@ -118,7 +118,7 @@ def sample(
 
     starts = parse_init(init, target, num_chains)
 
-    run = _SamplingRun(kernel, target, plan, share, kind, learns_together, recorder)
+    run = _HamiltonianRun(kernel, target, plan, share, kind, learns_together, recorder)
     run.start(partial(run.begin, key, chain, starts), partial(run.restore, chain))
     with nullcontext() if kind == "diagonal" else one_blas_thread():
         return finish_run(run, monitor or Monitor(), num_draws)
@@ -129,7 +129,7 @@ def _nowhere(layout: Layout, num_chains: int) -> tuple[np.ndarray, np.ndarray]:
     return np.zeros((num_chains, 2), np.uint32), np.zeros((num_chains, layout.size), layout.dtype)
 
 
-class _SamplingRun(ChainRun):
+class _HamiltonianRun(ChainRun):
     """Run of all chains of this process; the work of a call is a number of gradients."""
 
     batches: list[ChainBatch]
@@ -186,7 +186,7 @@ class _SamplingRun(ChainRun):
             return StartingPoints(*map(np.concatenate, parts), result=seeds)
 
         found = find_starts(evaluate, key, self.share.chains, init, self.target, self.layout)
-        warn_of_jitter(lambda nearby: evaluate(found.result, nearby).log_density, found.position)
+        warn_of_noise(lambda nearby: evaluate(found.result, nearby).log_density, found.position)
         evaluate(found.result, found.position)
         if self.num_warmup and self.kernel.inverse_mass_matrix is None:
             for batch in self.batches:

@@ -31,8 +31,8 @@ from inference.chains.step_run import MAX_NUMBERS, MAX_NUMBERS_WHOLE, StepRun
 from inference.common.state_leaves import State, restore_leaves
 from inference.common.target import Target
 from inference.hamiltonian.kernel import Kernel
+from inference.initialization.density_noise import warn_of_noise
 from inference.initialization.initial_positions import Init, parse_init
-from inference.initialization.jitter import warn_of_jitter
 from inference.initialization.start_search import StartingPoints, find_starts
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import share_chains
@@ -62,7 +62,7 @@ def sample_by_steps(
     share = share_chains(num_chains, mesh, target.mesh)
     starts = parse_init(init, target, num_chains)
     kernel = with_density(kernel, target)
-    run = ChainsRun(kernel, target, share, num_warmup, num_draws, recorder)
+    run = PlainRun(kernel, target, share, num_warmup, num_draws, recorder)
     run.start(partial(run.begin, key, starts), run.restore)
     return finish_run(run, monitor or Monitor(), num_draws)
 
@@ -78,7 +78,7 @@ def _log_density(target: Target, position: Any) -> jax.Array:
     return target.log_density(position)
 
 
-class ChainsRun(StepRun):
+class PlainRun(StepRun):
     """Run of chains that know nothing of each other."""
 
     def begin(self, key: jax.Array, init: Init) -> None:
@@ -124,7 +124,7 @@ class ChainsRun(StepRun):
         target = self.unplaced[1]
         found = find_starts(evaluate, key, self.share.chains, init, target, self.layout)
         seeds, _ = found.result
-        warn_of_jitter(lambda nearby: evaluate(seeds, nearby).log_density, found.position)
+        warn_of_noise(lambda nearby: evaluate(seeds, nearby).log_density, found.position)
         return found.result
 
     def _compile(

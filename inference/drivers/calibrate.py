@@ -135,7 +135,7 @@ def calibrate(
     level = check_fraction("level", level)
     check_fit(fit, args, settings)
     check_simulator(model, args)
-    problem = _Problem.of(model, args, observed, result, quantities or {})
+    problem = _Simulator.of(model, args, observed, result, quantities or {})
     num = choose_number(num_simulations, result, problem.latent)
     keys = jax.random.split(key, 3)
     values = problem.simulate(keys[0], num)
@@ -162,7 +162,7 @@ class _Fits(NamedTuple):
     is_markov: bool
 
 
-class _Problem(NamedTuple):
+class _Simulator(NamedTuple):
     """Simulator of a calibration.
 
     Attributes:
@@ -188,7 +188,7 @@ class _Problem(NamedTuple):
     @classmethod
     def of(
         cls, model: Any, args: Any, observed: Any, result: Any, quantities: Mapping[str, Any]
-    ) -> "_Problem":
+    ) -> "_Simulator":
         """Simulator from the arguments of :func:`calibrate`, checked."""
         has_data = isinstance(observed, Mapping)
         if has_data != (result is not None):
@@ -270,7 +270,7 @@ class _Problem(NamedTuple):
 def _fit_all(
     key: jax.Array,
     fit: Callable[..., Any],
-    problem: _Problem,
+    problem: _Simulator,
     data: Values,
     num: int,
     settings: dict[str, Any],
@@ -328,7 +328,7 @@ def _given(posterior: Any, data: Values, key: jax.Array, *args: Any) -> Any:
     return posterior(key, data, *args)
 
 
-def _with_chains(draws: Any, problem: _Problem, num_axes: int) -> Values:
+def _with_chains(draws: Any, problem: _Simulator, num_axes: int) -> Values:
     """Draws of the latent sites with an axis over chains, behind `num_axes` axes.
 
     Raises:

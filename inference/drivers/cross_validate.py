@@ -15,7 +15,7 @@ from inference.comparison.elpd import ElpdEstimate, make_estimate
 from inference.comparison.psis_loo import log_sum_exp
 from inference.comparison.units import Units
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.held_out import (
+from inference.drivers.folds import (
     Refits,
     check_draws,
     check_exchangeable,

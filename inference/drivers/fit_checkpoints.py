@@ -27,11 +27,11 @@ from inference.guides.guide import draw_of
 from inference.runtime.devices import default_device
 from inference.variational.optax_step import apply_gradient
 from inference.variational.svi_loop import Fit, shapes_of_state
-from inference.variational.svi_step import Problem, step_svi
+from inference.variational.svi_step import SVIProblem, step_svi
 
 
 def open_fit(
-    checkpoint: Any, problem: Problem, model: Any, given: Mapping[str, Any]
+    checkpoint: Any, problem: SVIProblem, model: Any, given: Mapping[str, Any]
 ) -> tuple[FitFolder, Fit | None]:
     """Folder of the fit of a call, new or begun, and the fit so far.
 
@@ -72,7 +72,7 @@ def open_fit(
         raise
 
 
-def _describe_fit(problem: Problem, model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+def _describe_fit(problem: SVIProblem, model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """Entries of a manifest: settings, arguments, and programs of all that may be code."""
     named = "key", "guide", "objective", "init", "state", "first batch"
     state = shapes_of_state(problem)
@@ -101,13 +101,13 @@ def _describe_fit(problem: Problem, model: Any, given: Mapping[str, Any]) -> dic
     }
 
 
-def _model_of(problem: Problem) -> Any:
+def _model_of(problem: SVIProblem) -> Any:
     """The problem with its target and the parameters of the model alone."""
     nothing: Any = ()
     return problem._replace(guide=nothing, objective=nothing, optimizer=nothing, batches=None)
 
 
-def _values(problem: Problem, parameters: Any, position: jax.Array) -> Any:
+def _values(problem: SVIProblem, parameters: Any, position: jax.Array) -> Any:
     """Log density at a flat position, and values of sites there."""
     problem, _ = problem.split(parameters)
     return problem.log_density(position), problem.target.constrain(problem.layout.unravel(position))

@@ -21,8 +21,8 @@ from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Shown, show_progress
 from inference.variational.elbo import ELBO
 from inference.variational.svi_loop import check_parameters, draw_from_guide, draw_from_prior
-from inference.variational.svi_step import Problem
-from ppl.harvest.function_equality import ByContents
+from inference.variational.svi_step import SVIProblem
+from ppl.harvest.function_equality import ComparedByContents
 from ppl.transforms.prior_weights import PriorWeights
 
 
@@ -103,7 +103,7 @@ def importance(
     return dataclasses.replace(result, sites=sites)
 
 
-def _prepare_guide(key: jax.Array, target: Any, result: GuideResult) -> tuple[Problem, Any]:
+def _prepare_guide(key: jax.Array, target: Any, result: GuideResult) -> tuple[SVIProblem, Any]:
     """Problem and parameters of a fitted guide, from which draws can be made.
 
     Raises:
@@ -124,7 +124,7 @@ def _prepare_guide(key: jax.Array, target: Any, result: GuideResult) -> tuple[Pr
     guide = guide.guide if isinstance(guide, GuideFunction) else guide
     guide, layout = bind_guide(target, guide)
     nothing = np.zeros(0, np.uint32)
-    problem = Problem(target, guide, ELBO(), ByContents.of(None), nothing, layout)
+    problem = SVIProblem(target, guide, ELBO(), ComparedByContents.of(None), nothing, layout)
     return jax.device_put((problem, check_parameters(problem, result.parameters)))
 
 

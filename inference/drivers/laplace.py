@@ -26,8 +26,8 @@ from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Shown, show_progress
 from inference.variational.elbo import ELBO
 from inference.variational.svi_loop import draw_from_guide
-from inference.variational.svi_step import Problem
-from ppl.harvest.function_equality import ByContents
+from inference.variational.svi_step import SVIProblem
+from ppl.harvest.function_equality import ComparedByContents
 
 _MAX_DENSE_SIZE = 2000  # coordinates with a dense covariance
 _RANK = 50  # directions where there are more coordinates
@@ -152,7 +152,9 @@ def _result(
     guide = normal.guide
     nothing = np.zeros(0, np.uint32)
     parameters = normal.parameters(layout.dtype)
-    problem = jax.device_put(Problem(target, guide, ELBO(), ByContents.of(None), nothing, layout))
+    problem = jax.device_put(
+        SVIProblem(target, guide, ELBO(), ComparedByContents.of(None), nothing, layout)
+    )
     sampled = draw_from_guide(key, problem, parameters, num_draws)
     weights = np.asarray(sampled.log_weights)
     pareto_k = psis_of(weights, np.asarray(sampled.log_density)).pareto_k

@@ -11,7 +11,7 @@ from inference.common.pointwise import log_likelihoods, log_scores
 from inference.comparison.elpd import ElpdEstimate, make_estimate
 from inference.comparison.psis_loo import psis_loo
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.held_out import (
+from inference.drivers.folds import (
     Refits,
     check_exchangeable,
     check_result,

@@ -21,10 +21,10 @@ from inference.common.target import Target, named_sites
 from inference.drivers.approximate_sites import pareto_k_of_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.checkpoints import check_kept, kept_sites, open_recorder
-from inference.drivers.held_chains import hold_chains
 from inference.drivers.init_from_result import choose_starts, covariance_of
 from inference.drivers.nan_search import find_nan
 from inference.drivers.noncentering import noncentering_of_chains
+from inference.drivers.resumable_state import hold_chains
 from inference.drivers.run_description import RecordedInit
 from inference.drivers.run_settings import (
     NUM_CHAINS,

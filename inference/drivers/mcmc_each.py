@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import ppl
-from inference.chains.pool import Targets, sample_pool
-from inference.chains.whole_run import WholeRun
+from inference.chains.target_pool import Targets, sample_pool
+from inference.chains.traced_run import TracedRun
 from inference.common.target import Target, named_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.checkpoints import check_kept, kept_sites
@@ -95,7 +95,7 @@ def mcmc_each(
     first = copy_to_default_device(_target_of(model, args, is_stacked, 0, kwargs))
     targets = _targets_of(first, model, args, is_stacked, num, kwargs)
     kept = check_kept(keep, named_sites(first))
-    run = WholeRun.of(kernel, first, num_warmup, num_draws, rate, kept)
+    run = TracedRun.of(kernel, first, num_warmup, num_draws, rate, kept)
     with settings(None), show_progress(progress, num * num_chains, "chain") as report:
         on_progress = report if report.is_shown else None
         made = sample_pool(key, run, targets, num, num_chains, on_progress)

@@ -35,8 +35,8 @@ from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Shown, show_progress
 from inference.variational.elbo import ELBO
 from inference.variational.svi_loop import draw_from_guide
-from inference.variational.svi_step import GuideDraws, Problem
-from ppl.harvest.function_equality import ByContents
+from inference.variational.svi_step import GuideDraws, SVIProblem
+from ppl.harvest.function_equality import ComparedByContents
 
 
 def pathfinder(
@@ -174,7 +174,9 @@ def _result(
     guide, parameters = _guide(ends, effort, layout)
     num_paths = ends.best.elbo.size
     nothing = np.zeros(0, np.uint32)
-    problem = jax.device_put(Problem(target, guide, ELBO(), ByContents.of(None), nothing, layout))
+    problem = jax.device_put(
+        SVIProblem(target, guide, ELBO(), ComparedByContents.of(None), nothing, layout)
+    )
     pool = draw_from_guide(key, problem, jax.device_put(parameters), num_paths * num_draws)
     log_weights = np.asarray(pool.log_weights)
     weights = normalize_weights(log_weights[None])[0]

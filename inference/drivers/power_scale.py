@@ -10,7 +10,7 @@ from inference.common.leaf_names import named_leaves
 from inference.common.pointwise import log_priors
 from inference.comparison.power_scaling import PowerScaling, power_scaling
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.held_out import check_result, log_weights_of
+from inference.drivers.folds import check_result, log_weights_of
 from inference.models.same_model import check_model
 from inference.results.result import Result
 from inference.runtime.devices import copy_to_default_device

@@ -11,8 +11,8 @@ from jax.sharding import Mesh
 from inference.chains.recorder import Recorder
 from inference.checkpoints.run_folder import RunFolder
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.held_chains import recorder_of
 from inference.drivers.mcmc import run_chains
+from inference.drivers.resumable_state import recorder_of
 from inference.drivers.run_settings import restore_settings
 from inference.hamiltonian.kernel import Kernel
 from inference.hamiltonian.nuts import NUTS

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 
 import ppl
-from inference.chains.whole_run import WholeRun
+from inference.chains.traced_run import TracedRun
 from inference.common.argument_checks import check_count, check_fraction
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
@@ -89,7 +89,7 @@ def sampler(
     def run(key: jax.Array, *args: Any, **kwargs: Any) -> MCMCResult:
         target = ppl.unconstrain(model, *args, **kwargs)
         kept = check_kept(keep, named_sites(target))
-        whole = WholeRun.of(kernel, target, num_warmup, num_draws, target_acceptance_rate, kept)
+        whole = TracedRun.of(kernel, target, num_warmup, num_draws, target_acceptance_rate, kept)
         made = whole.chains(key, target, num_chains)
         facts = facts_of(target, num_warmup, target_acceptance_rate)
         return MCMCResult(*made, facts=facts, sites=kept_sites(target, kept))

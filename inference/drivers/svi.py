@@ -36,7 +36,7 @@ from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Shown, show_progress
 from inference.variational.elbo import ELBO, Objective
 from inference.variational.svi_loop import Callback, draw_from_guide, fit
-from inference.variational.svi_step import GuideDraws, Problem, SVIState
+from inference.variational.svi_step import GuideDraws, SVIProblem, SVIState
 
 if TYPE_CHECKING:
     import optax
@@ -294,7 +294,7 @@ def svi(
     )
 
 
-def _describe_boundary(problem: Problem, parameters: Any, sampled: GuideDraws) -> Iterator[str]:
+def _describe_boundary(problem: SVIProblem, parameters: Any, sampled: GuideDraws) -> Iterator[str]:
     """Warnings for sites, or parameters, at the edge of their support."""
     guide: Any = problem.guide
     if problem.parametric is not None:

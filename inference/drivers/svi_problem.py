@@ -18,7 +18,7 @@ from inference.results.optimize_result import OptimizeResult
 from inference.results.svgd_result import SVGDResult
 from inference.variational.elbo import Objective, check_objective
 from inference.variational.optax_step import optimizer_of
-from inference.variational.svi_step import Problem
+from inference.variational.svi_step import SVIProblem
 
 Started = GuideResult | ImportanceResult | MCMCResult | OptimizeResult | SVGDResult
 
@@ -34,7 +34,7 @@ def make_problem(
     objective: Objective,
     batch: Callable[..., Any] | None = None,
     is_fed: bool = False,
-) -> Problem:
+) -> SVIProblem:
     """The problem of a model, its arguments, a guide and an objective, on the device.
 
     Raises:
@@ -58,23 +58,23 @@ def problem_of(
     num_particles: int,
     batch: Callable[..., Any] | None = None,
     is_fed: bool = False,
-) -> Problem:
+) -> SVIProblem:
     """The problem of a target."""
     rule = optimizer_of(optimizer, 0.01)
     guide, layout = bind_guide(target, guide)
     check_objective(objective, guide, num_particles, is_fed or batch is not None)
     particles = np.arange(num_particles, dtype=np.uint32)
     drawn = batches(key, batch, target, guide)
-    problem = Problem(target, guide, objective, rule, particles, layout, drawn)
+    problem = SVIProblem(target, guide, objective, rule, particles, layout, drawn)
     return jax.device_put(problem)
 
 
-def with_batch(problem: Problem, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Problem:
+def with_batch(problem: SVIProblem, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> SVIProblem:
     """The problem of one step, for a batch that is given."""
     return problem._replace(batches=GivenBatch.of(args, kwargs))
 
 
-def values_of(problem: Problem, parameters: Any) -> tuple[Any, Any]:
+def values_of(problem: SVIProblem, parameters: Any) -> tuple[Any, Any]:
     """Values of the model's parameters by name, None if it has none, and the guide's parameters."""
     if problem.parametric is None:
         return None, parameters
@@ -97,7 +97,7 @@ def check_init(init: Any, *, is_function: bool) -> Any:
     return "uniform" if has_own_start else init
 
 
-def starting_point(init: Any, problem: Problem) -> Any:
+def starting_point(init: Any, problem: SVIProblem) -> Any:
     """The starting point of a fit by the argument `init`."""
     return normal_start(init, problem.target, problem.layout) if isinstance(init, Started) else init
 

@@ -22,7 +22,7 @@ from inference.runtime.compiled_program import compile_once
 from inference.runtime.jax_settings import full_precision, numbers_of_any_kind
 from inference.variational.elbo import ELBO, Objective
 from inference.variational.svi_loop import restore_state, start_fed
-from inference.variational.svi_step import NEVER, Problem, SVIState, step_svi
+from inference.variational.svi_step import NEVER, SVIProblem, SVIState, step_svi
 from ppl.harvest.jax_core import is_traced
 
 if TYPE_CHECKING:
@@ -114,10 +114,12 @@ def svi_step(
     num_particles = check_count("num_particles", num_particles, least=1)
     check_guide(guide)
     at = check_init(init, is_function=not hasattr(guide, "sample"))
-    made: list[Problem] = []  # that of the first batch; others differ from it by their data alone
+    made: list[
+        SVIProblem
+    ] = []  # that of the first batch; others differ from it by their data alone
     known: set[Any] = set()  # structures and shapes of states that fit the problem
 
-    def problem_for(key: jax.Array, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Problem:
+    def problem_for(key: jax.Array, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SVIProblem:
         check_inputs(svi_step, key, model, args, kwargs, has_keywords=False)
         return make_problem(
             key, model, args, kwargs, guide, optimizer, num_particles, objective, is_fed=True

@@ -12,7 +12,7 @@ from inference.common.leaf_names import named_leaves
 from inference.models.discrete_target import DiscreteTarget
 from inference.runtime.devices import copy_to_default_device
 from ppl.common.arguments import Arguments
-from ppl.harvest.function_equality import ByContents
+from ppl.harvest.function_equality import ComparedByContents
 from ppl.harvest.pytrees import register_dataclass
 
 Retargeted = tuple[Any, Any, Layout]
@@ -27,7 +27,7 @@ class Batches:
         draw: Function of a key and of all arguments, compared by its contents.
     """
 
-    draw: ByContents
+    draw: ComparedByContents
 
     def __call__(self, key: jax.Array, target: Any, guide: Any) -> Retargeted:
         """Target of a batch, the guide to it, and its layout."""
@@ -102,7 +102,7 @@ def batches(
             "batch must be a function of a key and of the arguments of the model, which returns "
             f"the arguments of one step, got {batch!r}"
         )
-    drawn = Batches(ByContents.of(batch))
+    drawn = Batches(ComparedByContents.of(batch))
     try:
         jax.eval_shape(lambda key: drawn(key, target, guide)[0].initial(key), key)
     except Exception as error:

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from inference.common.leaf_names import named_leaves
-from inference.common.other_names import ExplainsAttributes
+from inference.common.peer_names import ExplainsAttributes
 from inference.common.saved import Saved
 from inference.models.check_keywords import check_keywords
 from inference.models.model_groups import model_groups

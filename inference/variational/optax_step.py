@@ -5,10 +5,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ppl.harvest.function_equality import ByContents
+from ppl.harvest.function_equality import ComparedByContents
 
 
-def optimizer_of(optimizer: Any, rate: float) -> ByContents:
+def optimizer_of(optimizer: Any, rate: float) -> ComparedByContents:
     """The user's optimizer, compared by contents; by default Adam with the learning rate `rate`.
 
     Raises:
@@ -24,12 +24,12 @@ def optimizer_of(optimizer: Any, rate: float) -> ByContents:
         raise TypeError(
             f"optimizer must be an optax optimizer such as optax.adam({rate}), got {optimizer!r}"
         )
-    rule = ByContents.of(optimizer)
+    rule = ComparedByContents.of(optimizer)
     _check_needs(rule, rate)
     return rule
 
 
-def _check_needs(optimizer: ByContents, rate: float) -> None:
+def _check_needs(optimizer: ComparedByContents, rate: float) -> None:
     """Refuses optimizers that a step cannot give what they need, after a step that is traced only.
 
     Raises:
@@ -59,7 +59,7 @@ def _check_needs(optimizer: ByContents, rate: float) -> None:
 
 
 def apply_gradient(
-    optimizer: ByContents, gradient: Any, state: Any, parameters: Any, **more: Any
+    optimizer: ComparedByContents, gradient: Any, state: Any, parameters: Any, **more: Any
 ) -> tuple[Any, Any]:
     """Parameters and state after a step against `gradient`.
 

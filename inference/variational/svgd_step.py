@@ -11,7 +11,7 @@ from inference.common.layout import Layout
 from inference.common.lockstep import select_leaves
 from inference.common.target import Target
 from inference.variational.optax_step import apply_gradient
-from ppl.harvest.function_equality import ByContents
+from ppl.harvest.function_equality import ComparedByContents
 
 NUM_ROWS = 4096  # maximum number of steps in one call
 
@@ -27,7 +27,7 @@ class Swarm(NamedTuple):
     """
 
     target: Target
-    optimizer: ByContents
+    optimizer: ComparedByContents
     bandwidth: Any
     layout: Layout
 

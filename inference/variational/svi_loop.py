@@ -24,7 +24,7 @@ from inference.variational.svi_step import (
     NUM_ROWS,
     Advance,
     GuideDraws,
-    Problem,
+    SVIProblem,
     SVIState,
     advance_svi,
     begin_svi,
@@ -73,7 +73,7 @@ class FitRecorder(Protocol):
 
 def fit(
     key: jax.Array,
-    problem: Problem,
+    problem: SVIProblem,
     *,
     num_steps: int,
     tolerance: float | None,
@@ -81,7 +81,7 @@ def fit(
     state: SVIState | None,
     on_progress: Callable[[int, float], None],
     callback: Callback | None = None,
-    feed: Iterator[Problem] | None = None,
+    feed: Iterator[SVIProblem] | None = None,
     begun: Fit | None = None,
     recorder: FitRecorder | None = None,
 ) -> Fit:
@@ -164,7 +164,7 @@ def fit(
 
 
 def start_fed(
-    key: jax.Array, problem: Problem, init: str | Mapping[str, Any] | NormalStart
+    key: jax.Array, problem: SVIProblem, init: str | Mapping[str, Any] | NormalStart
 ) -> SVIState:
     """The state before the first step of a loop of one's own; `problem` is that of its batch.
 
@@ -211,13 +211,13 @@ def _moves(run: "_SVIRun", now: SVIState, stop: int, *, stops: bool) -> Iterator
         now = moved.state
 
 
-def _fed_moves(run: "_SVIRun", now: SVIState, feed: Iterator[Problem]) -> Iterator[Advance]:
+def _fed_moves(run: "_SVIRun", now: SVIState, feed: Iterator[SVIProblem]) -> Iterator[Advance]:
     """The outcomes of single steps, each with its problem.
 
     While a step is computed, the problem of the next one is made and that step is started, so that
     the device need not wait for the host. It is lost if the run ends.
     """
-    before: tuple[Problem, Advance] | None = None
+    before: tuple[SVIProblem, Advance] | None = None
     for problem in feed:
         started = run.start_step(problem, now)
         if before is not None:
@@ -231,7 +231,9 @@ def _fed_moves(run: "_SVIRun", now: SVIState, feed: Iterator[Problem]) -> Iterat
 class _SVIRun:
     """The compiled steps of a problem."""
 
-    def __init__(self, problem: Problem, tolerance: float | None, *, is_fed: bool = False) -> None:
+    def __init__(
+        self, problem: SVIProblem, tolerance: float | None, *, is_fed: bool = False
+    ) -> None:
         self.problem = problem
         self.is_fed = is_fed
         self.step: tuple[Any, Any] | None = None
@@ -277,7 +279,7 @@ class _SVIRun:
         num_steps = int(now.state.step) - int(state.step)
         return Advance(now.state, elbos[:num_steps].copy(), bool(is_finite), bool(is_settled))
 
-    def start_step(self, problem: Problem, state: SVIState) -> Advance:
+    def start_step(self, problem: SVIProblem, state: SVIState) -> Advance:
         """The outcome of one step, on the device: it may still be computed.
 
         Problems of a run differ by their batches alone, so these alone say which program fits.
@@ -288,7 +290,7 @@ class _SVIRun:
             self.step = kinds, compile_once(step_svi, *arguments)
         return self.step[1](*arguments)
 
-    def finish_step(self, problem: Problem, started: Advance) -> Advance:
+    def finish_step(self, problem: SVIProblem, started: Advance) -> Advance:
         """The outcome of a step that has ended, with its ELBO if it is complete."""
         self.problem = problem
         elbo, is_finite, is_settled = jax.device_get(
@@ -299,7 +301,7 @@ class _SVIRun:
 
 
 def draw_from_guide(
-    key: jax.Array, problem: Problem, parameters: Any, num_draws: int
+    key: jax.Array, problem: SVIProblem, parameters: Any, num_draws: int
 ) -> GuideDraws:
     """Draws of a fitted guide, on the host.
 
@@ -325,7 +327,7 @@ def _batches(num_draws: int) -> np.ndarray:
     return np.arange(num_draws, dtype=np.uint32).reshape(-1, size)
 
 
-def restore_state(problem: Problem, state: Any) -> SVIState:
+def restore_state(problem: SVIProblem, state: Any) -> SVIState:
     """A state of a result or of a file, with the structure of the states of a problem.
 
     Raises:
@@ -338,7 +340,7 @@ def restore_state(problem: Problem, state: Any) -> SVIState:
     return state
 
 
-def shapes_of_state(problem: Problem) -> SVIState:
+def shapes_of_state(problem: SVIProblem) -> SVIState:
     """Shapes and dtypes of the states of a problem."""
     seed = jax.ShapeDtypeStruct((2,), np.uint32)
     return jax.eval_shape(begin_svi, problem, _any_position(problem.layout), seed)
@@ -355,7 +357,7 @@ def _check_state(state: Any, expected: SVIState) -> None:
             )
 
 
-def check_parameters(problem: Problem, parameters: Any) -> Any:
+def check_parameters(problem: SVIProblem, parameters: Any) -> Any:
     """The parameters of a guide, perhaps from a file, checked to be fitted to the same sites.
 
     Raises:
@@ -377,14 +379,14 @@ def _any_position(layout: Layout) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct((layout.size,), layout.dtype)
 
 
-def _failure(problem: Problem, state: SVIState) -> str:
+def _failure(problem: SVIProblem, state: SVIState) -> str:
     return (
         f"svi stopped at step {int(state.step)}, where the ELBO or its gradient is not finite: "
         f"{'; '.join(_culprits(problem, state))}. {_REMEDIES}"
     )
 
 
-def _culprits(problem: Problem, state: SVIState) -> list[str]:
+def _culprits(problem: SVIProblem, state: SVIState) -> list[str]:
     """The sites or gradients that are not finite in the next step, as texts."""
     seed = jnp.asarray(state.seed)
     step = jnp.asarray(state.step)

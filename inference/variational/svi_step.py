@@ -18,7 +18,7 @@ from inference.guides.guide import Guide, draw_of, init_of_guide
 from inference.runtime.devices import default_device
 from inference.variational.elbo import Objective
 from inference.variational.optax_step import apply_gradient
-from ppl.harvest.function_equality import ByContents
+from ppl.harvest.function_equality import ComparedByContents
 
 NUM_ROWS = 4096  # maximum number of steps in one call
 _STEPS_PER_TURN = 25  # on an accelerator, steps between two looks at whether the run goes on
@@ -110,7 +110,7 @@ class Parametric(Protocol):
         ...
 
 
-class Problem(NamedTuple):
+class SVIProblem(NamedTuple):
     """The target, guide, objective and optimizer of an SVI run; a pytree.
 
     Attributes:
@@ -128,13 +128,13 @@ class Problem(NamedTuple):
     target: Target
     guide: Guide
     objective: Objective
-    optimizer: ByContents
+    optimizer: ComparedByContents
     particles: np.ndarray
     layout: Layout
     batches: Callable[[jax.Array, Target, Guide], tuple[Target, Guide, Layout]] | None = None
     parametric: Parametric | None = None
 
-    def at(self, seed: jax.Array, step: jax.Array) -> "Problem":
+    def at(self, seed: jax.Array, step: jax.Array) -> "SVIProblem":
         """The problem of a step, for its batch of the data."""
         if self.batches is None:
             return self
@@ -142,7 +142,7 @@ class Problem(NamedTuple):
         target, guide, layout = self.batches(key, self.target, self.guide)
         return self._replace(target=target, guide=guide, layout=layout)
 
-    def split(self, parameters: Any) -> tuple["Problem", Any]:
+    def split(self, parameters: Any) -> tuple["SVIProblem", Any]:
         """The problem of the model with its part of the parameters, and the guide's part."""
         if self.parametric is None:
             return self, parameters
@@ -161,7 +161,7 @@ class Problem(NamedTuple):
 
 
 def begin_svi(
-    problem: Problem, position: jax.Array, seed: jax.Array, scale: Any = None
+    problem: SVIProblem, position: jax.Array, seed: jax.Array, scale: Any = None
 ) -> SVIState:
     """The state before the first step; `scale` is the spread of the target, if it is known."""
     parameters = init_of_guide(problem.guide, position, problem.layout, scale)
@@ -206,7 +206,7 @@ class Advance(NamedTuple):
 
 
 def advance_svi(
-    problem: Problem, state: SVIState, stop: jax.Array, tolerance: jax.Array
+    problem: SVIProblem, state: SVIState, stop: jax.Array, tolerance: jax.Array
 ) -> Advance:
     """Takes steps until `stop` are complete, at most `NUM_ROWS` of them.
 
@@ -244,7 +244,7 @@ def advance_svi(
     return lax.while_loop(may_go_on, block, start)
 
 
-def step_svi(problem: Problem, state: SVIState, tolerance: Any) -> Advance:
+def step_svi(problem: SVIProblem, state: SVIState, tolerance: Any) -> Advance:
     """Takes one step; `elbos` of the result is the ELBO of this step, which may be infinite or NaN.
 
     There is no loop in it, for whose end the host would have to wait on an accelerator.
@@ -257,7 +257,7 @@ def step_svi(problem: Problem, state: SVIState, tolerance: Any) -> Advance:
 
 
 def _take_step(
-    problem: Problem, state: SVIState, counts: Any = True
+    problem: SVIProblem, state: SVIState, counts: Any = True
 ) -> tuple[SVIState, jax.Array, jax.Array]:
     """The state after a step, its ELBO, and whether this and its gradient are finite.
 
@@ -269,7 +269,7 @@ def _take_step(
     return select_leaves(is_finite & counts, after, state), elbo, is_finite
 
 
-def _elbo_and_gradient(problem: Problem, state: SVIState) -> tuple[jax.Array, Any]:
+def _elbo_and_gradient(problem: SVIProblem, state: SVIState) -> tuple[jax.Array, Any]:
     """The ELBO of the next step, and the gradient of its negative."""
     keys = keys_of(state.seed, state.step, jnp.asarray(problem.particles))
     problem = problem.at(state.seed, state.step)
@@ -278,7 +278,7 @@ def _elbo_and_gradient(problem: Problem, state: SVIState) -> tuple[jax.Array, An
     return -value, gradient
 
 
-def _apply_update(problem: Problem, state: SVIState, elbo: jax.Array, gradient: Any) -> SVIState:
+def _apply_update(problem: SVIProblem, state: SVIState, elbo: jax.Array, gradient: Any) -> SVIState:
     parameters, optimizer_state = apply_gradient(
         problem.optimizer, gradient, state.optimizer_state, state.parameters, value=-elbo
     )
@@ -317,7 +317,7 @@ class GuideDraws(NamedTuple):
 
 
 def draw_batches(
-    problem: Problem, parameters: Any, key: jax.Array, numbers: jax.Array
+    problem: SVIProblem, parameters: Any, key: jax.Array, numbers: jax.Array
 ) -> GuideDraws:
     """The draws with these `numbers`, ``(batch, draw)``, made batch by batch."""
     problem, parameters = problem.split(parameters)

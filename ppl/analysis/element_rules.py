@@ -7,15 +7,15 @@ elements of the operands, or None if there is no simpler term.
 from collections.abc import Mapping
 from typing import Any
 
-from ppl.analysis.terms import Element, Made, Term, Terms, row
+from ppl.analysis.terms import AppliedPrimitive, Element, Term, Terms, row
 from ppl.harvest import jax_core
 
 
-def _stack(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+def _stack(terms: Terms, made: AppliedPrimitive, out: int, i: int) -> Term | None:
     return made.operands[i] if made.params["axis"] == 0 else None
 
 
-def _concatenate(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+def _concatenate(terms: Terms, made: AppliedPrimitive, out: int, i: int) -> Term | None:
     if made.params["dimension"] != 0:
         return None
     for operand, (size, *_) in zip(made.operands, made.shapes, strict=True):
@@ -25,19 +25,19 @@ def _concatenate(terms: Terms, made: Made, out: int, i: int) -> Term | None:
     return None
 
 
-def _tile(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+def _tile(terms: Terms, made: AppliedPrimitive, out: int, i: int) -> Term | None:
     if not set(made.params["reps"][1:]) <= {1}:
         return None
     return terms.element(made.operands[0], i % made.shapes[0][0])
 
 
-def _rev(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+def _rev(terms: Terms, made: AppliedPrimitive, out: int, i: int) -> Term | None:
     if made.params["dimensions"] != (0,):
         return None
     return terms.element(made.operands[0], made.shapes[0][0] - 1 - i)
 
 
-def _slice(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+def _slice(terms: Terms, made: AppliedPrimitive, out: int, i: int) -> Term | None:
     starts = made.params["start_indices"]
     limits = made.params["limit_indices"]
     strides = made.params["strides"] or (1,) * len(starts)
@@ -54,7 +54,7 @@ def _slice(terms: Terms, made: Made, out: int, i: int) -> Term | None:
     return _make_single(terms, rest)
 
 
-def _broadcast(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+def _broadcast(terms: Terms, made: AppliedPrimitive, out: int, i: int) -> Term | None:
     (x, *dynamic), (shape, *_), params = made.operands, made.shapes, made.params
     if dynamic:
         return None
@@ -71,7 +71,7 @@ def _broadcast(terms: Terms, made: Made, out: int, i: int) -> Term | None:
     return _make_single(terms, one._replace(shapes=[shape], operands=[x]))
 
 
-def _reshape(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+def _reshape(terms: Terms, made: AppliedPrimitive, out: int, i: int) -> Term | None:
     (x, *dynamic), (old, *_), new = made.operands, made.shapes, made.params["new_sizes"]
     if dynamic or made.params["dimensions"] is not None:
         return None
@@ -82,13 +82,13 @@ def _reshape(terms: Terms, made: Made, out: int, i: int) -> Term | None:
     return None
 
 
-def _split(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+def _split(terms: Terms, made: AppliedPrimitive, out: int, i: int) -> Term | None:
     if made.shapes[0]:
         return _elementwise(terms, made, out, i)
     return terms.of("split", made.operands[0], i) if jax_core.splits_alike(made.eqn) else None
 
 
-def _elementwise(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+def _elementwise(terms: Terms, made: AppliedPrimitive, out: int, i: int) -> Term | None:
     """Rule of an elementwise primitive, with operands of one rank or scalars."""
     if len({len(shape) for shape in made.shapes if shape}) != 1:
         return None
@@ -99,21 +99,21 @@ def _elementwise(terms: Terms, made: Made, out: int, i: int) -> Term | None:
     return _make_single(terms, row(made, operands))
 
 
-def _wrap(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+def _wrap(terms: Terms, made: AppliedPrimitive, out: int, i: int) -> Term | None:
     return _elementwise(terms, made, out, i) if len(made.shapes[0]) > 1 else None
 
 
-def _squeeze(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+def _squeeze(terms: Terms, made: AppliedPrimitive, out: int, i: int) -> Term | None:
     dims = tuple(d - 1 for d in made.params["dimensions"])
     return _make_single(terms, row(made, [terms.element(made.operands[0], i)], dimensions=dims))
 
 
-def _unstack(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+def _unstack(terms: Terms, made: AppliedPrimitive, out: int, i: int) -> Term | None:
     element = terms.element(made.operands[0], i)
     return terms.make(row(made, [element], axis=made.params["axis"] - 1))[out]
 
 
-def _make_single(terms: Terms, made: Made) -> Term:
+def _make_single(terms: Terms, made: AppliedPrimitive) -> Term:
     (result,) = terms.make(made)
     return result
 

@@ -5,7 +5,7 @@ The density takes the draws for independent, so it would be wrong.
 
 from typing import NamedTuple
 
-from ppl.analysis.symbolic_evaluation import Place, Symbolic
+from ppl.analysis.symbolic_evaluation import Occurrence, Symbolic
 from ppl.analysis.terms import Term
 from ppl.harvest.program import Program
 from ppl.harvest.site_names import describe
@@ -71,7 +71,7 @@ class Keys:
     """Draws of a program, indexed by site and key."""
 
     def __init__(self, program: Program, survey: Survey):
-        self._draws: dict[tuple[Path, Term], list[Place]] = {}
+        self._draws: dict[tuple[Path, Term], list[Occurrence]] = {}
         self._found: dict[Conflict, None] = {}
         self._program = Symbolic(program, survey, self._visit)
 
@@ -80,7 +80,7 @@ class Keys:
         self._program.run()
         return list(self._found)
 
-    def _visit(self, site: Site, key: Term, place: Place) -> None:
+    def _visit(self, site: Site, key: Term, place: Occurrence) -> None:
         elements = [(place, key)]
         for axis in reversed(site.axes):
             elements = [
@@ -91,7 +91,7 @@ class Keys:
         for place, key in elements:
             self._add(site.path, key, place)
 
-    def _add(self, path: Path, key: Term, place: Place) -> None:
+    def _add(self, path: Path, key: Term, place: Occurrence) -> None:
         draws = self._draws.setdefault((path, key), [])
         for there in draws:
             if not place.excludes(there):
@@ -99,7 +99,7 @@ class Keys:
         draws.append(place)
 
 
-def _find_shared_loop(there: Place, here: Place) -> str:
+def _find_shared_loop(there: Occurrence, here: Occurrence) -> str:
     """The outermost loop in which two places are in different iterations."""
     pairs = zip(there.steps, here.steps, strict=False)
     return next(a[0] for a, b in pairs if a != b)

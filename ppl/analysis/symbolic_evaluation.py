@@ -27,8 +27,8 @@ _MAX_ITERATIONS = 3  # iterations, elements or shards of a loop looked at: two k
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
-    """Place in an evaluation: iterations, elements, shards and branches.
+class Occurrence:
+    """Occurrence of an equation in an evaluation: iterations, elements, shards and branches.
 
     Attributes:
         steps: Loops around, outermost first, each with the index of its iteration.
@@ -42,11 +42,11 @@ class Place:
     shards: tuple[tuple[Hashable, int], ...] = ()
     is_real: bool = True
 
-    def step(self, loop: str, i: int) -> "Place":
+    def step(self, loop: str, i: int) -> "Occurrence":
         """The place in the `i`-th iteration of a loop, element of a `vmap` or shard."""
         return dataclasses.replace(self, steps=(*self.steps, (loop, i)))
 
-    def steps_of(self, loop: str, size: int) -> "list[Place]":
+    def steps_of(self, loop: str, size: int) -> "list[Occurrence]":
         """The places in the first iterations of a loop.
 
         There is one if a loop around is past its first iteration. So the number of places is
@@ -56,13 +56,13 @@ class Place:
         looked_at = _MAX_ITERATIONS if is_first else 1
         return [self.step(loop, i) for i in range(min(size, looked_at if self.is_real else 0))]
 
-    def branch(self, index: Term, i: int) -> "Place":
+    def branch(self, index: Term, i: int) -> "Occurrence":
         """The place in the `i`-th branch of a cond."""
         return dataclasses.replace(self, branches=(*self.branches, (index, i)))
 
-    def shards_of(self, axes: Mapping[Any, int]) -> "list[Place]":
+    def shards_of(self, axes: Mapping[Any, int]) -> "list[Occurrence]":
         """The places in the first shards of a shard_map."""
-        places: list[Place] = [self]
+        places: list[Occurrence] = [self]
         for axis, size in axes.items():
             places = [
                 dataclasses.replace(at, shards=(*at.shards, (axis, at.steps[-1][1])))
@@ -71,13 +71,13 @@ class Place:
             ]
         return places
 
-    def excludes(self, other: "Place") -> bool:
+    def excludes(self, other: "Occurrence") -> bool:
         """Whether two places are in different branches of one condition."""
         pairs = itertools.product(self.branches, other.branches)
         return any(a[0] == b[0] and a[1] != b[1] for a, b in pairs)
 
 
-Visit = Callable[[Site, Term, Place], None]
+Visit = Callable[[Site, Term, Occurrence], None]
 
 
 class Symbolic:
@@ -92,10 +92,12 @@ class Symbolic:
     def run(self) -> None:
         """Visit all sites."""
         inputs = [self.terms.of("input", i) for i in range(len(self._program.inputs))]
-        self._walk(self._program.jaxpr, inputs, [False] * len(self._program.out_avals), Place())
+        self._walk(
+            self._program.jaxpr, inputs, [False] * len(self._program.out_avals), Occurrence()
+        )
 
     def _walk(
-        self, jaxpr: Jaxpr, args: Sequence[Any], live_outs: Sequence[bool], place: Place
+        self, jaxpr: Jaxpr, args: Sequence[Any], live_outs: Sequence[bool], place: Occurrence
     ) -> list[Any]:
         """The results of a jaxpr; `args` and results that are not needed are None."""
         inner, consts = jaxprs.raw(jaxpr)
@@ -116,7 +118,7 @@ class Symbolic:
         return [read(v, live) for v, live in zip(inner.outvars, live_outs, strict=True)]
 
     def _equation(
-        self, eqn: jex.JaxprEqn, operands: list[Any], needs: tuple[Mask, Mask], place: Place
+        self, eqn: jex.JaxprEqn, operands: list[Any], needs: tuple[Mask, Mask], place: Occurrence
     ) -> Sequence[Any]:
         if eqn.primitive is sow_p:
             return self._sow(eqn.params["site"], operands, place)
@@ -136,13 +138,18 @@ class Symbolic:
         context = tuple(shard for shard in place.shards if shard[0] in told)
         return self.terms.results(eqn, operands, context)
 
-    def _sow(self, site: Site, operands: list[Any], place: Place) -> Sequence[Term]:
+    def _sow(self, site: Site, operands: list[Any], place: Occurrence) -> Sequence[Term]:
         if place.is_real and site.tag == RANDOM:
             self._visit(site, operands[-1], place)
         return [self.terms.fresh() for _ in range(site.num_values)]
 
     def _scan(
-        self, scan: Scan, operands: list[Any], needs: tuple[Mask, Mask], place: Place, visits: bool
+        self,
+        scan: Scan,
+        operands: list[Any],
+        needs: tuple[Mask, Mask],
+        place: Occurrence,
+        visits: bool,
     ) -> Sequence[Any]:
         reads, live_outs = needs
         _, live_carry, _ = scan.split(reads)
@@ -159,7 +166,7 @@ class Symbolic:
         return self._after_scan(scan, operands, live_body, place)
 
     def _after_scan(
-        self, scan: Scan, operands: list[Any], live_body: Mask, place: Place
+        self, scan: Scan, operands: list[Any], live_body: Mask, place: Occurrence
     ) -> list[Term]:
         """The results of a loop as terms of its body, evaluated as a function, and its operands."""
         num_consts = scan.num_consts
@@ -175,7 +182,7 @@ class Symbolic:
         return results
 
     def _cond(
-        self, bodies: Sequence[Jaxpr], operands: list[Any], live_outs: Mask, place: Place
+        self, bodies: Sequence[Jaxpr], operands: list[Any], live_outs: Mask, place: Occurrence
     ) -> list[Any]:
         index, *inputs = operands
         branches = [
@@ -188,14 +195,14 @@ class Symbolic:
         ]
 
     def _visit_shards(
-        self, shards: Shards, operands: list[Any], live_outs: Mask, place: Place
+        self, shards: Shards, operands: list[Any], live_outs: Mask, place: Occurrence
     ) -> None:
         for shard in place.shards_of(shards.axes):
             pairs = zip(operands, shards.in_specs, strict=True)
             blocks = [self._block(x, spec, shard) for x, spec in pairs]
             self._walk(shards.body, blocks, live_outs, shard)
 
-    def _block(self, array: Any, spec: Any, place: Place) -> Any:
+    def _block(self, array: Any, spec: Any, place: Occurrence) -> Any:
         """The block of an operand in one shard, if the operand is split over axes of the mesh."""
         at = tuple((axis, i) for axis, i in place.shards if axis in jax_core.axes_in(spec))
         return array if array is None or not at else self.terms.of("block", array, spec, at)

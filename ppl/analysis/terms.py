@@ -12,7 +12,7 @@ from ppl.harvest.array_primitives import passes_on
 Term = int
 
 
-class Made(NamedTuple):
+class AppliedPrimitive(NamedTuple):
     """An application of a primitive: an equation, or its action on one element of its operands.
 
     Attributes:
@@ -49,7 +49,7 @@ class Terms:
     def __init__(self, elements: "Mapping[str, Element]") -> None:
         self._elements = elements
         self._numbers: dict[Hashable, Term] = {}
-        self._made_by: dict[Term, tuple[Made, int]] = {}
+        self._made_by: dict[Term, tuple[AppliedPrimitive, int]] = {}
 
     def of(self, *expression: Hashable) -> Term:
         """The number of an expression."""
@@ -69,9 +69,9 @@ class Terms:
     ) -> Sequence[Any]:
         """The terms of the results of an equation; a `context` tells equal operands apart."""
         shapes = [getattr(v.aval, "shape", ()) for v in eqn.invars]
-        return self.make(Made(eqn, eqn.params, shapes, operands, context))
+        return self.make(AppliedPrimitive(eqn, eqn.params, shapes, operands, context))
 
-    def make(self, made: Made) -> Sequence[Any]:
+    def make(self, made: AppliedPrimitive) -> Sequence[Any]:
         """The terms of the results of an application, simplified to a normal form."""
         if passes_on(made.eqn):
             return made.operands[: len(made.eqn.outvars)]
@@ -85,7 +85,7 @@ class Terms:
             self._made_by.setdefault(out, (made, i))
         return outs
 
-    def _number(self, made: Made) -> Term:
+    def _number(self, made: AppliedPrimitive) -> Term:
         if jax_core.acts(made.eqn):
             return self.fresh()
         try:
@@ -94,7 +94,7 @@ class Terms:
             return self.fresh()
         return self.of(made.eqn.primitive, params, tuple(made.operands), made.context)
 
-    def _simpler(self, made: Made) -> Sequence[Any] | None:
+    def _simpler(self, made: AppliedPrimitive) -> Sequence[Any] | None:
         """The results, if they are elements of the operand or the operand itself; else None."""
         if made.name == "unstack" and made.params["axis"] == 0:
             return [self.element(made.operands[0], i) for i in range(len(made.eqn.outvars))]
@@ -119,10 +119,10 @@ class Terms:
         return self.of("element", array, i)
 
 
-Element = Callable[[Terms, Made, int, int], Term | None]
+Element = Callable[[Terms, AppliedPrimitive, int, int], Term | None]
 
 
-def row(made: Made, operands: Sequence[Any], **params: Any) -> Made:
+def row(made: AppliedPrimitive, operands: Sequence[Any], **params: Any) -> AppliedPrimitive:
     """An application to `operands` that are elements of the previous ones along the first axis."""
     shapes = [shape[1:] for shape in made.shapes]
     return made._replace(params={**made.params, **params}, shapes=shapes, operands=operands)

@@ -45,7 +45,7 @@ def hint_near(name: str, public: Iterable[str]) -> str:
 
 
 def explain_missing(
-    package: str, name: str, public: Iterable[str], other_names: Mapping[str, str]
+    package: str, name: str, public: Iterable[str], peer_names: Mapping[str, str]
 ) -> str:
     """The words of the error of an attribute that a package does not have.
 
@@ -54,6 +54,6 @@ def explain_missing(
         "module 'ppl' has no attribute 'do'; instead: ppl.intervene(model, values)"
     """
     text = f"module {package!r} has no attribute {name!r}"
-    if name in other_names:
-        return f"{text}; instead: {other_names[name]}"
+    if name in peer_names:
+        return f"{text}; instead: {peer_names[name]}"
     return text + hint_near(name, public)

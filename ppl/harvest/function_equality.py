@@ -19,13 +19,13 @@ _PLAIN = (bool, int, float, complex, str, bytes, types.NoneType)
 
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
-class ByContents:
+class ComparedByContents:
     """Value that is compared by its contents, as a pytree without leaves.
 
     Example:
         >>> def power(exponent):
         ...     return lambda x: x**exponent
-        >>> square, again, cube = (ByContents.of(power(n)) for n in (2, 2, 3))
+        >>> square, again, cube = (ComparedByContents.of(power(n)) for n in (2, 2, 3))
         >>> square == again, square == cube
         (True, False)
     """
@@ -34,7 +34,7 @@ class ByContents:
     likeness: Hashable
 
     @classmethod
-    def of(cls, value: Any) -> "ByContents":
+    def of(cls, value: Any) -> "ComparedByContents":
         """Value with its fingerprint."""
         return cls(value, likeness(value, ()))
 

@@ -10,7 +10,7 @@ from ppl.harvest.survey import Found, Path, Sites
 
 
 @jax.tree_util.register_pytree_node_class
-class ByPath(dict[Path, Any]):
+class PathDict(dict[Path, Any]):
     """Dict by path as a pytree; unlike in a plain dict, the keys need no order."""
 
     def tree_flatten(self) -> tuple[list[Any], tuple[Path, ...]]:
@@ -18,7 +18,7 @@ class ByPath(dict[Path, Any]):
         return list(self.values()), tuple(self)
 
     @classmethod
-    def tree_unflatten(cls, paths: tuple[Path, ...], values: Sequence[Any]) -> "ByPath":
+    def tree_unflatten(cls, paths: tuple[Path, ...], values: Sequence[Any]) -> "PathDict":
         """Dict of the paths and values."""
         return cls(zip(paths, values, strict=True))
 
@@ -38,9 +38,11 @@ class Plants:
         """Paths that have plants."""
         return frozenset(self._plants)
 
-    def take(self, sites: Sites) -> ByPath:
+    def take(self, sites: Sites) -> PathDict:
         """Plants for the occurrences in an equation, taken off the queues."""
-        return ByPath({p: self._next(p, found) for p, found in sites.items() if p in self._plants})
+        return PathDict(
+            {p: self._next(p, found) for p, found in sites.items() if p in self._plants}
+        )
 
     def _next(self, path: Path, found: Found) -> list[Any]:
         start = 0 if found.clobbers else self._taken[path]

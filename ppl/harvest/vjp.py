@@ -13,7 +13,7 @@ from ppl.harvest import leaf_values
 from ppl.harvest.harvesting import Harvest, selection
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.names import nest_by_path
-from ppl.harvest.plants import ByPath
+from ppl.harvest.plants import PathDict
 from ppl.harvest.program import Harvester, check_function, trace
 from ppl.harvest.sowing import Site
 from ppl.harvest.survey import Path
@@ -108,12 +108,12 @@ def vjp_and_reap(
         args = jax.tree.map(_as_argument, args)
         program = trace(f, args, {})
         sites = Harvester(program, action).sites
-        zeros = ByPath({p: tuple(map(_zero, f.collapse().avals)) for p, f in sites.items()})
+        zeros = PathDict({p: tuple(map(_zero, f.collapse().avals)) for p, f in sites.items()})
 
         def run(args: Any, shifts: Any) -> Any:
             moved = dataclasses.replace(program, operands=jax.tree.leaves(args))
             outs, records = Harvester(moved, action).run(shifts)
-            return program.unflatten(outs), ByPath(records)
+            return program.unflatten(outs), PathDict(records)
 
         def by_name(leaves: Mapping[Path, Any]) -> dict[Hashable, Any]:
             return nest_by_path(

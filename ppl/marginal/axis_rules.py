@@ -11,37 +11,37 @@ import jax.numpy as jnp
 from jax.extend import core as jex
 
 from ppl.harvest.array_primitives import Kind, array_primitive
+from ppl.marginal.abstract_values import AbstractValue
 from ppl.marginal.array_axes import axes_of
 from ppl.marginal.element_dependence import Indexed, Place, Uses, join, mix, move_axes
 from ppl.marginal.moved_elements import move_elements
-from ppl.marginal.values import Value
 from ppl.marginal.written_elements import write_elements
 
-Rule = Callable[[jex.JaxprEqn, Sequence[Value]], list[Uses]]
+Rule = Callable[[jex.JaxprEqn, Sequence[AbstractValue]], list[Uses]]
 
 
-def apply_rule(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
+def apply_rule(eqn: jex.JaxprEqn, operands: Sequence[AbstractValue]) -> list[Uses]:
     """The dependences of the results of an equation without inner programs."""
     if not any(value.uses for value in operands):
         return [{}] * len(eqn.outvars)
     return _RULES.get(array_primitive(eqn).kind, _move_axes)(eqn, operands)
 
 
-def _pass_on(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
+def _pass_on(eqn: jex.JaxprEqn, operands: Sequence[AbstractValue]) -> list[Uses]:
     return [value.uses for value in operands[: len(eqn.outvars)]]
 
 
-def _move_axes(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
+def _move_axes(eqn: jex.JaxprEqn, operands: Sequence[AbstractValue]) -> list[Uses]:
     """Elements are mixed along the axes that do not stay apart."""
     pairs = zip(operands, axes_of(eqn), strict=True)
     return [join(*(move_axes(x.uses, axes) for x, axes in pairs if x.uses))] * len(eqn.outvars)
 
 
-def _read(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
+def _read(eqn: jex.JaxprEqn, operands: Sequence[AbstractValue]) -> list[Uses]:
     return [(_dynamic_slice if eqn.primitive.name == "dynamic_slice" else _gather)(eqn, operands)]
 
 
-def _dynamic_slice(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> Uses:
+def _dynamic_slice(eqn: jex.JaxprEqn, operands: Sequence[AbstractValue]) -> Uses:
     x, *starts = operands
     places: list[Place] = [*axes_of(eqn)[0]]
     for axis, (size, start) in enumerate(zip(eqn.params["slice_sizes"], starts, strict=True)):
@@ -56,7 +56,7 @@ def _read_slice(read_start: Callable[[], Any], size: int, length: int) -> Any:
     return jnp.clip(read_start(), 0, length - size) + jnp.arange(size)
 
 
-def _gather(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> Uses:
+def _gather(eqn: jex.JaxprEqn, operands: Sequence[AbstractValue]) -> Uses:
     x, index = operands
     axes, axes_of_index = axes_of(eqn)
     if index.read is None or index.uses:
@@ -69,7 +69,7 @@ def _gather(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> Uses:
     return move_axes(x.uses, places)
 
 
-def _read_column(index: Value, column: int, axes: tuple[Any, ...], size: int) -> Indexed:
+def _read_column(index: AbstractValue, column: int, axes: tuple[Any, ...], size: int) -> Indexed:
     """The index along one axis, out of an array whose last axis is the axes that are indexed."""
     at = index.read
     read = lambda: jnp.clip(at()[..., column], 0, size - 1)  # noqa: E731  # pyright: ignore

@@ -22,7 +22,7 @@ from ppl.marginal.element_dependence import Indexed
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class RecordedAxes:
     """The axes of an inner site as it is recorded: plates, time, and the others behind them."""
 
     shape: tuple[int, ...]
@@ -48,7 +48,7 @@ class BlockLayout:
         is_reversed: Whether the last step comes first.
     """
 
-    inner: Mapping[Path, Place]
+    inner: Mapping[Path, RecordedAxes]
     shapes: Mapping[Path, tuple[int, ...]]
     plates: tuple[int, ...] = (0,)
     num_steps: int = 1

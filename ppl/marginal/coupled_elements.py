@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ppl.harvest.survey import Path
-from ppl.marginal.block_layout import BlockLayout, Place
+from ppl.marginal.block_layout import BlockLayout, RecordedAxes
 from ppl.marginal.element_dependence import ALL, Aligned, Indexed, Use
 from ppl.marginal.score_dependence import ScoreDependence
 
@@ -65,7 +65,7 @@ def find_layout(
             recorded = _recorded_axes(dependences[path], ndim)
             wanted = [mine[c] for c in plates] + ([mine[time]] if time is not None else [])
             wanted += [i for i in range(ndim) if i not in wanted]
-            inner[path] = Place(shapes[path], tuple(recorded.index(i) for i in wanted))
+            inner[path] = RecordedAxes(shapes[path], tuple(recorded.index(i) for i in wanted))
     border = {path: shapes[path] for path in sites if path not in inner}
     step_axes = None
     is_reversed = False

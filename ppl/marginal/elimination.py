@@ -15,9 +15,9 @@ from jax import lax
 from ppl.harvest.leaf_values import vary_alike
 from ppl.marginal.factors import (
     EliminationError,
-    Factor,
     Gather,
     Local,
+    LogFactor,
     Plate,
     Variable,
     log_sum_exp,
@@ -29,7 +29,7 @@ from ppl.marginal.parallel_filter import is_parallel, log_normalizers
 
 
 @dataclasses.dataclass(frozen=True)
-class Chains:
+class TimePlates:
     """Plates along which variables depend on earlier ones, and the variables before the first step.
 
     Attributes:
@@ -63,7 +63,7 @@ class Eliminator:
         self,
         sizes: Mapping[Variable, int],
         plates: Mapping[Variable, frozenset[Plate]],
-        chains: Chains,
+        chains: TimePlates,
         max_states: int,
         describe: Callable[[Collection[Variable]], str],
         key: jax.Array | None = None,
@@ -76,7 +76,7 @@ class Eliminator:
         self._key = key
         self._num_keys = 0
 
-    def run(self, factors: Sequence[Factor]) -> list[Factor]:
+    def run(self, factors: Sequence[LogFactor]) -> list[LogFactor]:
         """Factors without variables, whose sum over all elements is the log of the sum."""
         left = list(factors)
         done = []
@@ -102,19 +102,19 @@ class Eliminator:
             else:
                 left = self._sum_chain(chained[0], left)
 
-    def multiply(self, factors: Sequence[Factor]) -> Factor:
+    def multiply(self, factors: Sequence[LogFactor]) -> LogFactor:
         """The product of factors of one variable, over the plates of this variable."""
         return multiply([self._reduce(self._scatter(f)) for f in factors])
 
-    def _is_in_chain(self, v: Variable, factors: Sequence[Factor]) -> bool:
+    def _is_in_chain(self, v: Variable, factors: Sequence[LogFactor]) -> bool:
         lags = {x.lag for f in factors for x in f.locals if x.variable == v}
         return lags != {0}
 
-    def _cost(self, v: Variable, factors: Sequence[Factor]) -> tuple[int, str]:
+    def _cost(self, v: Variable, factors: Sequence[LogFactor]) -> tuple[int, str]:
         found = {x for f in self._with(v, factors) for x in f.locals}
         return self._size(found), repr(v)
 
-    def _with(self, v: Variable, factors: Sequence[Factor]) -> list[Factor]:
+    def _with(self, v: Variable, factors: Sequence[LogFactor]) -> list[LogFactor]:
         return [f for f in factors if any(x.variable == v for x in f.locals)]
 
     def _size(self, found: Collection[Local]) -> int:
@@ -136,7 +136,7 @@ class Eliminator:
         own = self._plates[x.variable] - {g.target for g in x.gathers}
         return own.union(*(g.plates for g in x.gathers))
 
-    def _reduce(self, factor: Factor) -> Factor:
+    def _reduce(self, factor: LogFactor) -> LogFactor:
         """The factor multiplied over the plates of which none of its variables has elements."""
         if not factor.locals:
             return factor
@@ -145,9 +145,9 @@ class Eliminator:
             i for i, x in enumerate(factor.labels) if not isinstance(x, Local) and x not in kept
         ]
         labels = tuple(x for i, x in enumerate(factor.labels) if i not in axes)
-        return Factor(labels, jnp.sum(factor.table, tuple(axes))) if axes else factor
+        return LogFactor(labels, jnp.sum(factor.table, tuple(axes))) if axes else factor
 
-    def _scatter(self, factor: Factor) -> Factor:
+    def _scatter(self, factor: LogFactor) -> LogFactor:
         """The product over elements that read the same element of a variable at indices."""
         for x in factor.locals:
             here = {p for g in x.gathers for p in g.plates}
@@ -156,7 +156,7 @@ class Eliminator:
                 return self._scatter(self._scatter_by(factor, x.gathers))
         return factor
 
-    def _scatter_by(self, factor: Factor, gathers: tuple[Gather, ...]) -> Factor:
+    def _scatter_by(self, factor: LogFactor, gathers: tuple[Gather, ...]) -> LogFactor:
         over = tuple(dict.fromkeys(p for g in gathers for p in g.plates))
         rest = tuple(y for y in factor.labels if y not in over)
         table = factor.over((*over, *rest))
@@ -174,9 +174,9 @@ class Eliminator:
         table = empty.at[tuple(index)].add(table)
         labels = tuple(_without(y, gathers) for y in rest)
         targets = tuple(g.target for g in gathers)
-        return self._ordered(Factor((*targets, *labels), table))
+        return self._ordered(LogFactor((*targets, *labels), table))
 
-    def _sum_out(self, v: Variable, factors: Sequence[Factor]) -> list[Factor]:
+    def _sum_out(self, v: Variable, factors: Sequence[LogFactor]) -> list[LogFactor]:
         """Factors in which one variable has been summed out."""
         mine = self._with(v, factors)
         self._check(unite_labels(mine))
@@ -189,15 +189,15 @@ class Eliminator:
             self._refuse(product)
         rest = tuple(x for x in product.labels if x != label)
         table = self._log_sum(product.over((label, *rest)), axis=0)
-        return [f for f in factors if f not in mine] + [Factor(rest, table)]
+        return [f for f in factors if f not in mine] + [LogFactor(rest, table)]
 
     def _check_plates(
-        self, product: Factor, plates: Collection[Plate], summed: Collection[Variable]
+        self, product: LogFactor, plates: Collection[Plate], summed: Collection[Variable]
     ) -> None:
         if not set(product.plates) <= set(plates):
             self._refuse(product)
 
-    def _refuse(self, product: Factor) -> None:
+    def _refuse(self, product: LogFactor) -> None:
         together = {x.variable for x in product.locals}
         raise EliminationError(
             f"marginalize: each element of {self._describe(together)} meets many elements of the "
@@ -216,7 +216,7 @@ class Eliminator:
         key = self._next_key() if key is None else key
         return sampled_log_sum_exp(jnp.moveaxis(x, axis, -1), key)
 
-    def _sum_chain(self, v: Variable, factors: list[Factor]) -> list[Factor]:
+    def _sum_chain(self, v: Variable, factors: list[LogFactor]) -> list[LogFactor]:
         """Factors in which all variables of a chain have been summed out, step by step."""
         # The axis of time, and the group of variables that share it.
         found = self._plates[v].intersection(self._chains.plates)
@@ -224,7 +224,7 @@ class Eliminator:
         group = [u for u in self._plates if self._plates[u] & found]
         group = [u for u in group if self._with(u, factors)]
         mine = [f for f in factors if any(x.variable in group for x in f.locals)]
-        product = Factor(unite_labels(mine), None)  # Its table may be large.
+        product = LogFactor(unite_labels(mine), None)  # Its table may be large.
         if len(moving) != 1 or any(self._plates[u] != self._plates[v] for u in group):
             self._refuse(product)
         self._check_plates(product, self._plates[v], group)
@@ -253,7 +253,7 @@ class Eliminator:
         sizes = self._label_sizes([*mine, *before])
         self._check([*lead, *map(Local, linked), *itertools.chain(*past)])
 
-        def flatten(factor: Factor, front: Sequence[Any], ends: Sequence[Sequence[Any]]) -> Any:
+        def flatten(factor: LogFactor, front: Sequence[Any], ends: Sequence[Sequence[Any]]) -> Any:
             """The table with all steps, and one axis for the states of each of `ends`."""
             table = factor.over((*front, *itertools.chain(*ends)))
             full = [sizes[x] if x == time else n for x, n in zip(front, table.shape, strict=False)]
@@ -274,7 +274,7 @@ class Eliminator:
         start = start - order * sum(math.log(self._sizes[u]) for u in missing)
         alpha = jnp.broadcast_to(start, shape).astype(steps[0].dtype)
         spread = self._spread(group, linked)
-        result = Factor((time, *lead), self._forward(alpha, steps, order, sign < 0, spread))
+        result = LogFactor((time, *lead), self._forward(alpha, steps, order, sign < 0, spread))
         return [f for f in factors if id(f) not in used] + [self._ordered(result)]
 
     def _spread(self, group: Sequence[Variable], linked: Sequence[Variable]) -> np.ndarray:
@@ -283,23 +283,23 @@ class Eliminator:
         numbers = np.arange(math.prod(counts)).reshape(counts)
         return np.broadcast_to(numbers, [self._sizes[u] for u in group]).ravel()
 
-    def _ordered(self, factor: Factor) -> Factor:
+    def _ordered(self, factor: LogFactor) -> LogFactor:
         labels = (*factor.locals, *factor.plates)
-        return Factor(labels, factor.over(labels))
+        return LogFactor(labels, factor.over(labels))
 
     def _initial(
-        self, group: Sequence[Variable], sign: int, order: int, factors: list[Factor]
-    ) -> tuple[list[Factor], list[Factor]]:
+        self, group: Sequence[Variable], sign: int, order: int, factors: list[LogFactor]
+    ) -> tuple[list[LogFactor], list[LogFactor]]:
         """Factors of the states before the first step, and all others."""
         starts = {self._chains.starts[u]: u for u in group if u in self._chains.starts}
         before = [f for f in factors if any(x.variable in starts for x in f.locals)]
         rename = lambda x: (  # noqa: E731
             Local(starts[x.variable], sign) if _is_of(x, starts) else x
         )
-        renamed = [Factor(tuple(map(rename, f.labels)), f.table) for f in before]
+        renamed = [LogFactor(tuple(map(rename, f.labels)), f.table) for f in before]
         return renamed, [f for f in factors if f not in before]
 
-    def _label_sizes(self, factors: Sequence[Factor]) -> dict[Any, int]:
+    def _label_sizes(self, factors: Sequence[LogFactor]) -> dict[Any, int]:
         return {x: n for f in factors for x, n in zip(f.labels, f.table.shape, strict=True)}
 
     def _forward(

@@ -53,7 +53,7 @@ class Local:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Factor:
+class LogFactor:
     """A table of log weights; its axes are labeled by locals, then by plates."""
 
     labels: tuple[Any, ...]
@@ -80,16 +80,16 @@ class EliminationError(ValueError):
     """Error for a sum that is too large, or of a form that has no exact elimination."""
 
 
-def multiply(factors: Sequence[Factor]) -> Factor:
+def multiply(factors: Sequence[LogFactor]) -> LogFactor:
     """The product of factors, over the union of their labels."""
     labels = unite_labels(factors)
     total = factors[0].over(labels)
     for factor in factors[1:]:
         total = total + factor.over(labels)
-    return Factor(labels, total)
+    return LogFactor(labels, total)
 
 
-def unite_labels(factors: Sequence[Factor]) -> tuple[Any, ...]:
+def unite_labels(factors: Sequence[LogFactor]) -> tuple[Any, ...]:
     """The union of the labels of factors: locals, then plates."""
     labels = dict.fromkeys(x for f in factors for x in f.locals)
     return tuple(labels | dict.fromkeys(p for f in factors for p in f.plates))

@@ -13,7 +13,7 @@ import numpy as np
 
 from ppl.core.model_run import SiteAction
 from ppl.harvest.interpreter import Operands
-from ppl.harvest.plants import ByPath
+from ppl.harvest.plants import PathDict
 from ppl.harvest.program import Harvester, Program
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.sowing import Site
@@ -171,7 +171,7 @@ class FiniteJointConditional(JointConditional):
     """
 
     inputs: list[Any]
-    plants: ByPath
+    plants: PathDict
     summation: Summation = dataclasses.field(metadata={"static": True})
 
     @property
@@ -294,7 +294,7 @@ def finite_conditional(
     """The full conditional of the one site of a sum."""
     (path,) = summation.sites
     if not summation.is_apart(path):
-        return FiniteJointConditional(inputs, ByPath(plants), summation)
+        return FiniteJointConditional(inputs, PathDict(plants), summation)
     weights = summation.weigh(path, inputs, plants)
     outcomes = np.asarray(summation.states[path]).astype(summation.aval(path).dtype)
     return FiniteConditional(jnp.asarray(outcomes), jax.nn.log_softmax(weights, -1))

@@ -13,7 +13,7 @@ from ppl.core.model_run import SiteAction, apply_at_site, log_prob
 from ppl.core.redraw import redraw_one
 from ppl.harvest.harvesting import sow_again
 from ppl.harvest.interpreter import Operands
-from ppl.harvest.plants import ByPath
+from ppl.harvest.plants import PathDict
 from ppl.harvest.program import Harvester, Program
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.site_names import describe, describe_all
@@ -40,7 +40,7 @@ class Marginal(JointlyScored):
     """
 
     inputs: list[Any]
-    plants: ByPath
+    plants: PathDict
     summation: Summation | BlockIntegral = dataclasses.field(metadata={"static": True})
     is_bounded: bool = dataclasses.field(metadata={"static": True})
 
@@ -191,7 +191,7 @@ class Recovery:
     """The joint distribution of summed sites, and of what depends on them, given all others."""
 
     inputs: list[Any]
-    plants: ByPath
+    plants: PathDict
     summation: Summation | BlockIntegral = dataclasses.field(metadata={"static": True})
     recorded: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
 
@@ -203,7 +203,7 @@ class Recovery:
         drawn, log_weight, log_total = self.summation.draw(key, inputs, self.plants)
         program = Program(self.summation.jaxpr, inputs, [], lambda leaves: leaves)
         plants = {**self.plants, **{path: (x,) for path, x in drawn.items()}}
-        action = Look(wanted=frozenset(self.recorded))
+        action = RecordSites(wanted=frozenset(self.recorded))
         found = Harvester(program, action).run(plants, live_outs=False)[1]
         summed = [drawn[path] for path in self.summation.sites]  # A dict of JAX is sorted.
         return [summed, [found[path] for path in self.recorded], [log_weight, log_total]]
@@ -261,7 +261,7 @@ class ScoreOne(SiteAction):
 
 
 @dataclasses.dataclass(frozen=True)
-class Look(SiteAction):
+class RecordSites(SiteAction):
     """Action that plants values, and records the values or the distributions of some sites.
 
     Attributes:

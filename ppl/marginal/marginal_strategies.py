@@ -94,7 +94,7 @@ def _check_limit(where: str, name: str, limit: Any) -> None:
         raise ValueError(f"{where}: {name} must be an integer of at least 1, got {limit!r}.")
 
 
-def take_out(
+def make_elimination(
     program: Program,
     sites: Sequence[Path],
     strategies: Collection[Strategy],

@@ -17,7 +17,7 @@ from ppl.core.group_scores import GroupScores
 from ppl.core.inside_sums import Transformation
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
-from ppl.harvest.plants import ByPath
+from ppl.harvest.plants import PathDict
 from ppl.harvest.program import Harvester
 from ppl.harvest.site_names import join_scopes
 from ppl.harvest.sowing import Site, sow_p
@@ -25,8 +25,8 @@ from ppl.harvest.survey import Path
 from ppl.marginal.group_factors import GroupFactors
 from ppl.marginal.known_entries import count_entries, score_known
 from ppl.marginal.marginal_sites import (
-    Look,
     Marginal,
+    RecordSites,
     Recovery,
     Resow,
     group_of,
@@ -40,8 +40,8 @@ from ppl.marginal.marginal_strategies import (
     Laplace,
     Strategy,
     find_latent,
+    make_elimination,
     name_strategies,
-    take_out,
 )
 from ppl.marginal.other_sows import Separated, separate
 from ppl.marginal.score_dependence import bounds_itself
@@ -200,7 +200,7 @@ class _Rewriting:
     def __init__(self, model: Model, separated: Separated, strategies: Mapping[str, Strategy]):
         self._scaled = separated.of_sites
         self._with_own_sows = separated.of_all
-        run = ModelRun(model, self._scaled, Look())
+        run = ModelRun(model, self._scaled, RecordSites())
         run.check_kinds()
         program = unscaled(self._scaled, run.sites)
         self._program = program
@@ -259,7 +259,7 @@ class _Rewriting:
                 self._sow_factor(host, log_prob)
         self._sow_recovered(key)
         program = self._with_own_sows
-        action = Look(self._derived, planted=frozenset(self._plants))
+        action = RecordSites(self._derived, planted=frozenset(self._plants))
         outs, derived = Harvester(program, action).run(self._plants)
         for path, value in derived.items():
             self._sow(path, jax.tree.leaves(value), tag=DETERMINISTIC)
@@ -281,7 +281,7 @@ class _Rewriting:
         """The sum or the integral, without known entries that are scored by themselves."""
         scored = (*self._summed, *self._moved, *self._factors)
         program = self._program = count_entries(self._program, self._known, of_missing=True)
-        self._summation = take_out(program, self._summed, self._strategies, scored)
+        self._summation = make_elimination(program, self._summed, self._strategies, scored)
         self._inputs = list(program.inputs)
         self._inputs[len(program.consts)] = None  # The key: all sites are planted, none is drawn.
 
@@ -344,7 +344,7 @@ class _Rewriting:
         d: Any = Marginal(
             base=base,
             inputs=self._inputs,
-            plants=ByPath(self._plants),
+            plants=PathDict(self._plants),
             summation=self._summation,
             path=path,
             is_host=is_host,
@@ -363,7 +363,7 @@ class _Rewriting:
         self, path: Path, plants: Mapping[Path, Sequence[Any]], *, distributions: bool = False
     ) -> Any:
         """The value of a site, or its distribution, with others planted."""
-        look = Look(frozenset([path]), distributions, frozenset(plants))
+        look = RecordSites(frozenset([path]), distributions, frozenset(plants))
         return Harvester(self._program, look).run(plants, live_outs=False)[1][path]
 
     def _factors_of(self, path: Path) -> tuple[list[Any], bool]:
@@ -419,7 +419,7 @@ class _Rewriting:
     def _sow_recovered(self, key: Any) -> None:
         """Sow a draw of the summed sites, which is not evaluated unless it is asked for."""
         paths = (*self._summation.sites, *self._recovered)
-        d = Recovery(self._inputs, ByPath(self._plants), self._summation, self._recovered)
+        d = Recovery(self._inputs, PathDict(self._plants), self._summation, self._recovered)
         values = [
             jax.tree.unflatten(self._found[p].site.tree, self._found[p].collapse().avals)
             for p in paths
@@ -436,7 +436,7 @@ class _Rewriting:
         drawn_by_path = dict(zip(paths, values, strict=True))
         drawn_by_path[Hidden.LOG_WEIGHT, name] = weight
         drawn_by_path[Hidden.LOG_TOTAL, *self._summation.sites] = weight
-        tree = jax.tree.structure(ByPath(drawn_by_path))
+        tree = jax.tree.structure(PathDict(drawn_by_path))
         extras = jax.tree.structure(SummedProgram(self._summation, self._recovered))
         sown = Site(Hidden.RECOVERED, name, "append", tree, extras, Hidden.RECOVERED)
         sow_p.bind(*drawn, site=sown)

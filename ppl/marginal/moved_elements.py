@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core as jex
 
+from ppl.marginal.abstract_values import AbstractValue
 from ppl.marginal.array_axes import axes_of
 from ppl.marginal.element_dependence import (
     ALL,
@@ -28,7 +29,6 @@ from ppl.marginal.element_dependence import (
     spread,
     unite_axes,
 )
-from ppl.marginal.values import Value
 
 Params = Mapping[str, Any]
 
@@ -80,7 +80,7 @@ MOVES: Mapping[str, Callable[..., Sequence[np.ndarray]]] = {
 }
 
 
-def move_elements(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
+def move_elements(eqn: jex.JaxprEqn, operands: Sequence[AbstractValue]) -> list[Uses]:
     """The dependences of the results of a primitive of `MOVES`."""
     return [_Moved(eqn, operands, i).uses for i in range(len(eqn.outvars))]
 
@@ -88,7 +88,7 @@ def move_elements(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
 class _Moved:
     """A result of a primitive that moves elements."""
 
-    def __init__(self, eqn: jex.JaxprEqn, operands: Sequence[Value], number: int):
+    def __init__(self, eqn: jex.JaxprEqn, operands: Sequence[AbstractValue], number: int):
         self._eqn = eqn
         self._operands = operands
         self._number = number

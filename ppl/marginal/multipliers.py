@@ -11,10 +11,10 @@ from ppl.common.scaled_distribution import factors_at
 from ppl.harvest.program import Program
 from ppl.harvest.sowing import Site
 from ppl.harvest.survey import Path
+from ppl.marginal.abstract_values import AbstractValue
 from ppl.marginal.array_axes import axes_of
 from ppl.marginal.element_dependence import Uses
 from ppl.marginal.score_dependence import DependenceReader, Dependences
-from ppl.marginal.values import Value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Multiplier:
     """
 
     place: int
-    value: Value
+    value: AbstractValue
     axes: tuple[int, ...]
     loops: tuple[int, ...]
 
@@ -52,7 +52,7 @@ class _Repeat(NamedTuple):
         axes: For each axis, that of the other array; None along which elements are repeated.
     """
 
-    of: Value
+    of: AbstractValue
     axes: tuple[int | None, ...]
 
 
@@ -65,8 +65,8 @@ class _Reader(DependenceReader):
         self._repeats: dict[Term, _Repeat] = {}
 
     def _sow(
-        self, eqn: jex.JaxprEqn, operands: list[Value], dependences: Dependences
-    ) -> list[Value]:
+        self, eqn: jex.JaxprEqn, operands: list[AbstractValue], dependences: Dependences
+    ) -> list[AbstractValue]:
         site = eqn.params["site"]
         extras = site.split(operands)[2]
         self.found.setdefault(site.path, {})[id(eqn)] = [
@@ -74,7 +74,7 @@ class _Reader(DependenceReader):
         ]
         return super()._sow(eqn, operands, dependences)
 
-    def _row(self, x: Value, loop: int) -> Value:
+    def _row(self, x: AbstractValue, loop: int) -> AbstractValue:
         """A row of an array: equal for equal arrays, at one step, or at all if it is repeated."""
         row = super()._row(x, loop)
         of, axes = self._repeat_of(x)
@@ -88,8 +88,8 @@ class _Reader(DependenceReader):
         return dataclasses.replace(row, term=term, read=lambda: x.read()[0])  # pyright: ignore
 
     def _results(
-        self, eqn: jex.JaxprEqn, operands: list[Value], uses: Sequence[Uses]
-    ) -> list[Value]:
+        self, eqn: jex.JaxprEqn, operands: list[AbstractValue], uses: Sequence[Uses]
+    ) -> list[AbstractValue]:
         outs = super()._results(eqn, operands, uses)
         if eqn.primitive.name in ("broadcast_in_dim", "transpose", "reshape", "squeeze"):
             of, axes = self._repeat_of(operands[0])
@@ -99,10 +99,10 @@ class _Reader(DependenceReader):
                 self._repeats.setdefault(outs[0].term, _Repeat(of, places))
         return outs
 
-    def _repeat_of(self, x: Value) -> _Repeat:
+    def _repeat_of(self, x: AbstractValue) -> _Repeat:
         return self._repeats.get(x.term, _Repeat(x, tuple(range(len(x.shape)))))
 
-    def _read_factor(self, site: Site, place: int, value: Value) -> Multiplier:
+    def _read_factor(self, site: Site, place: int, value: AbstractValue) -> Multiplier:
         depths = range(len(site.axes))
         mapped = [d for d in depths if site.axes[len(site.axes) - 1 - d].mapped[place]]
         own = range(len(site.axes), len(site.axes) + len(value.shape) - len(mapped))

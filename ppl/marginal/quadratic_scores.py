@@ -13,7 +13,7 @@ from ppl.common import distribution_protocol
 from ppl.common.missing_data import is_imputed, missing_entries
 from ppl.core.model_run import SiteAction, apply_at_site
 from ppl.harvest.interpreter import Operands
-from ppl.harvest.plants import ByPath
+from ppl.harvest.plants import PathDict
 from ppl.harvest.program import Harvester, Program
 from ppl.harvest.site_names import describe, describe_all
 from ppl.harvest.sowing import Site
@@ -143,7 +143,7 @@ class TracedScores:
             found = Harvester(program, action).run(plants, live_outs=False)[1]
             return [jnp.sum(found[path]) for path in scored]
 
-        return cls(jax.make_jaxpr(scores)(inputs, ByPath(shapes)), names, scored)
+        return cls(jax.make_jaxpr(scores)(inputs, PathDict(shapes)), names, scored)
 
     def degrees(self, sites: Collection[Path]) -> dict[Path, Degree]:
         """The degree of each score in some sites together."""

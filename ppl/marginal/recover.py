@@ -19,7 +19,7 @@ from ppl.harvest import leaf_values
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.leaf_values import short_repr
 from ppl.harvest.names import nest_by_path
-from ppl.harvest.plants import ByPath
+from ppl.harvest.plants import PathDict
 from ppl.harvest.sowing import Site
 from ppl.harvest.survey import Path
 from ppl.primitives.sample import check_key
@@ -105,11 +105,11 @@ def _is_checked(site: Site) -> bool:
     return kind_of(site) == LATENT or (is_data and not joint_scores_of(site))
 
 
-def _by_path(drawn: Mapping[Path, Any], scope: tuple[Hashable, ...]) -> ByPath:
+def _by_path(drawn: Mapping[Path, Any], scope: tuple[Hashable, ...]) -> PathDict:
     """Drawn values by path, those of a sum within the sum included."""
-    found = ByPath()
+    found = PathDict()
     for path, x in drawn.items():
-        found |= _by_path(x, scope) if isinstance(x, ByPath) else {(*scope, *path): x}
+        found |= _by_path(x, scope) if isinstance(x, PathDict) else {(*scope, *path): x}
     return found
 
 
@@ -122,13 +122,13 @@ class RecoveryPlan(PredictionPlan):
         key = jax.random.fold_in(key, index)
         run = ModelRun(model, trace_model(model, key, args, kwargs), TakeRecovered())
         found = run.run(draw, live_outs=False)[1]
-        hidden = [record for record in found.values() if isinstance(record, ByPath)]
+        hidden = [record for record in found.values() if isinstance(record, PathDict)]
         drawn = {path: x for record in hidden for path, x in record.items()}
         log_weights = [drawn.pop(path) for path in list(drawn) if Hidden.LOG_WEIGHT in path]
         totals = {path: drawn.pop(path) for path in list(drawn) if Hidden.LOG_TOTAL in path}
-        flags = {p: x for p, x in found.items() if not isinstance(x, ByPath | bool)}
+        flags = {p: x for p, x in found.items() if not isinstance(x, PathDict | bool)}
         flags |= {p: jnp.isfinite(x) for p, x in totals.items()}
-        return (nest_by_path(drawn), sum(map(jnp.sum, log_weights))), ByPath(flags)
+        return (nest_by_path(drawn), sum(map(jnp.sum, log_weights))), PathDict(flags)
 
 
 def recover(

@@ -20,6 +20,7 @@ from ppl.harvest.rules import wiring_of
 from ppl.harvest.sowing import Site, sow_p
 from ppl.harvest.survey import Path, struct_of
 from ppl.harvest.wirings import Branches, Call, Scan
+from ppl.marginal.abstract_values import AbstractValue, columns_of
 from ppl.marginal.axis_rules import apply_rule
 from ppl.marginal.element_dependence import (
     Aligned,
@@ -35,7 +36,6 @@ from ppl.marginal.element_dependence import (
     stack,
     widen,
 )
-from ppl.marginal.values import Value, columns_of
 from ppl.primitives.site_kinds import FACTOR, RANDOM
 
 _MAX_SETTLING = 6  # steps, beside one for each part of a carry, after which its uses must repeat
@@ -135,24 +135,27 @@ class DependenceReader:
         inner, _ = jaxprs.raw(jaxpr)
         names = range(len(inputs)) if names is None else names
         values = [
-            Value(_shape(v), {}, self._terms.of("input", name), lambda x=x: x)
+            AbstractValue(_shape(v), {}, self._terms.of("input", name), lambda x=x: x)
             for v, x, name in zip(inner.invars, inputs, names, strict=True)
         ]
         dependences: Dependences = {}
         self._walk(jaxpr, values, dependences)
         return dependences
 
-    def _walk(self, jaxpr: Jaxpr, args: Sequence[Value], dependences: Dependences) -> list[Value]:
+    def _walk(
+        self, jaxpr: Jaxpr, args: Sequence[AbstractValue], dependences: Dependences
+    ) -> list[AbstractValue]:
         inner, consts = jaxprs.raw(jaxpr)
         constants = [
-            Value(np.shape(c), {}, self._terms.of("constant", id(c)), lambda c=c: c) for c in consts
+            AbstractValue(np.shape(c), {}, self._terms.of("constant", id(c)), lambda c=c: c)
+            for c in consts
         ]
         env = dict(zip([*inner.constvars, *inner.invars], [*constants, *args], strict=True))
 
-        def look_up(atom: Any) -> Value:
+        def look_up(atom: Any) -> AbstractValue:
             if isinstance(atom, jex.Literal):
                 term = self._terms.literal(atom)
-                return Value(np.shape(atom.val), {}, term, lambda: atom.val)
+                return AbstractValue(np.shape(atom.val), {}, term, lambda: atom.val)
             return env[atom]
 
         for eqn in inner.eqns:
@@ -161,8 +164,8 @@ class DependenceReader:
         return list(map(look_up, inner.outvars))
 
     def _equation(
-        self, eqn: jex.JaxprEqn, operands: list[Value], dependences: Dependences
-    ) -> list[Value]:
+        self, eqn: jex.JaxprEqn, operands: list[AbstractValue], dependences: Dependences
+    ) -> list[AbstractValue]:
         if eqn.primitive is sow_p:
             return self._sow(eqn, operands, dependences)
         match wiring_of(eqn):
@@ -175,13 +178,16 @@ class DependenceReader:
         return self._results(eqn, operands, apply_rule(eqn, operands))
 
     def _results(
-        self, eqn: jex.JaxprEqn, operands: list[Value], uses: Sequence[Uses]
-    ) -> list[Value]:
+        self, eqn: jex.JaxprEqn, operands: list[AbstractValue], uses: Sequence[Uses]
+    ) -> list[AbstractValue]:
         if any(uses) or jax_core.has_sow(eqn):
             return [self._fresh(v, each) for v, each in zip(eqn.outvars, uses, strict=True)]
         terms = self._terms.results(eqn, [x.term for x in operands])
         if any(x.read is None for x in operands):
-            return [Value(_shape(v), {}, term) for v, term in zip(eqn.outvars, terms, strict=True)]
+            return [
+                AbstractValue(_shape(v), {}, term)
+                for v, term in zip(eqn.outvars, terms, strict=True)
+            ]
 
         @functools.cache
         def evaluate() -> list[Any]:
@@ -189,16 +195,16 @@ class DependenceReader:
 
         columns = columns_of(eqn, operands)
         return [
-            Value(_shape(v), {}, term, lambda i=i: evaluate()[i], columns)
+            AbstractValue(_shape(v), {}, term, lambda i=i: evaluate()[i], columns)
             for i, (v, term) in enumerate(zip(eqn.outvars, terms, strict=True))
         ]
 
-    def _fresh(self, v: Any, uses: Uses, read: Callable[[], Any] | None = None) -> Value:
-        return Value(_shape(v), uses, self._terms.fresh(), read)
+    def _fresh(self, v: Any, uses: Uses, read: Callable[[], Any] | None = None) -> AbstractValue:
+        return AbstractValue(_shape(v), uses, self._terms.fresh(), read)
 
     def _sow(
-        self, eqn: jex.JaxprEqn, operands: list[Value], dependences: Dependences
-    ) -> list[Value]:
+        self, eqn: jex.JaxprEqn, operands: list[AbstractValue], dependences: Dependences
+    ) -> list[AbstractValue]:
         site = eqn.params["site"]
         values, _, extras, _ = site.split(operands)
         path = site.path
@@ -228,7 +234,7 @@ class DependenceReader:
         return [self._fresh(eqn.outvars[0], {Source(path): own})]
 
     def _score(
-        self, eqn: jex.JaxprEqn, site: Site, extras: Sequence[Value]
+        self, eqn: jex.JaxprEqn, site: Site, extras: Sequence[AbstractValue]
     ) -> tuple[tuple[int, ...], Uses]:
         """The shape of the log probability at a site, and what it depends on by the parameters."""
         values, _, atoms, _ = site.split(eqn.invars)
@@ -253,7 +259,7 @@ class DependenceReader:
         return num_axes - len(jaxpr.out_avals[0].shape)
 
     def _depends(
-        self, fn: Callable[[Any, Any], Any], eqn: jex.JaxprEqn, extras: Sequence[Value]
+        self, fn: Callable[[Any, Any], Any], eqn: jex.JaxprEqn, extras: Sequence[AbstractValue]
     ) -> bool:
         """Whether a function of the distribution of a site and a value depends on a summed site."""
         site = eqn.params["site"]
@@ -274,9 +280,9 @@ class DependenceReader:
         self,
         eqn: jex.JaxprEqn,
         bodies: Sequence[Jaxpr],
-        operands: list[Value],
+        operands: list[AbstractValue],
         dependences: Dependences,
-    ) -> list[Value]:
+    ) -> list[AbstractValue]:
         index, *inputs = operands
         branches = []
         for body in bodies:
@@ -293,8 +299,8 @@ class DependenceReader:
         return self._results(eqn, operands, uses)
 
     def _scan(
-        self, eqn: jex.JaxprEqn, scan: Scan, operands: list[Value], dependences: Dependences
-    ) -> list[Value]:
+        self, eqn: jex.JaxprEqn, scan: Scan, operands: list[AbstractValue], dependences: Dependences
+    ) -> list[AbstractValue]:
         loop = id(eqn)
         num_carry = scan.num_carry
         consts, carry, xs = scan.split(operands)
@@ -317,8 +323,8 @@ class DependenceReader:
         return self._results(eqn, operands, out)
 
     def _find_states(
-        self, scan: Scan, loop: int, fixed: list[Value], carry: list[Value]
-    ) -> list[tuple[list[Value], Dependences]]:
+        self, scan: Scan, loop: int, fixed: list[AbstractValue], carry: list[AbstractValue]
+    ) -> list[tuple[list[AbstractValue], Dependences]]:
         """Results of the first steps, until the dependences of the carry repeat."""
         consts = fixed[: scan.num_consts]
         rows = fixed[scan.num_consts :]
@@ -329,7 +335,8 @@ class DependenceReader:
         while uses not in states[-1:]:
             states.append(uses)
             given = [
-                Value(x.shape, u, self._terms.fresh()) for x, u in zip(carry, uses, strict=True)
+                AbstractValue(x.shape, u, self._terms.fresh())
+                for x, u in zip(carry, uses, strict=True)
             ]
             found: Dependences = {}
             steps.append((self._walk(scan.body, [*consts, *given, *rows], found), found))
@@ -344,7 +351,7 @@ class DependenceReader:
             uses = new
         return steps
 
-    def _note_growth(self, carry: list[Value], old: list[Uses], new: list[Uses]) -> None:
+    def _note_growth(self, carry: list[AbstractValue], old: list[Uses], new: list[Uses]) -> None:
         for i, (value, a, b) in enumerate(zip(carry, old, new, strict=True)):
             for source in b:
                 if a.get(source) != b[source]:
@@ -354,10 +361,10 @@ class DependenceReader:
                         f"part {i} of the carry of a scan ({shape}) depends on all earlier steps",
                     )
 
-    def _row(self, x: Value, loop: int) -> Value:
+    def _row(self, x: AbstractValue, loop: int) -> AbstractValue:
         """A row of an array, as a step of a loop reads it."""
         uses = map_uses(x.uses, lambda use: enter_rows(use, loop))
-        return Value(x.shape[1:], uses, self._terms.fresh())
+        return AbstractValue(x.shape[1:], uses, self._terms.fresh())
 
 
 def _shape(v: Any) -> tuple[int, ...]:

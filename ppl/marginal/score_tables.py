@@ -120,7 +120,7 @@ class Coordinate:
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
+class ScoreTable:
     """The coordinates that a score depends on.
 
     Attributes:
@@ -165,7 +165,7 @@ class Evaluator:
         self._bounded = bounded
         self._sites = Harvester(program, ScoreStates()).sites
 
-    def evaluate(self, tables: Mapping[Path, Table]) -> dict[Path, Any]:
+    def evaluate(self, tables: Mapping[Path, ScoreTable]) -> dict[Path, Any]:
         """Table of each score: axes for the coordinates, then those of its dependence.
 
         The table of a summed site has an axis for its own states between the two.
@@ -178,7 +178,7 @@ class Evaluator:
             found |= evaluate_once(functools.partial(self._tables, tables, paths))
         return found
 
-    def _tables(self, tables: Mapping[Path, Table], paths: Sequence[Path]) -> dict[Path, Any]:
+    def _tables(self, tables: Mapping[Path, ScoreTable], paths: Sequence[Path]) -> dict[Path, Any]:
         """The tables of scores that one batch of evaluations serves."""
         table = tables[paths[0]]
         known = frozenset(table.coordinates)
@@ -189,7 +189,7 @@ class Evaluator:
         return {p: self._arrange(p, records[p], tables[p]) for p in paths}
 
     def _run(
-        self, table: Table, wanted: frozenset[Path], bounded: frozenset[Path]
+        self, table: ScoreTable, wanted: frozenset[Path], bounded: frozenset[Path]
     ) -> dict[Path, Any]:
         """Scores for all configurations, with an axis for each coordinate in front."""
         sizes = [len(self._states[c.path]) for c in table.coordinates]
@@ -207,13 +207,13 @@ class Evaluator:
         records = jax.vmap(run)([x.ravel() for x in grid])
         return {p: r.reshape(*sizes, *r.shape[1:]) for p, r in records.items()}
 
-    def _find_constant(self, table: Table) -> frozenset[Path]:
+    def _find_constant(self, table: ScoreTable) -> frozenset[Path]:
         """The summed sites whose elements all have one state in a configuration."""
         mine = {path: [c for c in table.coordinates if c.path == path] for path in self._states}
         is_one = lambda found: len(found) < 2 and all(set(c.element) <= {None} for c in found)  # noqa: E731
         return frozenset(path for path, found in mine.items() if is_one(found))
 
-    def _paths(self, table: Table, config: Sequence[Any]) -> dict[Path, Any]:
+    def _paths(self, table: ScoreTable, config: Sequence[Any]) -> dict[Path, Any]:
         """The planted path of each summed site, for the states of all coordinates."""
         paths = {path: self._path(path, table, config) for path in self._states}
         for before, chain in table.starts.items():
@@ -226,7 +226,7 @@ class Evaluator:
             )
         return paths
 
-    def _path(self, path: Path, table: Table, config: Sequence[Any]) -> Any:
+    def _path(self, path: Path, table: ScoreTable, config: Sequence[Any]) -> Any:
         pairs = [(c, x) for c, x in zip(table.coordinates, config, strict=True) if c.path == path]
         lags = sorted({c.lag for c, _ in pairs})
         if path in self._find_constant(table):
@@ -274,7 +274,7 @@ class Evaluator:
             values = jnp.asarray(states, aval.dtype)[index]
         return jnp.transpose(values, self._dependences[path].layout)
 
-    def _arrange(self, path: Path, record: Any, table: Table) -> Any:
+    def _arrange(self, path: Path, record: Any, table: ScoreTable) -> Any:
         """Axes in the order of the dependence, and coordinates by lag in place of colors."""
         dependence = self._dependences[path]
         num = len(table.coordinates)
@@ -285,7 +285,7 @@ class Evaluator:
             record = self._sort_by_lag(chain, record, table, num + len(own) + axis)
         return record
 
-    def _sort_by_lag(self, chain: Path, record: Any, table: Table, axis: int) -> Any:
+    def _sort_by_lag(self, chain: Path, record: Any, table: ScoreTable, axis: int) -> Any:
         mine = [i for i, c in enumerate(table.coordinates) if c.path == chain]
         period = len({table.coordinates[i].lag for i in mine})
         if period == 1:

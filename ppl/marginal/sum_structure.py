@@ -12,7 +12,7 @@ from ppl.core.group_scores import Lookup, Spread
 from ppl.harvest.survey import Path
 from ppl.marginal.element_dependence import ALL, Aligned, Indexed, Source, Use, join
 from ppl.marginal.score_dependence import ScoreDependence
-from ppl.marginal.score_tables import Coordinate, Table
+from ppl.marginal.score_tables import Coordinate, ScoreTable
 
 
 class _Classes:
@@ -35,7 +35,7 @@ class _Classes:
             self._parent[max(a, b, key=repr)] = min(a, b, key=repr)
 
 
-class Problem:
+class SumStructure:
     """Structure of a sum, from the dependences of all scores: plates, chains, enumerated axes.
 
     Axes of sites and of scores are one plate where their elements correspond.
@@ -212,7 +212,7 @@ class Problem:
         is_all = self.plate(path, axis) in self.enumerated and not _is_plain(use)
         return ALL if is_all else use
 
-    def table(self, path: Path) -> Table:
+    def table(self, path: Path) -> ScoreTable:
         """The coordinates that a score depends on."""
         found: dict[Coordinate, None] = {}
         time = {}
@@ -233,7 +233,7 @@ class Problem:
             for lag in range(min(lags), max(lags) + 1):
                 for element in itertools.product(*ranges):
                     found[Coordinate(source.path, element, lag)] = None
-        return Table(tuple(found), time, starts)
+        return ScoreTable(tuple(found), time, starts)
 
     def num_configurations(self, path: Path) -> int:
         """The number of configurations that a score is evaluated for; infinite if astronomic."""

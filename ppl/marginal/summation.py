@@ -16,12 +16,12 @@ from ppl.harvest.program import Harvester, Program
 from ppl.harvest.site_names import describe
 from ppl.harvest.survey import Path
 from ppl.marginal.element_dependence import Aligned, Indexed, Source
-from ppl.marginal.elimination import Chains, Eliminator
-from ppl.marginal.factors import EliminationError, Factor, Gather, Local, Variable
+from ppl.marginal.elimination import Eliminator, TimePlates
+from ppl.marginal.factors import EliminationError, Gather, Local, LogFactor, Variable
 from ppl.marginal.group_factors import Axes
 from ppl.marginal.score_dependence import DependenceReader, Dependences
-from ppl.marginal.score_tables import Coordinate, Evaluator, ScoreStates, Table
-from ppl.marginal.sum_structure import Problem
+from ppl.marginal.score_tables import Coordinate, Evaluator, ScoreStates, ScoreTable
+from ppl.marginal.sum_structure import SumStructure
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -74,9 +74,9 @@ class Summation:
         return Harvester(program, ScoreStates()).sites[path].collapse().avals[0]
 
     @functools.cached_property
-    def _abstract(self) -> Problem:
+    def _abstract(self) -> SumStructure:
         """The structure of the sum; indices are not known."""
-        return self._problem([None] * len(self.jaxpr.invars), {})
+        return self._structure([None] * len(self.jaxpr.invars), {})
 
     @property
     def bounded(self) -> frozenset[Path]:
@@ -86,14 +86,14 @@ class Summation:
     @functools.cached_property
     def groups(self) -> dict[Path, Any]:
         """For each score, a key that is equal for scores of one sum."""
-        problem = self._abstract
-        return {path: problem.group(path) for path in self.scored}
+        structure = self._abstract
+        return {path: structure.group(path) for path in self.scored}
 
     @functools.cached_property
     def untouched(self) -> frozenset[Path]:
         """Scores that depend on no summed site, given the values of all others."""
-        problem = self._abstract
-        return frozenset(path for path in self.scored if not problem.touches(path))
+        structure = self._abstract
+        return frozenset(path for path in self.scored if not structure.touches(path))
 
     def log_prob(
         self, group: Any, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
@@ -109,12 +109,12 @@ class Summation:
             path: The path of the score.
             inputs: The inputs of the program, as far as they are known.
         """
-        problem = self._problem(inputs, {})
+        structure = self._structure(inputs, {})
         group = self.groups[path]
-        plates = problem.plates_of_group(group)
+        plates = structure.plates_of_group(group)
         mine = [p for p in self.scored if self.groups[p] == group]
-        spreads = {p: problem.spread(p, plates) for p in mine if p not in self.states}
-        lags = [problem.lags_of(plate) for plate in plates]
+        spreads = {p: structure.spread(p, plates) for p in mine if p not in self.states}
+        lags = [structure.lags_of(plate) for plate in plates]
         time = next((i for i, each in enumerate(lags) if each - {0}), None)
         return GroupScores(
             tuple(p for p in self.states if self.groups[p] == group),
@@ -126,19 +126,19 @@ class Summation:
 
     def axes(self, path: Path) -> Axes:
         """The axes along which the elements of the sum that a score is in are apart."""
-        problem = self._abstract
-        together = problem.enumerated | problem.chained
-        of_sum = tuple(problem.plates_of_group(self.groups[path]))
+        structure = self._abstract
+        together = structure.enumerated | structure.chained
+        of_sum = tuple(structure.plates_of_group(self.groups[path]))
         if path in self.untouched:  # A score of its own.
-            of_sum = problem.plates_of_site(path)
+            of_sum = structure.plates_of_site(path)
 
         def name(path: Path, axis: int) -> Any:
-            plate = problem.plate_of_score(path, axis)
+            plate = structure.plate_of_score(path, axis)
             return None if plate in together else plate
 
         of_scores = {
             path: tuple(name(path, axis) for axis in dependence.layout)
-            for path, dependence in problem.dependences.items()
+            for path, dependence in structure.dependences.items()
         }
         return Axes(of_scores, of_sum)
 
@@ -146,26 +146,28 @@ class Summation:
         self, path: Path, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
     ) -> jax.Array:
         """The log weights of the states of a site whose elements are apart, along the last axis."""
-        problem, factors = self._find_factors(self.groups[path], inputs, plants, {})
-        table = _eliminator(problem, factors, self.max_states, None).multiply(factors)
-        dependence = problem.dependences[path]
-        plates = [problem.plate(path, axis) for axis in range(len(dependence.shape))]
+        structure, factors = self._find_factors(self.groups[path], inputs, plants, {})
+        table = _eliminator(structure, factors, self.max_states, None).multiply(factors)
+        dependence = structure.dependences[path]
+        plates = [structure.plate(path, axis) for axis in range(len(dependence.shape))]
         weights = table.over([*plates, Local(Variable(path))])
         return jnp.transpose(weights, [*dependence.layout, len(plates)])
 
     def is_apart(self, path: Path) -> bool:
         """Whether the elements of a site are independent given all sites that are not summed."""
-        problem = self._abstract
-        plates = [problem.plate(path, axis) for axis in range(len(problem.dependences[path].shape))]
+        structure = self._abstract
+        plates = [
+            structure.plate(path, axis) for axis in range(len(structure.dependences[path].shape))
+        ]
         uses = [
             use
-            for dependence in problem.dependences.values()
+            for dependence in structure.dependences.values()
             for source, each in dependence.uses.items()
             if source.path == path
             for use in each
         ]
         is_chain = any(isinstance(use, Aligned) and use.lags != {0} for use in uses)
-        return not is_chain and not problem.enumerated and len(set(plates)) == len(plates)
+        return not is_chain and not structure.enumerated and len(set(plates)) == len(plates)
 
     def draw(
         self,
@@ -178,10 +180,10 @@ class Summation:
         Returns:
             The states, their log importance weight, 0, and the log of the sum.
         """
-        problem = self._abstract
+        structure = self._abstract
         dtype = jnp.result_type(float)
         probes = {
-            path: jnp.zeros((len(states), *problem.dependences[path].shape), dtype)
+            path: jnp.zeros((len(states), *structure.dependences[path].shape), dtype)
             for path, states in self.states.items()
         }
 
@@ -194,16 +196,18 @@ class Summation:
             return sum(sums)
 
         log_sum, one_hot = jax.value_and_grad(total)(probes)
-        evaluator = Evaluator(self._program(inputs), self.states, problem.dependences, {})
+        evaluator = Evaluator(self._program(inputs), self.states, structure.dependences, {})
         drawn = {path: evaluator.value(path, jnp.argmax(x, 0)) for path, x in one_hot.items()}
         return drawn, jnp.zeros(()), log_sum
 
-    def _problem(self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]) -> Problem:
+    def _structure(
+        self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
+    ) -> SumStructure:
         reader = DependenceReader(self.states, self.scored, plants)
         dependences = reader.read(self.jaxpr, inputs, self.inputs)
         self._check_elements(dependences)
         bounded = frozenset(reader.bounded)
-        return Problem(dependences, self.states, reader.causes, bounded, reader.num_parts)
+        return SumStructure(dependences, self.states, reader.causes, bounded, reader.num_parts)
 
     def _check_elements(self, dependences: Dependences) -> None:
         """Check that each element of a summed site has a score of its own."""
@@ -228,11 +232,11 @@ class Summation:
         plants: Mapping[Path, Sequence[Any]],
         probes: Mapping[Path, Any],
         key: Any,
-    ) -> tuple[list[Factor], Mapping[Any, int]]:
+    ) -> tuple[list[LogFactor], Mapping[Any, int]]:
         """Factors whose sum is the log of the sum, and the plates along which it is apart."""
-        problem, factors = self._find_factors(group, inputs, plants, probes)
-        done = _eliminator(problem, factors, self.max_states, key).run(factors)
-        return done, problem.plates_of_group(group)
+        structure, factors = self._find_factors(group, inputs, plants, probes)
+        done = _eliminator(structure, factors, self.max_states, key).run(factors)
+        return done, structure.plates_of_group(group)
 
     def _find_factors(
         self,
@@ -240,16 +244,16 @@ class Summation:
         inputs: Sequence[Any],
         plants: Mapping[Path, Sequence[Any]],
         probes: Mapping[Path, Any],
-    ) -> tuple[Problem, list[Factor]]:
+    ) -> tuple[SumStructure, list[LogFactor]]:
         """The structure of the sum, and the tables of the scores of one group."""
-        problem = self._problem(inputs, plants)
-        paths = [path for path in self.scored if problem.group(path) == group]
+        structure = self._structure(inputs, plants)
+        paths = [path for path in self.scored if structure.group(path) == group]
         for path in paths:
-            if (count := problem.num_configurations(path)) > self.max_states:
-                raise EliminationError(self._explain(problem, path, count))
-        tables = {path: problem.table(path) for path in paths}
+            if (count := structure.num_configurations(path)) > self.max_states:
+                raise EliminationError(self._explain(structure, path, count))
+        tables = {path: structure.table(path) for path in paths}
         evaluator = Evaluator(
-            self._program(inputs), self.states, problem.dependences, plants, problem.bounded
+            self._program(inputs), self.states, structure.dependences, plants, structure.bounded
         )
         scores = evaluator.evaluate(tables)
         for path, probe in probes.items():
@@ -259,13 +263,13 @@ class Summation:
         factors = [
             factor
             for path in paths
-            for factor in _factors(problem, path, tables[path], scores[path])
+            for factor in _factors(structure, path, tables[path], scores[path])
         ]
-        return problem, factors
+        return structure, factors
 
-    def _explain(self, problem: Problem, path: Path, count: int) -> str:
-        sites = {source.path for source in problem.dependences[path].uses}
-        causes = [f"{describe(p)}: {problem.causes[p]}" for p in sites if p in problem.causes]
+    def _explain(self, structure: SumStructure, path: Path, count: int) -> str:
+        sites = {source.path for source in structure.dependences[path].uses}
+        causes = [f"{describe(p)}: {structure.causes[p]}" for p in sites if p in structure.causes]
         states = "astronomically many" if count >= 2**62 else str(count)
         return (
             f"marginalize: site {describe(path)} depends on many elements of "
@@ -276,7 +280,7 @@ class Summation:
         )
 
 
-def _total(factors: Sequence[Factor], plates: Mapping[Any, int]) -> jax.Array:
+def _total(factors: Sequence[LogFactor], plates: Mapping[Any, int]) -> jax.Array:
     """The sum of factors, with an axis for each of some plates along which it is apart."""
     apart = [f for f in factors if set(f.labels) == set(plates)]
     tables = [f.over(tuple(plates)) for f in apart] or [jnp.zeros(tuple(plates.values()))]
@@ -288,20 +292,20 @@ def _total(factors: Sequence[Factor], plates: Mapping[Any, int]) -> jax.Array:
 
 
 def _eliminator(
-    problem: Problem, factors: Sequence[Factor], max_states: int, key: Any
+    structure: SumStructure, factors: Sequence[LogFactor], max_states: int, key: Any
 ) -> Eliminator:
     variables = {x.variable for f in factors for x in f.locals}
     plates = {
         v: frozenset(
             plate
-            for axis in range(len(problem.dependences[v.path].shape))
-            if (plate := problem.plate(v.path, axis)) not in problem.enumerated
+            for axis in range(len(structure.dependences[v.path].shape))
+            if (plate := structure.plate(v.path, axis)) not in structure.enumerated
         )
         for v in variables
     }
-    sizes = {v: len(problem.states[v.path]) for v in variables}
+    sizes = {v: len(structure.states[v.path]) for v in variables}
     starts = {}
-    for before, chain in problem.starts.items():
+    for before, chain in structure.starts.items():
         for v in variables:
             if v.path == chain and Variable(before, v.element) in variables:
                 starts[v] = Variable(before, v.element)
@@ -311,50 +315,50 @@ def _eliminator(
         counts = {p: sum(describe(v.path) == p for v in together) for p in paths}
         return ", ".join(f"{p} ({n} elements)" if n > 1 else f"site {p}" for p, n in counts.items())
 
-    return Eliminator(sizes, plates, Chains(problem.chained, starts), max_states, words, key)
+    return Eliminator(sizes, plates, TimePlates(structure.chained, starts), max_states, words, key)
 
 
-def _factors(problem: Problem, path: Path, table: Table, score: Any) -> list[Factor]:
+def _factors(structure: SumStructure, path: Path, table: ScoreTable, score: Any) -> list[LogFactor]:
     """The factors of a score: one for each element along its enumerated axes."""
-    num = len(table.coordinates) + (path in problem.states)
-    dependence = problem.dependences[path]
+    num = len(table.coordinates) + (path in structure.states)
+    dependence = structure.dependences[path]
     axes = range(len(dependence.shape))
-    plates = [problem.plate_of_score(path, axis) for axis in axes]
-    split = [axis for axis in axes if plates[axis] in problem.enumerated]
+    plates = [structure.plate_of_score(path, axis) for axis in axes]
+    split = [axis for axis in axes if plates[axis] in structure.enumerated]
     found = []
     for index in itertools.product(*(range(dependence.shape[axis]) for axis in split)):
         at = dict(zip(split, index, strict=True))
         part = score[(*[slice(None)] * num, *(at.get(axis, slice(None)) for axis in axes))]
-        labels = [_local(problem, path, c, at) for c in table.coordinates]
-        if path in problem.states:
+        labels = [_local(structure, path, c, at) for c in table.coordinates]
+        if path in structure.states:
             labels.append(Local(Variable(path, index)))
         labels += [plates[axis] for axis in axes if axis not in at]
         found.append(_merge_labels(labels, part))
     return found
 
 
-def _local(problem: Problem, path: Path, c: Coordinate, at: Mapping[int, int]) -> Local:
+def _local(structure: SumStructure, path: Path, c: Coordinate, at: Mapping[int, int]) -> Local:
     """The variable that a coordinate stands for, at an index along the enumerated axes."""
     element = []
     gathers = []
-    shape = problem.dependences[c.path].shape
-    uses = next(u for s, u in problem.dependences[path].uses.items() if s == Source(c.path))
+    shape = structure.dependences[c.path].shape
+    uses = next(u for s, u in structure.dependences[path].uses.items() if s == Source(c.path))
     for axis, (use, fixed) in enumerate(zip(uses, c.element, strict=True)):
-        plate = problem.plate(c.path, axis)
+        plate = structure.plate(c.path, axis)
         if fixed is not None:
             element.append(fixed)
-        elif plate in problem.enumerated:
+        elif plate in structure.enumerated:
             assert isinstance(use, Aligned)
             element.append(at[use.axis])
         elif isinstance(use, Indexed):
-            over = tuple(problem.plate_of_score(path, i) for i in use.axes if i not in at)
+            over = tuple(structure.plate_of_score(path, i) for i in use.axes if i not in at)
             where = tuple(at.get(i, slice(None)) for i in use.axes)
             read = lambda use=use, where=where: jnp.asarray(use.read())[where]  # noqa: E731
             gathers.append(Gather(plate, over, (use.term, str(where)), shape[axis], read))
     return Local(Variable(c.path, tuple(element)), c.lag, tuple(gathers))
 
 
-def _merge_labels(labels: Sequence[Any], table: Any) -> Factor:
+def _merge_labels(labels: Sequence[Any], table: Any) -> LogFactor:
     """A factor in whose table each label has one axis; equal labels take the diagonal."""
     labels = list(labels)
     for label in dict.fromkeys(labels):
@@ -365,4 +369,4 @@ def _merge_labels(labels: Sequence[Any], table: Any) -> Factor:
             labels = [x for k, x in enumerate(labels) if k not in (i, j)] + [label]
     wanted = [x for x in labels if isinstance(x, Local)]
     wanted += [x for x in labels if not isinstance(x, Local)]
-    return Factor(tuple(wanted), Factor(tuple(labels), table).over(wanted))
+    return LogFactor(tuple(wanted), LogFactor(tuple(labels), table).over(wanted))

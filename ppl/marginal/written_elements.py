@@ -15,13 +15,13 @@ from jax import lax
 from jax.extend import core as jex
 
 from ppl.harvest import jax_core
+from ppl.marginal.abstract_values import AbstractValue
 from ppl.marginal.element_dependence import Indexed, Place, Uses, join, mix, move_axes
-from ppl.marginal.values import Value
 
 _SLICE = "dynamic_update_slice"
 
 
-def write_elements(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
+def write_elements(eqn: jex.JaxprEqn, operands: Sequence[AbstractValue]) -> list[Uses]:
     """The dependences of an array into which a primitive of kind `WRITE` writes another.
 
     An element that is written over is counted as one that is kept.
@@ -41,7 +41,7 @@ class _Written:
     eqn: jex.JaxprEqn
     shape: tuple[int, ...]
     shape_of_updates: tuple[int, ...]
-    indices: Sequence[Value]
+    indices: Sequence[AbstractValue]
 
     @property
     def places(self) -> list[Place] | None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ppl.common.other_names import explain_name_by_position, explaining_calls
+from ppl.common.peer_names import explain_name_by_position, explaining_calls
 from ppl.harvest.sowing import bind_site
 from ppl.primitives.sample import check_name
 from ppl.primitives.site_kinds import DETERMINISTIC

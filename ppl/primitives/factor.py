@@ -4,7 +4,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ppl.common.other_names import explain_name_by_position, explaining_calls
+from ppl.common.peer_names import explain_name_by_position, explaining_calls
 from ppl.harvest import leaf_values
 from ppl.harvest.leaf_values import short_repr
 from ppl.harvest.sowing import bind_site

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ppl.common.other_names import explain_name_by_position, explaining_calls
+from ppl.common.peer_names import explain_name_by_position, explaining_calls
 from ppl.harvest import jax_core, leaf_values
 from ppl.harvest.leaf_values import short_repr
 from ppl.harvest.sowing import bind_site

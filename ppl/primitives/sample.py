@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from ppl.common import distribution_protocol
 from ppl.common.cut_off_draws import has_counts, warn_of_cut_off
-from ppl.common.other_names import explaining_calls
+from ppl.common.peer_names import explaining_calls
 from ppl.common.tfp_precision import in_default_precision
 from ppl.harvest.sowing import bind_site
 from ppl.primitives.draw_primitive import draw

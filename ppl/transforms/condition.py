@@ -22,7 +22,7 @@ from ppl.common.missing_data import (
     check_whole,
     is_imputed,
 )
-from ppl.common.other_names import explaining_calls
+from ppl.common.peer_names import explaining_calls
 from ppl.common.text_table import html_table
 from ppl.core.inside_sums import commutes, move_inside
 from ppl.core.joint_scores import joint_scores_of

@@ -60,7 +60,7 @@ class Coordinates:
 
 
 @dataclasses.dataclass(frozen=True)
-class Look(SiteAction):
+class DescribeSites(SiteAction):
     """Action of `coordinates`: describes latent sites while it is traced."""
 
     constants: frozenset[Path]
@@ -145,7 +145,9 @@ def coordinates(model: Model) -> Callable[..., Coordinates]:
             model, data = jax.tree.unflatten(structure, leaves)
             args, kwargs = arguments.join(data)
             program = trace_model(model, key, args, kwargs)
-            ModelRun(model, program, Look(find_constant_sites(program.jaxpr), found)).run({})
+            ModelRun(model, program, DescribeSites(find_constant_sites(program.jaxpr), found)).run(
+                {}
+            )
 
         key = jax.eval_shape(lambda: jax.random.key(0))
         jax.eval_shape(look, key, leaves)

@@ -21,7 +21,7 @@ from ppl.harvest import leaf_values
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.leaf_values import short_repr
 from ppl.harvest.names import nest_by_path, paths_in
-from ppl.harvest.plants import ByPath
+from ppl.harvest.plants import PathDict
 from ppl.harvest.site_names import describe
 from ppl.harvest.sowing import Site
 from ppl.harvest.survey import Found, Path
@@ -171,7 +171,11 @@ class PredictionPlan:
         flags = {p: x for p, x in records.items() if p in draw and x is not True}
         drawn = {p: x for p, x in records.items() if p not in draw}
         values = nest_by_path({p: value for p, (value, _) in drawn.items()})
-        return values, ByPath(flags), ByPath({p: x for p, (_, x) in drawn.items() if x is not None})
+        return (
+            values,
+            PathDict(flags),
+            PathDict({p: x for p, (_, x) in drawn.items() if x is not None}),
+        )
 
 
 def predict_draws(plan: PredictionPlan, model: Model, data: Any, key: Any, draws: Any) -> Any:

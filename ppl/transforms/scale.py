@@ -18,7 +18,7 @@ from ppl.core.replaced_distribution import replace_distribution
 from ppl.harvest import jax_core, leaf_values
 from ppl.harvest.harvesting import sow_again
 from ppl.harvest.interpreter import Operands
-from ppl.harvest.plants import ByPath
+from ppl.harvest.plants import PathDict
 from ppl.harvest.program import Harvester, Program, trace
 from ppl.harvest.site_names import describe
 from ppl.harvest.sowing import Site
@@ -152,12 +152,12 @@ def _spread(program: Program, weights: jax.Array) -> dict[Path, jax.Array]:
     random = {p: f.collapse().avals for p, f in scores.sites.items() if f.site.tag == RANDOM}
     inputs = [struct_of(v.aval) for v in program.jaxpr.invars]
 
-    def shapes(inputs: Sequence[Any], planted: Any) -> ByPath:
+    def shapes(inputs: Sequence[Any], planted: Any) -> PathDict:
         bare = dataclasses.replace(program, consts=[], operands=list(inputs))
-        return ByPath(Harvester(bare, LogProbs()).run(planted, live_outs=False)[1])
+        return PathDict(Harvester(bare, LogProbs()).run(planted, live_outs=False)[1])
 
     # Shapes of the log probabilities, from random sites of any value.
-    shape_of = {p: x.shape for p, x in jax.eval_shape(shapes, inputs, ByPath(random)).items()}
+    shape_of = {p: x.shape for p, x in jax.eval_shape(shapes, inputs, PathDict(random)).items()}
     num = weights.ndim
     spread = {}
     for path, found in scores.sites.items():

@@ -22,7 +22,7 @@ from ppl.core.site_cache import cached_at_site
 from ppl.harvest import leaf_values
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.names import nest_by_path, paths_in, suggest_names
-from ppl.harvest.plants import ByPath
+from ppl.harvest.plants import PathDict
 from ppl.harvest.program import Program
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.site_names import describe, join_scopes
@@ -141,7 +141,7 @@ class Unconstrained:
     data: list[Any]
     arguments: Arguments = dataclasses.field(metadata={"static": True})
     shapes: tuple[tuple[Path, Any], ...] = dataclasses.field(metadata={"static": True})
-    missing: ByPath
+    missing: PathDict
     captured: tuple[Hashable, ...] = dataclasses.field(default=(), metadata={"static": True})
     values: tuple[tuple[Path, tuple[int, ...]], ...] = dataclasses.field(
         default=(), metadata={"static": True}
@@ -306,7 +306,7 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
         -0.7258
     """
     arguments, data = Arguments.split(args, kwargs)
-    target = Unconstrained(as_pytree(model), data, arguments, (), ByPath())
+    target = Unconstrained(as_pytree(model), data, arguments, (), PathDict())
 
     def look(program: Program) -> dict[str, Any]:
         run = ModelRun(target.model, program, RecordPositions())
@@ -327,7 +327,7 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
     args, kwargs = arguments.join(data)
     sizes = {path: dict(target.shapes)[path].size for path, _ in target.values}
     missing = find_missing(trace_model(target.model, None, args, kwargs), sizes)
-    return dataclasses.replace(target, missing=ByPath(missing))
+    return dataclasses.replace(target, missing=PathDict(missing))
 
 
 def _order(model: Model, program: Program) -> tuple[tuple[Path, bool], ...]:

@@ -3,7 +3,7 @@
 In this order, as each needs the one before:
 
 1. the stub `distributions/__init__.pyi`, out of the files in the chapters' folders, and the names
-   in `distributions/common/other_names.py`, out of the table of other libraries' names;
+   in `distributions/common/peer_names.py`, out of the table of other libraries' names;
 2. the pages in `docs/distributions`, out of docstrings and the table of cases;
 3. pictures of densities that are missing, or with `--pictures` all of them.
 """

@@ -9,7 +9,7 @@ import textwrap
 
 PACKAGE = pathlib.Path(__file__).parents[2] / "distributions"
 STUB = PACKAGE / "__init__.pyi"
-OTHER_NAMES = PACKAGE / "common" / "other_names.py"
+PEER_NAMES = PACKAGE / "common" / "peer_names.py"
 PEERS = PACKAGE.parent / "docs" / "distributions" / "peers.csv"
 CHAPTERS = ("continuous", "discrete", "multivariate")
 COMMAND = "python -m tests.distributions"
@@ -50,10 +50,10 @@ def text() -> str:
 def write() -> None:
     """Writes the stub, and the names of other libraries."""
     STUB.write_text(text())
-    OTHER_NAMES.write_text(other_names())
+    PEER_NAMES.write_text(peer_names())
 
 
-def other_names() -> str:
+def peer_names() -> str:
     """The module of the names of other libraries, by the table of these."""
     with PEERS.open() as file:
         rows = [row for row in csv.DictReader(file) if plain(row["name"]) != plain(row["ours"])]
@@ -61,7 +61,7 @@ def other_names() -> str:
     for row in rows:
         names.setdefault(row["ours"] or row["note"], set()).add(row["name"])
     lines = [entry(here, " ".join(sorted(names[here]))) for here in sorted(names)]
-    head, tail = OTHER_NAMES.read_text().split("_TABLE = {\n")
+    head, tail = PEER_NAMES.read_text().split("_TABLE = {\n")
     return f"{head}_TABLE = {{\n{''.join(lines)}}}\n{tail.partition('}' + chr(10))[2]}"
 
 

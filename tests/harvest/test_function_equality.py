@@ -8,7 +8,7 @@ import numpy as np
 import optax
 import pytest
 
-from ppl.harvest.function_equality import ByContents
+from ppl.harvest.function_equality import ComparedByContents
 
 
 def power(exponent):
@@ -67,29 +67,29 @@ UNLIKE = {
 
 @pytest.mark.parametrize("name", ALIKE)
 def test_what_is_made_alike_is_equal(name):
-    first, second = ByContents.of(ALIKE[name]()), ByContents.of(ALIKE[name]())
+    first, second = ComparedByContents.of(ALIKE[name]()), ComparedByContents.of(ALIKE[name]())
     assert first == second
     assert hash(first) == hash(second)
 
 
 @pytest.mark.parametrize("name", UNLIKE)
 def test_what_differs_is_not_equal(name):
-    first, second = map(ByContents.of, UNLIKE[name])
+    first, second = map(ComparedByContents.of, UNLIKE[name])
     assert first != second
 
 
 @pytest.mark.parametrize("made", [lambda: lambda x: x * FACTOR, lambda: lambda x: lambda: FACTOR])
 def test_globals_that_code_names_are_part_of_what_it_is(made, monkeypatch):
-    first = ByContents.of(made())
-    assert first == ByContents.of(made())
+    first = ComparedByContents.of(made())
+    assert first == ComparedByContents.of(made())
     monkeypatch.setitem(globals(), "FACTOR", 2.0)
-    assert first != ByContents.of(made())
+    assert first != ComparedByContents.of(made())
 
 
 def test_what_is_traced_is_like_itself_alone():
     def f(x):
-        assert ByContents.of(power(x)) == ByContents.of(power(x))
-        assert ByContents.of(power(x)) != ByContents.of(power(x + 1))
+        assert ComparedByContents.of(power(x)) == ComparedByContents.of(power(x))
+        assert ComparedByContents.of(power(x)) != ComparedByContents.of(power(x + 1))
         return x
 
     jax.jit(f)(1.0)

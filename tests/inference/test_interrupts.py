@@ -77,7 +77,7 @@ def test_further_interrupts_lose_nothing(monkeypatch):
 
     for owner, name in (
         (chain_threads.ThreadPoolExecutor, "shutdown"),
-        (sampling._SamplingRun, "samples"),
+        (sampling._HamiltonianRun, "samples"),
     ):
         monkeypatch.setattr(owner, name, after_another(getattr(owner, name)))
     with pytest.warns(RuntimeWarning, match="the result holds"):
@@ -91,13 +91,13 @@ def test_further_interrupts_lose_nothing(monkeypatch):
 @pytest.mark.parametrize(("seconds", "budget"), [(1.0, 1), (1e-2, 10), (1e-9, 1024)])
 def test_the_first_call_takes_no_longer_than_a_sign_of_life(monkeypatch, seconds, budget):
     """Of a density whose evaluation, and every call, takes so many seconds."""
-    budgets, move = [], sampling._SamplingRun._move
+    budgets, move = [], sampling._HamiltonianRun._move
 
     def recorded(self, batch, budget):
         budgets.append(int(budget))
         return move(self, batch, budget)
 
-    monkeypatch.setattr(sampling._SamplingRun, "_move", recorded)
+    monkeypatch.setattr(sampling._HamiltonianRun, "_move", recorded)
     for module in (chain_run, sampling):
         now = map(seconds.__mul__, itertools.count(0.0))
         ticking = types.SimpleNamespace(monotonic=now.__next__)
@@ -115,7 +115,7 @@ def test_an_interrupt_in_warm_up_is_one(monkeypatch):
 
 
 def test_an_error_in_a_thread_is_told_before_others_are_done(monkeypatch):
-    calls, runs, move = itertools.count(), [], sampling._SamplingRun._move
+    calls, runs, move = itertools.count(), [], sampling._HamiltonianRun._move
 
     def failing(self, *arguments):
         runs.append(self)
@@ -125,7 +125,7 @@ def test_an_error_in_a_thread_is_told_before_others_are_done(monkeypatch):
 
     for module in (chain_threads, sampling):
         monkeypatch.setattr(module, "CALL_SECONDS", 1e-3)
-    monkeypatch.setattr(sampling._SamplingRun, "_move", failing)
+    monkeypatch.setattr(sampling._HamiltonianRun, "_move", failing)
     with pytest.raises(MemoryError, match="no more"):
         mcmc(jax.random.key(0), posterior(), design(), num_draws=100_000, num_chains=8)
     assert runs[0].num_done < 50_000

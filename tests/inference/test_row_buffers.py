@@ -16,7 +16,7 @@ from inference.chains import chain_run, chain_threads, sampling, step_run
 from inference.chains.ensemble_sampling import EnsembleRun
 from inference.chains.recorder import Recorder
 from inference.chains.row_buffers import RowBuffers
-from inference.chains.step_sampling import ChainsRun
+from inference.chains.step_sampling import PlainRun
 from inference.checkpoints import disk_recorder
 from inference.monitoring.monitor import RunMonitor
 from inference.runtime import devices
@@ -25,9 +25,9 @@ from tests.inference.test_own_kernels import RandomWalk
 
 KEY, NUM_ROWS = jax.random.key(2), 7
 KERNELS = {
-    "nuts": (sampling._SamplingRun, {"kernel": NUTS(), "num_chains": 3}),
-    "dense": (sampling._SamplingRun, {"num_chains": 3, "mass_matrix": "dense"}),
-    "own": (ChainsRun, {"kernel": RandomWalk(scale=0.1), "num_chains": 3}),
+    "nuts": (sampling._HamiltonianRun, {"kernel": NUTS(), "num_chains": 3}),
+    "dense": (sampling._HamiltonianRun, {"num_chains": 3, "mass_matrix": "dense"}),
+    "own": (PlainRun, {"kernel": RandomWalk(scale=0.1), "num_chains": 3}),
     "ensemble": (EnsembleRun, {"kernel": MEADS(), "num_chains": 32}),
 }
 SETTINGS = {"num_warmup": 40, "num_draws": 45}

@@ -157,11 +157,11 @@ NEVER_SAVED = re.findall(
     Live MEADS MEADSInfo MEADSState Masks ModeSearchResult ModeSummary ModelGroups
     ModelParameters NUTS NUTSInfo NUTSTrajectory NormalStart Observed Odds Origin
     PaddedFactor Pairs PathfinderEnds PathfinderPath Point PointwiseLOO PowerScaling
-    Problem Progress ProgressReport Proposal Ranks RecordedInit RunDraws RunSettings
-    SVGDAdvance SVIInfo SVIStep Samples Schedule Search Share SiteGroup SmoothedWeights Spline
+    Progress ProgressReport Proposal Ranks RecordedInit RunDraws RunSettings SVGDAdvance
+    SVIInfo SVIProblem SVIStep Samples Schedule Search Share SiteGroup SmoothedWeights Spline
     Spread StartingPoints State StepChain Subtree Summary SummaryData SummaryRow SummarySite Swarm
-    Tally Targets Tuning Units Until Welford WholeRun _Criterion _Fits _Folds _Gap _LineSearch
-    _Pairs _Problem _ShortClimb _Site _Worst
+    Tally Targets TracedRun Tuning Units Until Welford _Criterion _Fits _Folds _Gap _LineSearch
+    _Pairs _ShortClimb _Simulator _Site _Worst
     """,
 )
 

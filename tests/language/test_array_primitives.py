@@ -18,10 +18,10 @@ from ppl.analysis.terms import Terms
 from ppl.harvest.array_primitives import ARRAY_PRIMITIVES, Kind, array_primitive
 from ppl.harvest.rules import parallel_scan
 from ppl.marginal import array_axes, degree, moved_elements, repeated_elements
+from ppl.marginal.abstract_values import Value
 from ppl.marginal.array_axes import axes_of
 from ppl.marginal.axis_rules import apply_rule
 from ppl.marginal.element_dependence import ALL, Aligned, Source
-from ppl.marginal.values import Value
 
 DEFINE_SOME = (eigenvectors, sparse, triangular_factors, ppl.marginal.triangular_factors)
 READERS = {

@@ -53,7 +53,7 @@ def in_while(key: Any) -> Any:
     return lax.while_loop(lambda x: x < 3.0, step, 0.0)
 
 
-def other_names(key: Any) -> Any:
+def peer_names(key: Any) -> Any:
     one = lambda name: lambda: ppl.sample(key, NORMAL, name=name)  # noqa: E731
     return lax.cond(jnp.array(True), one("x"), one("y"))
 
@@ -178,7 +178,7 @@ MODELS = {
     "no-function-unconstrain": (lambda: ppl.unconstrain(3.0), TypeError, "model, a function of a random key, got 3.0"),
     "while": (lambda: ppl.log_density(in_while)({"x": 0.0}), ValueError, "'x'.*while.*scan"),
     "while-simulate": (lambda: ppl.simulate(in_while)(KEY), ValueError, "'x'.*while"),
-    "branch-names": (lambda: ppl.log_density(other_names)({"x": 0.0}), ValueError, "'[xy]'.*branch"),
+    "branch-names": (lambda: ppl.log_density(peer_names)({"x": 0.0}), ValueError, "'[xy]'.*branch"),
     "branch-shapes": (lambda: ppl.simulate(other_shapes)(KEY), ValueError, r"'x'.*branches.*float32\[[23]\].*float32\[[23]\]"),
     "branch-without": (lambda: ppl.simulate(one_branch)(KEY), ValueError, "'x'.*branch"),
     "noise": (lambda: ppl.log_density(noisy)({"x": 0.0}), ValueError, "'noisy'.*key elsewhere than in ppl.sample"),

@@ -25,7 +25,7 @@ def pair_with(names, axis):
     return ppl.condition(model, {"y": X})
 
 
-@pytest.mark.parametrize("other", [("uv", 1), ("vu", 0)], ids=["other_axis", "other_names"])
+@pytest.mark.parametrize("other", [("uv", 1), ("vu", 0)], ids=["other_axis", "peer_names"])
 def test_programs_that_differ_in_constants_are_not_confused(other, x64):
     """Conditionals are arguments of one compiled function, which their structures tell apart."""
     log_prob = jax.jit(lambda d: d.log_prob(np.array([1, 0])))

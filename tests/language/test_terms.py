@@ -11,7 +11,7 @@ import pytest
 from jax import lax
 from jax.random import fold_in, key, split
 
-from ppl.analysis.symbolic_evaluation import Place, Symbolic
+from ppl.analysis.symbolic_evaluation import Occurrence, Symbolic
 from ppl.harvest.program import trace
 from ppl.harvest.rules import CONSTRUCTS
 from ppl.harvest.survey import Survey
@@ -89,7 +89,7 @@ def test_values_of_one_term_are_equal(seed):
     no_sites = Survey(lambda _: False, lambda _: False, CONSTRUCTS)
     symbolic = Symbolic(traced, no_sites, lambda *_: None)
     inputs = [symbolic.terms.of("input", i) for i in range(len(traced.inputs))]
-    outs = symbolic._walk(traced.jaxpr, inputs, [True] * len(traced.out_avals), Place())
+    outs = symbolic._walk(traced.jaxpr, inputs, [True] * len(traced.out_avals), Occurrence())
     found = {}
     for term, keys in zip(outs, program(seed)(*args), strict=True):
         known(term, np.asarray(jax.random.key_data(keys)), symbolic.terms, found)

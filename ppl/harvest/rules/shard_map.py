@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec
 from ppl.harvest import jax_core, wirings
 from ppl.harvest.construct import register
 from ppl.harvest.interpreter import Interpreter, Opened, Reaped, Results
-from ppl.harvest.plants import ByPath, move_axis, unstack
+from ppl.harvest.plants import PathDict, move_axis, unstack
 from ppl.harvest.rules.call import CallRule, scatter_items, select_items
 from ppl.harvest.survey import Found, Path, Sites, Survey
 
@@ -92,12 +92,12 @@ def _sum_over_shards(
     return on.condense([jax.tree.map(total, reaped) for reaped in reaps])
 
 
-def _rows(taken: Mapping[Path, Any], sites: Sites, eqn: jex.JaxprEqn) -> tuple[ByPath, ByPath]:
+def _rows(taken: Mapping[Path, Any], sites: Sites, eqn: jex.JaxprEqn) -> tuple[PathDict, PathDict]:
     """Plants with the axis over the shards in front, and their specs."""
     pairs = {path: _split(plant, sites[path], eqn) for path, plant in taken.items()}
     rows = {path: tuple(row for row, _ in leaves) for path, leaves in pairs.items()}
     specs = {path: tuple(spec for _, spec in leaves) for path, leaves in pairs.items()}
-    return ByPath(rows), ByPath(specs)
+    return PathDict(rows), PathDict(specs)
 
 
 def _split(plant: Any, found: Found, eqn: jex.JaxprEqn) -> list[tuple[Any, PartitionSpec]]:

@@ -156,7 +156,7 @@ _CALLS = by_name(  # for families of parts, or of other parameters
         _NEGATIVE_BINOMIAL: "NegativeBinomial2 neg_binomial_2",
     }
 )
-OTHER_NAMES = by_name(_TABLE) | {"Gaussian": "Normal"}  # `ppl.Gaussian` is no distribution.
+PEER_NAMES = by_name(_TABLE) | {"Gaussian": "Normal"}  # `ppl.Gaussian` is no distribution.
 
 
 def explain(name: str, public: Iterable[str]) -> str:
@@ -168,8 +168,8 @@ def explain(name: str, public: Iterable[str]) -> str:
         >>> explain("NegativeBinomial2", [])
         "; it is called 'NegativeBinomial' here: NegativeBinomial(mean=..., concentration=...)"
     """
-    if name not in OTHER_NAMES:
+    if name not in PEER_NAMES:
         return hint_near(name, public)
-    found = OTHER_NAMES[name]
+    found = PEER_NAMES[name]
     call = f": {_CALLS[name]}" if name in _CALLS else ""
     return f"; it is called {found!r} here{call}" if found.isidentifier() else f" ({found}){call}"

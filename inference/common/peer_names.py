@@ -4,7 +4,7 @@ import typing
 
 from ppl.common.near_names import by_name
 
-OTHER_NAMES = by_name(
+PEER_NAMES = by_name(
     {
         "inference.mcmc(key, model, *args)": "MCMC sample sampling",
         "inference.svi(key, model, *args)": "SVI ADVI fit",

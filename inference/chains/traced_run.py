@@ -53,7 +53,7 @@ class RunDraws(NamedTuple):
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class WholeRun:
+class TracedRun:
     """Settings of a whole run.
 
     Attributes:
@@ -81,7 +81,7 @@ class WholeRun:
         num_draws: int,
         target_acceptance_rate: float,
         keep: tuple[str, ...] | None = None,
-    ) -> "WholeRun":
+    ) -> "TracedRun":
         """Settings for targets of the shapes of `target`.
 
         Raises:
@@ -108,7 +108,7 @@ class WholeRun:
         seeds = jnp.stack(threefry(seed_of(key), jnp.arange(num_chains)), -1)
         if self.kernel.axis_name is not None:
             return self.map_chains(seeds, target, None)
-        one = custom_batching.sequential_vmap(WholeRun.one_chain)
+        one = custom_batching.sequential_vmap(TracedRun.one_chain)
         return lax.map(lambda seed: one(self, seed, target), seeds)
 
     def map_chains(self, seeds: jax.Array, targets: Target, axes: Any) -> RunDraws:

@@ -1,4 +1,4 @@
-"""Log densities that jitter between points close to each other are found, smooth ones are not."""
+"""Log densities that jump between points close to each other are found, smooth ones are not."""
 
 import warnings
 
@@ -10,7 +10,7 @@ import pytest
 import distributions as dist
 import ppl
 from inference import NUTS, ChEES, mcmc
-from inference.initialization.jitter import find_jitter
+from inference.initialization.density_noise import find_noise
 
 X = np.random.default_rng(0).normal(size=(2000, 5)).astype(np.float32)
 Y = (300.0 + X @ np.arange(5.0)).astype(np.float32)
@@ -26,18 +26,18 @@ SMOOTH = {
 
 
 @pytest.mark.parametrize("name", SMOOTH)
-def test_smooth_densities_do_not_jitter(name):
+def test_smooth_densities_have_no_noise(name):
     log_density = lambda x: SMOOTH[name](x.astype(np.float64)).astype(np.float32)  # noqa: E731
-    assert find_jitter(log_density, POINTS) == 0.0
+    assert find_noise(log_density, POINTS) == 0.0
 
 
 @pytest.mark.parametrize("noise", [1.0, 10.0])
 def test_the_standard_deviation_of_noise_is_found(noise):
     rng, points = np.random.default_rng(2), np.tile(POINTS, (50, 1))
     rough = lambda x: -0.5 * np.sum(x**2, 1) + noise * rng.normal(size=len(x))  # noqa: E731
-    np.testing.assert_allclose(find_jitter(rough, points), noise, rtol=0.25)
+    np.testing.assert_allclose(find_noise(rough, points), noise, rtol=0.25)
     slight = lambda x: -0.5 * np.sum(x**2, 1) + 0.05 * rng.normal(size=len(x))  # noqa: E731
-    assert find_jitter(slight, points) == 0.0
+    assert find_noise(slight, points) == 0.0
 
 
 def line(key, x, y):
@@ -54,7 +54,7 @@ def line(key, x, y):
 def test_a_sum_of_squares_by_cancellation_is_warned_of(kernel):
     settings = {"kernel": kernel, "num_warmup": 5, "num_draws": 5, "num_chains": 8}
     arguments = [jnp.asarray(a, jnp.float32) for a in (X, Y)]
-    with pytest.warns(RuntimeWarning, match=r"jitters by about .* nats .* float32 .* precision"):
+    with pytest.warns(RuntimeWarning, match=r"jumps by about .* nats .* float32 .* precision"):
         mcmc(jax.random.key(0), line, *arguments, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

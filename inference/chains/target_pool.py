@@ -15,7 +15,7 @@ from jax import lax
 
 from inference.chains.chain_threads import ChainThreads, num_cores
 from inference.chains.samples import check_sites
-from inference.chains.whole_run import RunDraws, WholeRun
+from inference.chains.traced_run import RunDraws, TracedRun
 from inference.common.target import Target
 from inference.common.threefry import seed_of, threefry
 from inference.runtime.compiled_program import compile_once
@@ -70,7 +70,7 @@ class _Batch:
 
 def sample_pool(
     key: jax.Array,
-    run: WholeRun,
+    run: TracedRun,
     targets: Targets,
     num_targets: int,
     num_chains: int,
@@ -118,7 +118,7 @@ def sample_pool(
 
 
 def _make_chains(
-    numbers: jax.Array, num_chains: jax.Array, seed: jax.Array, targets: Targets, run: WholeRun
+    numbers: jax.Array, num_chains: jax.Array, seed: jax.Array, targets: Targets, run: TracedRun
 ) -> RunDraws:
     """Whole chains, by their numbers in the pool."""
     which = numbers // num_chains

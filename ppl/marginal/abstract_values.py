@@ -11,7 +11,7 @@ from ppl.marginal.element_dependence import Uses
 
 
 @dataclasses.dataclass(frozen=True)
-class Value:
+class AbstractValue:
     """A value of a program.
 
     Attributes:
@@ -29,7 +29,7 @@ class Value:
     columns: tuple[Term, ...] | None = None
 
 
-def columns_of(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> tuple[Term, ...] | None:
+def columns_of(eqn: jex.JaxprEqn, operands: Sequence[AbstractValue]) -> tuple[Term, ...] | None:
     """The terms of the columns of an array that is put together of them, as an index is."""
     is_joined = eqn.primitive.name == "concatenate" and all(x.shape[-1] == 1 for x in operands)
     is_last = is_joined and eqn.params["dimension"] == len(operands[0].shape) - 1

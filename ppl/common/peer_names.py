@@ -13,7 +13,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _PREDICT = (
     "ppl.predict(model, draws)(key, *args), or ppl.predict(model, 1000) for draws of the prior"
 )
-OTHER_NAMES = by_name(
+PEER_NAMES = by_name(
     {
         "arrays or jax.vmap: a batch needs no plate": "plate plate_stack",
         "jax.lax.scan and its kin, as they are": "scan while_loop",

@@ -12,9 +12,9 @@ import distributions as dist
 import inference
 import ppl
 from distributions.common.method_hints import METHODS, ExplainsMethods
-from inference.common.other_names import OF_RESULTS
-from inference.common.other_names import OTHER_NAMES as OF_INFERENCE
-from ppl.common.other_names import OTHER_NAMES
+from inference.common.peer_names import OF_RESULTS
+from inference.common.peer_names import PEER_NAMES as OF_INFERENCE
+from ppl.common.peer_names import PEER_NAMES
 from tests.distributions import pages, stub
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -36,14 +36,14 @@ def test_hints_of_near_names_are_written_twice_in_the_same_words():
 
 
 def test_a_distribution_by_its_name_elsewhere():
-    assert stub.OTHER_NAMES.read_text() == stub.other_names()
+    assert stub.PEER_NAMES.read_text() == stub.peer_names()
     for row in pages.peers():
         if stub.plain(row["name"]) != stub.plain(row["ours"]):
             with pytest.raises(AttributeError, match=re.escape(row["ours"] or row["note"])):
                 getattr(dist, row["name"])
 
 
-@pytest.mark.parametrize(("package", "table"), [("ppl", OTHER_NAMES), ("inference", OF_INFERENCE)])
+@pytest.mark.parametrize(("package", "table"), [("ppl", PEER_NAMES), ("inference", OF_INFERENCE)])
 def test_an_attribute_by_its_name_elsewhere(package, table):
     """What the errors name exists."""
     for name, instead in table.items():
