@@ -136,7 +136,7 @@ class ChainBatch(Batch):
         self.first = np.maximum(self.first, self.sent).astype(np.int32)
 
     def restore(self, windows: np.ndarray, lengths: np.ndarray) -> None:
-        """Goes on where a run has been left whose rows had been read.
+        """Goes on from a recorded state, in which all rows have been read.
 
         Args:
             windows: Rows of the windows of all chains, one chain after the other.

@@ -43,7 +43,11 @@ class Targets:
 
     @classmethod
     def of(cls, first: Target, leaves: list[Any]) -> "Targets":
-        """Targets like `first`, given its leaves with one axis more where they differ."""
+        """Targets with the structure of `first`, from their leaves.
+
+        A leaf with one axis more than the leaf of `first` differs between targets and is stacked.
+        All others are shared.
+        """
         differs = [np.ndim(x) > np.ndim(one) for x, one in zip(leaves, _leaves(first), strict=True)]
         stacked = [x if d else None for x, d in zip(leaves, differs, strict=True)]
         shared = [None if d else x for x, d in zip(leaves, differs, strict=True)]

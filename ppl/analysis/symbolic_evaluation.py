@@ -43,25 +43,26 @@ class Occurrence:
     is_real: bool = True
 
     def step(self, loop: str, i: int) -> "Occurrence":
-        """The place in the `i`-th iteration of a loop, element of a `vmap` or shard."""
+        """The occurrence in the `i`-th iteration of a loop, element of a `vmap` or shard."""
         return dataclasses.replace(self, steps=(*self.steps, (loop, i)))
 
     def steps_of(self, loop: str, size: int) -> "list[Occurrence]":
-        """The places in the first iterations of a loop.
+        """Occurrences in the first iterations of a loop, three at most.
 
-        There is one if a loop around is past its first iteration. So the number of places is
-        proportional to the number of loops, not exponential in it.
+        If an enclosing loop is past its own first iteration, only one is followed. So the number
+        of occurrences is proportional to the number of loops, not exponential in it. A body that
+        is evaluated as a function has none.
         """
         is_first = all(i == 0 for _, i in self.steps)
         looked_at = _MAX_ITERATIONS if is_first else 1
         return [self.step(loop, i) for i in range(min(size, looked_at if self.is_real else 0))]
 
     def branch(self, index: Term, i: int) -> "Occurrence":
-        """The place in the `i`-th branch of a cond."""
+        """The occurrence in the `i`-th branch of a cond."""
         return dataclasses.replace(self, branches=(*self.branches, (index, i)))
 
     def shards_of(self, axes: Mapping[Any, int]) -> "list[Occurrence]":
-        """The places in the first shards of a shard_map."""
+        """The occurrences in the first shards of a shard_map."""
         places: list[Occurrence] = [self]
         for axis, size in axes.items():
             places = [
@@ -72,7 +73,7 @@ class Occurrence:
         return places
 
     def excludes(self, other: "Occurrence") -> bool:
-        """Whether two places are in different branches of one condition."""
+        """Whether two occurrences are in different branches of one cond."""
         pairs = itertools.product(self.branches, other.branches)
         return any(a[0] == b[0] and a[1] != b[1] for a, b in pairs)
 
@@ -209,6 +210,6 @@ class Symbolic:
 
 
 def _reads(eqn: jex.JaxprEqn) -> Mask:
-    """The operands of a sow that are needed: the key alone."""
+    """The operands of a sow that are needed: only the key."""
     num_keys = int(eqn.params["site"].has_key)
     return (*[False] * (len(eqn.invars) - num_keys), *[True] * num_keys)

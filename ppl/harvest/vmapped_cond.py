@@ -110,7 +110,10 @@ def _linearize(body: Jaxpr, moving: Sequence[bool], moved: Sequence[bool]) -> tu
 def _transpose(
     cotangents: Sequence[Any], *operands: Any, body: Jaxpr, num_consts: int, **params: Any
 ) -> list[Any]:
-    """Cotangents by the transposed program of each element, summed for what elements share."""
+    """Cotangents of the linear operands, by transposing the program of each element.
+
+    Cotangents of operands that all elements share are summed over the elements.
+    """
     linear = [jax_core.is_linear_operand(x) for x in operands]
     known = [not is_linear for is_linear in linear]
     inputs = jaxprs.inputs(body)

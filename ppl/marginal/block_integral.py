@@ -264,7 +264,7 @@ class BlockIntegral:
         return self._find_layout(group, dependences).group_axes or {}
 
     def group_scores(self, path: Path, inputs: Sequence[Any]) -> GroupScores:
-        """The numbers of the group of a score, and the entries that each belongs to.
+        """The layout of `log_prob_of_groups`: its axes, and the data that each number belongs to.
 
         Args:
             path: The path of the score.

@@ -67,7 +67,10 @@ class Question:
     plants: Mapping[Path, Sequence[Any]]
 
     def is_conjugate(self) -> bool:
-        """The answer, which is kept. Values that are traced stand for any, as numbers."""
+        """The answer, kept for the next time.
+
+        Traced values are replaced by random numbers, which stand for any value.
+        """
         inputs = [x for x in self.program.inputs if x is not None]
         numbers = tuple(fingerprint_constants(self.program.jaxpr, inputs))
         wiring = fingerprint_wiring(self.program.jaxpr)
@@ -202,7 +205,7 @@ class Question:
 
 @functools.lru_cache(maxsize=1024)
 def _find_kept(_: Hashable) -> list[Any]:
-    """The answer to a question by its fingerprint, if there is one already."""
+    """A list to keep an answer in: empty at first, the same list for the same fingerprint."""
     return []
 
 

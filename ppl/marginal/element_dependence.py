@@ -32,7 +32,13 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Numbers:
-    """Known array of indices along an axis of a site that has `size` elements."""
+    """Array of known integers that index an axis of a site.
+
+    Attributes:
+        size: The length of that axis.
+        shape: The shape of the array.
+        content: The bytes of the array, 32-bit integers.
+    """
 
     size: int
     shape: tuple[int, ...]

@@ -23,13 +23,21 @@ from ppl.marginal.marginal_sites import ScoreOne, zeros_of
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Counted(distribution_protocol.DistributionWrapper):
-    """A distribution observed in part, of whose entries only missing ones count, or known ones."""
+    """A distribution observed in part that scores only its missing entries, or only known ones.
+
+    Attributes:
+        base: The distribution.
+        of_missing: Whether the missing entries count; else the known ones do.
+    """
 
     base: Any
     of_missing: bool = dataclasses.field(metadata={"static": True})
 
     def log_prob(self, value: Any) -> jax.Array:
-        """The log probability of the entries that count, 0 of all others; of whole events all."""
+        """The log probability of each entry, 0 for entries that do not count.
+
+        An event with a single log probability for several entries counts as a whole.
+        """
         found = distribution_protocol.log_prob(self.base, value)
         missing = missing_entries(self.base)
         if missing.ndim > found.ndim:
@@ -39,7 +47,7 @@ class Counted(distribution_protocol.DistributionWrapper):
 
 @dataclasses.dataclass(frozen=True)
 class CountEntries(SiteAction):
-    """Action that sows all sites again, some such that only some of their entries count."""
+    """Action that sows all sites again, with the distributions of `paths` as `Counted`."""
 
     paths: frozenset[Path]
     of_missing: bool
@@ -69,7 +77,8 @@ def score_known(
 ) -> dict[Path, jax.Array]:
     """The log probabilities of the known entries of sites, 0 at the missing ones.
 
-    Only of sites that `impute` observes in part, and each of whose entries has its own.
+    Sites are left out unless `impute` observes them in part, outside of branches, and each entry
+    has a log probability of its own.
 
     Args:
         program: The program.

@@ -69,8 +69,9 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
     or an integral in place of the sum, for real sites: exactly by `Gaussian` for sites that are
     jointly normal given all others, and by `Laplace`'s approximation for others.
 
-    It can be conditioned, scaled, sampled, before or after. `scale` multiplies the log of a sum or
-    an integral, so that sites scored together need one factor. `recover` draws what is taken out.
+    The model can be conditioned, scaled and sampled, before or after. `scale` multiplies the log of
+    a sum or an integral, so that sites scored together need one factor. `recover` draws what is
+    taken out.
 
     Which elements depend on which is read off the program of the model, wherever it moves them (by
     reshape, flip, roll, indices), so that the sum costs as much as one written by hand:
@@ -100,7 +101,7 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
         A model without these sites.
 
     Raises:
-        TypeError: If `sites` is neither.
+        TypeError: If `sites` is none of these.
         ValueError: When the result is called or transformed, if a name is unknown, a site is not
             latent, has infinitely many states or is not normal given the rest, or the sum is larger
             than `max_states` or `max_block`.
@@ -385,7 +386,7 @@ class _Rewriting:
         return self._scores[group]
 
     def _first_states(self, path: Path) -> tuple[Any, ...]:
-        """A summed site with all elements in the first state."""
+        """The leaves of a summed site whose elements are all in its first state."""
         (aval,) = self._found[path].collapse().avals
         state = jnp.asarray(self._summation.start(path), aval.dtype)
         return (jnp.broadcast_to(state, aval.shape),)

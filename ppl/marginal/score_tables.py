@@ -121,7 +121,7 @@ class Coordinate:
 
 @dataclasses.dataclass(frozen=True)
 class ScoreTable:
-    """The coordinates that a score depends on.
+    """Table of a score for all states of the summed elements that the score depends on.
 
     Attributes:
         coordinates: The coordinates, in the order of the axes of the table.
@@ -179,7 +179,7 @@ class Evaluator:
         return found
 
     def _tables(self, tables: Mapping[Path, ScoreTable], paths: Sequence[Path]) -> dict[Path, Any]:
-        """The tables of scores that one batch of evaluations serves."""
+        """The score tables of `paths`, filled by one batch of evaluations."""
         table = tables[paths[0]]
         known = frozenset(table.coordinates)
         bounded = frozenset(

@@ -103,7 +103,7 @@ class Summation:
         return _total(done, plates)
 
     def group_scores(self, path: Path, inputs: Sequence[Any]) -> GroupScores:
-        """The numbers of the group of a score, and the entries that each belongs to.
+        """The layout of `log_prob`: its axes, and the data that each of its numbers belongs to.
 
         Args:
             path: The path of the score.

@@ -143,7 +143,7 @@ def _factor_batch(operands: Any, axes: Any) -> tuple[Array, int]:
 
 
 def _solve_batch(operands: Any, axes: Any, *, transposed: bool) -> tuple[Array, int]:
-    """One factor solves for all columns; several stand in front."""
+    """Batching rule of `solve_lower`: an unbatched factor solves for all columns at once."""
     (tril, x), (axis, x_axis) = operands, axes
     if axis is None:
         columns = jnp.moveaxis(x, x_axis, -2)

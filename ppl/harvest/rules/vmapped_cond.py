@@ -60,7 +60,7 @@ class VmappedCondRule(Construct):
     def thread(
         self, eqn: jex.JaxprEqn, args: list[Any], state: Any, on: Threading
     ) -> tuple[Sequence[Any], Any]:
-        """Results of all elements; an error if there is a state, which has no order of them."""
+        """Results of all elements; an error if there is a state to pass from one to the next."""
         if jax.tree.leaves(state):
             return on.refuse(eqn)
         wiring = self.wiring(eqn)

@@ -30,7 +30,11 @@ class WhileRule(Construct):
         return wirings.While(params["cond_jaxpr"], params["body_jaxpr"], *sizes)
 
     def find(self, eqn: jex.JaxprEqn, survey: Survey) -> Sites:
-        """Sites of the body and of the condition, all of which must clobber."""
+        """Sites of the body and of the condition.
+
+        Raises:
+            MisplacedError: If a site is in another mode than `clobber` or `cond_clobber`.
+        """
         loop = self.wiring(eqn)
         sites = _sites(loop, survey)
         for found in sites.values():
