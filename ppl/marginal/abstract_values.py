@@ -19,7 +19,7 @@ class AbstractValue:
         uses: The elements of sites that it depends on.
         term: Its number, equal for values that are known to be equal.
         read: Evaluates it; None inside of a loop, where it differs from step to step.
-        columns: The terms of its columns along the last axis, if it was put together of these.
+        columns: The terms of its columns, if it was concatenated from them along the last axis.
     """
 
     shape: tuple[int, ...]
@@ -30,7 +30,7 @@ class AbstractValue:
 
 
 def columns_of(eqn: jex.JaxprEqn, operands: Sequence[AbstractValue]) -> tuple[Term, ...] | None:
-    """The terms of the columns of an array that is put together of them, as an index is."""
+    """The terms of columns that an equation joins along the last axis; None for any other."""
     is_joined = eqn.primitive.name == "concatenate" and all(x.shape[-1] == 1 for x in operands)
     is_last = is_joined and eqn.params["dimension"] == len(operands[0].shape) - 1
     return tuple(x.term for x in operands) if is_last else None

@@ -12,11 +12,14 @@ Rule = Callable[[jex.JaxprEqn, Shapes], list[Axes]]
 
 
 def axes_of(eqn: jex.JaxprEqn) -> list[Axes]:
-    """For each operand, the axis of the results that each of its axes becomes.
+    """For each operand, the axis of the results that each of its axes becomes, or None.
 
-    The place is None where an axis is gone, or where elements along it are mixed or repeated, but
-    for axes of size 1 that `broadcast_in_dim` repeats. A primitive that moves elements along an
-    axis, as `rev` does, leaves the axis at its place.
+    | primitive                                         | result                     |
+    |---------------------------------------------------|----------------------------|
+    | removes the axis                                  | None                       |
+    | mixes or repeats elements along the axis          | None                       |
+    | is `broadcast_in_dim`, repeats an axis of size 1  | the axis that it becomes   |
+    | moves elements along the axis, as `rev` does      | the axis at the same place |
     """
     shapes = [_shape(v) for v in eqn.invars]
     rule = _BY_NAME.get(eqn.primitive.name) or _BY_KIND.get(array_primitive(eqn).kind, _mix)
@@ -37,13 +40,13 @@ def _stay(eqn: jex.JaxprEqn, shapes: Shapes) -> list[Axes]:
 
 
 def _by_element(eqn: jex.JaxprEqn, shapes: Shapes) -> list[Axes]:
-    """Axes of size 1 are repeated, and scalars."""
+    """Rule of elementwise primitives, which repeat scalars and axes of size 1."""
     out = _shape(eqn.outvars[0])
     return [tuple(i if n == out[i] else None for i, n in enumerate(shape)) for shape in shapes]
 
 
 def _without(ndim: int, gone: Sequence[int]) -> Axes:
-    """Places of axes some of which are taken out."""
+    """Places of `ndim` axes after the axes `gone` are removed."""
     return tuple(None if i in gone else i - sum(j < i for j in gone) for i in range(ndim))
 
 
@@ -52,7 +55,7 @@ def _reduce(eqn: jex.JaxprEqn, shapes: Shapes) -> list[Axes]:
 
 
 def _mix_along(param: str) -> Rule:
-    """Rule of a primitive that mixes elements along the axis that a parameter tells."""
+    """Rule of a primitive that mixes elements along the axis in the parameter `param`."""
 
     def rule(eqn: jex.JaxprEqn, shapes: Shapes) -> list[Axes]:
         mixed = eqn.params[param]
@@ -67,7 +70,7 @@ def _keep_batch(eqn: jex.JaxprEqn, shapes: Shapes) -> list[Axes]:
 
 
 def _dot(eqn: jex.JaxprEqn, shapes: Shapes) -> list[Axes]:
-    """Axes of the batch come first, then the free axes of each operand."""
+    """Rule of `dot_general`: batch axes come first, then the free axes of each operand."""
     contract, batch = eqn.params["dimension_numbers"]
     start = len(batch[0])
     found = []
@@ -103,7 +106,10 @@ def _unstack(eqn: jex.JaxprEqn, shapes: Shapes) -> list[Axes]:
 
 
 def _reshape(eqn: jex.JaxprEqn, shapes: Shapes) -> list[Axes]:
-    """Longer axes stay apart where only axes of size 1 come or go; of those, any fits any."""
+    """Rule of `reshape`: longer axes are kept if only axes of size 1 are added or removed.
+
+    Axes of size 1 are paired in order, as any of them may become any other.
+    """
     old = shapes[0]
     new = eqn.params["new_sizes"]
     longer, to = ([i for i, n in enumerate(shape) if n != 1] for shape in (old, new))
@@ -115,13 +121,17 @@ def _reshape(eqn: jex.JaxprEqn, shapes: Shapes) -> list[Axes]:
 
 
 def _dynamic_slice(eqn: jex.JaxprEqn, shapes: Shapes) -> list[Axes]:
-    """Axes that are read whole stay."""
+    """Rule of `dynamic_slice`: axes that are read whole are kept."""
     pairs = enumerate(zip(shapes[0], eqn.params["slice_sizes"], strict=True))
     return [tuple(i if n == size else None for i, (n, size) in pairs), *_mix(eqn, shapes[1:])]
 
 
 def _gather(eqn: jex.JaxprEqn, shapes: Shapes) -> list[Axes]:
-    """Axes that are read whole, those of the batch, and all of the index but the last stay."""
+    """Rule of `gather`.
+
+    Axes of the operand are kept if they are batch axes or read whole. All axes of the index but
+    the last are kept.
+    """
     numbers = eqn.params["dimension_numbers"]
     sizes = eqn.params["slice_sizes"]
     batch = [i for i in range(len(_shape(eqn.outvars[0]))) if i not in numbers.offset_dims]

@@ -32,7 +32,7 @@ def _pass_on(eqn: jex.JaxprEqn, operands: Sequence[AbstractValue]) -> list[Uses]
 
 
 def _move_axes(eqn: jex.JaxprEqn, operands: Sequence[AbstractValue]) -> list[Uses]:
-    """Elements are mixed along the axes that do not stay apart."""
+    """Rule of most primitives: elements are mixed along the axes that `axes_of` does not keep."""
     pairs = zip(operands, axes_of(eqn), strict=True)
     return [join(*(move_axes(x.uses, axes) for x, axes in pairs if x.uses))] * len(eqn.outvars)
 
@@ -52,7 +52,7 @@ def _dynamic_slice(eqn: jex.JaxprEqn, operands: Sequence[AbstractValue]) -> Uses
 
 
 def _read_slice(read_start: Callable[[], Any], size: int, length: int) -> Any:
-    """Indices of a slice, whose start JAX clips so that the slice is within the array."""
+    """Indices of a slice; JAX clips the start so that the slice is within the array."""
     return jnp.clip(read_start(), 0, length - size) + jnp.arange(size)
 
 
@@ -70,7 +70,7 @@ def _gather(eqn: jex.JaxprEqn, operands: Sequence[AbstractValue]) -> Uses:
 
 
 def _read_column(index: AbstractValue, column: int, axes: tuple[Any, ...], size: int) -> Indexed:
-    """The index along one axis, out of an array whose last axis is the axes that are indexed."""
+    """The index along one axis, a column of an index array."""
     at = index.read
     read = lambda: jnp.clip(at()[..., column], 0, size - 1)  # noqa: E731  # pyright: ignore
     term = index.term if index.shape[-1] == 1 else (index.term, column)

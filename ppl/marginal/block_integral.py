@@ -41,9 +41,10 @@ LogDensity = Callable[[BlockVector], jax.Array]
 
 
 def find_equal_inputs(inputs: Sequence[Any]) -> tuple[int, ...]:
-    """For each input of a program, the first that is equal: known integers and booleans.
+    """For each input of a program, the number of the first input that is known to be equal.
 
-    A model that indexes twice with one array captures it twice.
+    Only integers and booleans are compared. A model that indexes twice with one array captures
+    the array twice.
     """
     found: list[int] = []
     known: dict[Any, int] = {}
@@ -65,7 +66,7 @@ class BlockIntegral:
         jaxpr: The program, without constants.
         sites: The paths of the sites that are integrated out.
         max_block: The largest number of elements that are coupled as a whole.
-        scored: The paths of the sites whose scores depend on these sites, and of these.
+        scored: The paths of these sites and of all sites whose scores depend on them.
         inputs: For each input of the program, the first that is known to be equal.
         strategy: The name of the strategy that users ask for.
         is_exact: Whether the log density is a square.
@@ -188,7 +189,7 @@ class BlockIntegral:
         inputs: Sequence[Any],
         plants: Mapping[Path, Sequence[Any]],
     ) -> jax.Array:
-        """The log of the integral over the sites of one group, apart for elements of plates."""
+        """The log of the integral over one group of sites, by plate if plates are independent."""
         if not group:
             scores = self._scores([p for p, g in self.groups.items() if not g], inputs, plants)
             return functools.reduce(jnp.add, map(jnp.sum, scores.values()))
@@ -196,7 +197,7 @@ class BlockIntegral:
         return self._complete_square(group, density).log_integral()
 
     def axes(self, path: Path) -> Axes:
-        """The axes along which the elements of the integral that a score is in are apart."""
+        """The axes along which the integral of a score's group is a product of integrals."""
         dependences, reader = self._structure
         spreads = {p: x.spread(reader.num_parts.get(p, 0), ()) for p, x in dependences.items()}
         if not self.groups[path]:  # A score of its own.
@@ -232,7 +233,7 @@ class BlockIntegral:
     ) -> jax.Array:
         """The log of the integral over the sites of one group, as `group_scores` describes it.
 
-        The number of a step of a chain is that of its scores given those of all steps before.
+        In a chain, step t has log p(y[t] | y[0], ..., y[t-1]), for the data y[t] of step t.
         """
         layout = self._layout(group)
         if not self._is_by_step(layout):
@@ -386,7 +387,11 @@ def is_single(dtype: Any) -> bool:
 
 
 def value_and_slope(log_density: LogDensity, x: BlockVector) -> tuple[jax.Array, BlockVector]:
-    """A log density, apart for elements of plates if it is, and its gradient."""
+    """A log density and its gradient.
+
+    A log density with a number for each element of the plates is returned as such; the gradient
+    belongs to the sum.
+    """
 
     def total(x: BlockVector) -> tuple[jax.Array, jax.Array]:
         apart = log_density(x)
@@ -397,12 +402,12 @@ def value_and_slope(log_density: LogDensity, x: BlockVector) -> tuple[jax.Array,
 
 
 def sheared(log_density: LogDensity, shear: jax.Array) -> LogDensity:
-    """A log density whose inner entries are measured from a linear function of its border."""
+    """A log density after a shear: inner entries are offsets from a linear map of the border."""
     return lambda x: log_density(x.sheared(shear))
 
 
 def _evaluate(axis: int | Indexed) -> int | Indexed:
-    """The axis of a score, or an index that is read already, outside of what is differentiated."""
+    """An axis of a score, or its index read in advance, outside of any differentiated function."""
     if isinstance(axis, int):
         return axis
     array = jnp.asarray(axis.read())

@@ -23,7 +23,7 @@ from ppl.marginal.element_dependence import Indexed
 
 @dataclasses.dataclass(frozen=True)
 class RecordedAxes:
-    """The axes of an inner site as it is recorded: plates, time, and the others behind them."""
+    """Shape of a recorded inner site, and the order that puts plates first, then time."""
 
     shape: tuple[int, ...]
     order: tuple[int, ...]
@@ -31,21 +31,21 @@ class RecordedAxes:
 
 @dataclasses.dataclass(frozen=True)
 class BlockLayout:
-    """A layout.
+    """Layout of the sites of an integral as a vector: inner entries by plate and step, a border.
 
     Attributes:
         inner: The inner sites with their axes in order.
         shapes: The shapes of the sites of the border.
         plates: The sizes of the plates.
         num_steps: The length of the chain.
-        reach: How many steps apart elements may be that one score depends on.
-        score_axes: For each score, its axes along the plates; None if elements of the plates are
-            not apart, as there is a border, or an index reads them.
-        group_axes: For each score, its axes along the plates, or the indices that read them, whose
-            axes are those of the score; None if elements of the plates are not apart.
-        step_axes: For each score, its axis along the steps, None for a score of no step; None for
-            all if a score depends on more than a step and the one before it.
+        reach: The largest distance, in steps, between two elements that share a score.
+        score_axes: For each score, its axes along the plates; None if the plates are not
+            independent, as with a border, or if an index reads them.
+        step_axes: For each score, its axis along the steps, None for a score outside of the chain.
+            None without a chain, or if a score depends on more than a step and the one before.
         is_reversed: Whether the last step comes first.
+        group_axes: For each score, its axes along the plates, or the indices by which it reads
+            the plates; None if the plates are not independent, as with a border.
     """
 
     inner: Mapping[Path, RecordedAxes]
@@ -69,7 +69,7 @@ class BlockLayout:
 
     @property
     def num_blocks(self) -> int:
-        """The number of blocks along the chain; each holds as many steps as scores reach."""
+        """The number of blocks along the chain; a block holds `reach` steps, at least one."""
         return -(-self.num_steps // self._steps_in_block)
 
     @property
@@ -136,7 +136,10 @@ class BlockLayout:
         return self.step_axes is not None and is_apart
 
     def total_of_steps(self, scores: Mapping[Path, jax.Array]) -> jax.Array:
-        """The sums of scores of each step in order, of shape (n, t); scores of none are first."""
+        """The sum of scores of each step in order, of shape (n, t).
+
+        Scores outside of the chain are added to the first step.
+        """
         assert self.step_axes is not None
         found = jnp.zeros((self.num_plates, self.num_steps))
         for path, score in scores.items():
@@ -156,7 +159,7 @@ class BlockLayout:
         return (*(self.plates if self.score_axes else ()), self.num_steps)
 
     def arrange_steps(self, found: jax.Array) -> jax.Array:
-        """Numbers of steps, of shape (n, t), in the order of the program, with axes of plates."""
+        """Numbers of steps, of shape (n, t), with the axes of plates and in program order."""
         found = jnp.flip(found, 1) if self.is_reversed else found
         return found.reshape(self.shape_of_steps)
 
@@ -212,7 +215,7 @@ class BlockLayout:
     def border_of_hessian(
         self, multiply: Callable[[BlockVector], BlockVector], dtype: Any
     ) -> tuple[jax.Array, jax.Array]:
-        """The columns of the border of a symmetric matrix: its inner entries, and the others."""
+        """The border columns of a symmetric matrix: inner rows, and border rows."""
         zeros = self.zeros(dtype)
         m = self.size_of_border
         if not m:
@@ -226,14 +229,19 @@ class BlockLayout:
 
     @property
     def padding(self) -> np.ndarray:
-        """For each entry of a block of the chain, whether it belongs to no step."""
+        """Mask of the entries that pad the last block of the chain, past the last step."""
         count = np.arange(self.num_blocks * self.size_of_block)
         is_padding = count >= self.num_steps * self.size_of_step
         return is_padding.reshape(self.num_blocks, self.size_of_block)
 
 
 def _pick_rows(columns: jax.Array, shift: int) -> jax.Array:
-    """The blocks some rows below the diagonal, of columns by color (colors, d, n, t, d)."""
+    """The blocks `shift` rows below the diagonal, from products with colored columns.
+
+    Args:
+        columns: The products, of shape (colors, d, n, t, d).
+        shift: 0 for the diagonal, 1 for the blocks below it.
+    """
     colors, _, _, t, _ = columns.shape
     found = columns[:, :, :, shift:]
     color = (np.arange(t - shift) % colors)[None, None, :, None]

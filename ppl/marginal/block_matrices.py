@@ -86,7 +86,7 @@ class BlockMatrix:
         return jnp.sum(inner) + sides + jnp.sum(self.border * other.border)
 
     def factor(self) -> "BlockFactor":
-        """The Cholesky factor: not a number where the matrix is not positive definite."""
+        """The Cholesky factor, NaN where the matrix is not positive definite."""
         zeros = [jnp.zeros(x.shape[:-1], x.dtype) for x in (self.diagonal, self.border)]
         return self.factor_and_solve(BlockVector(*zeros))[0]
 
@@ -112,7 +112,7 @@ class BlockFactor:
         return -_solve_blocks_transposed(self.diagonal, self.below, self.sides)
 
     def pivots(self) -> tuple[jax.Array, jax.Array]:
-        """The diagonal: inner entries and those of the border."""
+        """The diagonal: its inner entries and its border entries."""
         inner, border = (jnp.diagonal(x, axis1=-2, axis2=-1) for x in (self.diagonal, self.border))
         return inner, border
 
@@ -147,7 +147,7 @@ class BlockFactor:
     def replace_border_and_solve(
         self, matrix: BlockMatrix, x: BlockVector
     ) -> tuple["BlockFactor", BlockVector]:
-        """The factor of a matrix that differs in its border alone, and a solution of `L y = x`."""
+        """The factor of a matrix that differs only in its border, and the solution of `L y = x`."""
         columns = jnp.concatenate([matrix.sides, x.inner[..., None]], -1)
         solved = _solve_blocks(self.diagonal, self.below, columns)
         return _factor_border(matrix.border, self.diagonal, self.below, solved, x.border)
@@ -344,7 +344,7 @@ def _half_square_jvp(primals: Any, tangents: Any) -> Any:
 def half_log_det(matrix: BlockMatrix, factor: BlockFactor) -> jax.Array:
     """Half the log determinant, by the factor; one for each of `n` matrices without a border.
 
-    The derivative is half the inner product with the inverse, of which its blocks are enough.
+    The derivative is half the inner product with the inverse, which needs only its blocks.
     """
     inner, border = factor.pivots()
     found = jnp.sum(jnp.log(inner), (1, 2))
@@ -358,7 +358,7 @@ def _half_log_det_jvp(primals: Any, tangents: Any) -> Any:
 
 @jax.custom_jvp
 def _inverse(matrix: BlockMatrix, factor: BlockFactor) -> BlockMatrix:
-    """The blocks of the inverse. Derivatives, of second order to those who ask, factor again."""
+    """The blocks of the inverse matrix; the JVP differentiates a new factorization."""
     return factor.inverse()
 
 

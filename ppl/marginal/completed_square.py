@@ -32,8 +32,8 @@ class CompletedSquare:
         matrix: The precision `P`.
         factor: Its Cholesky factor.
         layout: The layout of the variables.
-        shear: What the inner entries are more than those of `mode` for each entry of the border,
-            of shape (n, t, d, m); None for nothing.
+        shear: The linear map, of shape (n, t, d, m), from the border to an offset; draws add the
+            offset to their inner entries. None for no offset.
     """
 
     mode: BlockVector
@@ -65,11 +65,11 @@ class CompletedSquare:
         return ~jnp.isfinite(self.log_det)
 
     def _total(self, found: jax.Array) -> jax.Array:
-        """Numbers for independent blocks, apart if the height is."""
+        """A number for each independent block if `height` has them, else their sum."""
         return found.reshape(self.height.shape) if self.height.ndim else jnp.sum(found)
 
     def log_integral(self) -> jax.Array:
-        """The log of the integral: minus infinity where it does not exist, NaN where data are."""
+        """The log of the integral: minus infinity if it diverges, NaN if `height` is NaN."""
         num = self.layout.num_elements // max(self.height.size, 1)
         found = self.height + self.gain - self.log_det + num * _LOG_TWO_PI / 2
         return jnp.where(self.is_improper & ~jnp.isnan(self.height), -jnp.inf, found)

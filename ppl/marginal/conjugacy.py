@@ -53,7 +53,7 @@ class Question:
         scored: The site, and those whose scores depend on it.
         family: The family.
         sites: All sites.
-        plants: Values of all other random sites, for those that cannot be drawn.
+        plants: Values of all other random sites, used for sites that cannot be drawn.
     """
 
     program: Program
@@ -88,7 +88,7 @@ class Question:
         return tuple(fingerprint_value(x) for path in paths for x in self.plants[path])
 
     def _answer(self) -> tuple[bool, Sequence[Path]]:
-        """The answer, and the sites whose values it depends on, as they cannot be drawn."""
+        """The answer, and the sites that kept their values because they cannot be drawn."""
         leaves = jax.tree.leaves((self.model, self.args, self.kwargs))
         has_masks = any(jax_core.is_traced(x) and x.dtype == bool for x in leaves)
         numbers = [_Numbers(bit) for bit in ((None, False, True) if has_masks else (None,))]
@@ -136,7 +136,7 @@ class Question:
     def _drawing(
         self, simulation: Program, fixed: Sequence[Path], numbers: "_Numbers"
     ) -> Callable[[jax.Array], dict[Path, Any]]:
-        """A function of a key that draws all random sites but some."""
+        """A function of a key that draws all random sites but `fixed`, whose values are kept."""
         inputs = [*map(numbers.fill, simulation.inputs)]
         at = len(simulation.consts)
         kept = {path: tuple(map(numbers.replace, self.plants[path])) for path in fixed}
@@ -150,7 +150,7 @@ class Question:
         return draw
 
     def _find_undrawn(self, program: Program) -> list[Path]:
-        """The sites whose distributions have no draws, as improper ones; they keep their values."""
+        """Sites with a distribution that has no draws, such as an improper one."""
 
         def cannot_draw(_: Any, d: Any) -> bool:
             try:
@@ -165,7 +165,7 @@ class Question:
     def _compare(
         self, key: Any, jaxpr: Any, inputs: Sequence[Any], plants: Mapping[Path, Any]
     ) -> tuple[jax.Array, jax.Array]:
-        """For each element, whether slopes are those of the family, and whether all are finite."""
+        """Two masks of elements: slopes agree with the family's; all slopes are finite."""
         family, (like,) = self.family, plants[self.path]
         shape = like.shape
         dtype = like.dtype
@@ -222,7 +222,7 @@ class _Numbers:
     dtype: Any = np.float32
 
     def replace(self, x: Any) -> Any:
-        """A value in the dtype, if it is a floating array, and numbers if it is traced."""
+        """A value after `fill`, cast to `dtype` if it is a floating array."""
         x = self.fill(x)
         is_floating = hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.floating)
         if not is_floating:
@@ -230,7 +230,7 @@ class _Numbers:
         return (jnp if isinstance(x, jax.Array) else np).asarray(x, self.dtype)
 
     def fill(self, x: Any) -> Any:
-        """Numbers of the same shape and dtype for a value that is traced, any other as it is."""
+        """Numbers of the same shape and dtype for a traced value; any other value unchanged."""
         if not jax_core.is_traced(x):
             return x
         rng = np.random.default_rng(0)

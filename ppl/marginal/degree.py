@@ -36,7 +36,7 @@ class Degree:
     """The degree of a value.
 
     Attributes:
-        degree: An upper bound; infinity if the value may be no polynomial.
+        degree: An upper bound; infinity if the value may not be a polynomial.
         variables: The names of the inputs that the value depends on.
         cause: The first operation that gave a degree above 2, and the names of its inputs.
     """
@@ -133,7 +133,10 @@ def _of_convert(eqn: jex.JaxprEqn, operands: Sequence[Degree]) -> float:
 
 
 def _of_comparison(eqn: jex.JaxprEqn, operands: Sequence[Degree]) -> float:
-    """A value is compared with itself to find NaN, and with infinity; both tell nothing of it."""
+    """Degree of a comparison: 0 for a test for NaN (`x == x`) or infinity, else unbounded.
+
+    All finite values give the same result.
+    """
     a, b = eqn.invars
     is_same = a is b and eqn.primitive.name in ("eq", "ne")
     is_infinite = any(isinstance(v, jex.Literal) and np.all(np.isinf(v.val)) for v in (a, b))
@@ -160,7 +163,7 @@ def _join(eqn: jex.JaxprEqn, *several: Sequence[Degree]) -> list[Degree]:
 
 
 def _spoil(eqn: jex.JaxprEqn, found: Sequence[Degree], index: Degree) -> list[Degree]:
-    """Results that depend on a choice which is no constant."""
+    """Degrees of results chosen by `index`: unbounded, unless the index is a constant."""
     if index.degree == 0:
         return list(found)
     return [_make(eqn, math.inf, [index, x]) for x in found]

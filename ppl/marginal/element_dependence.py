@@ -86,7 +86,7 @@ def join(*several: Uses) -> dict[Source, tuple[Use, ...]]:
 
 
 def join_axis(a: Use, b: Use) -> Use:
-    """The use of an axis by a value that is made of two others."""
+    """The use of an axis by a value computed from two others, which use it as `a` and as `b`."""
     if a == b:
         return a
     for kind, place in ((Aligned, "axis"), (Step, "loop")):
@@ -131,7 +131,7 @@ def move_axes(uses: Uses, places: Sequence[Place]) -> dict[Source, tuple[Use, ..
 
 
 def _compose(use: Indexed, places: Sequence[Place]) -> Use:
-    """An index whose own axes go to some places, or are read at indices themselves."""
+    """An index after its own axes have moved to `places`, or have been indexed themselves."""
     if any(place is None for place in places):
         return ALL
     if not any(isinstance(place, Indexed) for place in places):
@@ -139,7 +139,7 @@ def _compose(use: Indexed, places: Sequence[Place]) -> Use:
     array = use.read
 
     def along(i: int, place: Any) -> Any:
-        """An index along an axis: as it is read, or all of the axis in order."""
+        """The index along axis `i`: the array that reads the axis, or all of the axis in order."""
         return place.read() if isinstance(place, Indexed) else np.arange(array().shape[i])
 
     each = [x.axes if isinstance(x, Indexed) else (x,) for x in places]
@@ -171,12 +171,12 @@ def spread(array: Any, axes: Sequence[Any], over: Sequence[Any]) -> Any:
 
 
 def find_use(found: np.ndarray, size: int, over: Sequence[int | Step]) -> Use:
-    """The use of an axis of a site by a value, of each element of which the number is known.
+    """The use of an axis of a site by a value with known indices.
 
     Args:
-        found: The numbers; any number fits where it is -1.
+        found: The index that each element of the value reads; any index fits where it is -1.
         size: The number of elements along the axis of the site.
-        over: The axes of the numbers.
+        over: The axes of `found`.
     """
     if not found.size:
         return ALL
@@ -224,7 +224,7 @@ def after(use: Use, loop: int, last: int) -> Use:
 
 
 def enter_rows(use: Use, loop: int) -> Use:
-    """The use of an array by a row of it, which a step of a loop reads."""
+    """The use by one row of an array, as a step of a loop reads the row."""
     match use:
         case Aligned(axis, lags):
             return Aligned(axis - 1, lags) if axis else Step(loop, lags)
@@ -247,7 +247,7 @@ def stack(use: Use, loop: int) -> Use:
 
 
 def leave(use: Use, loop: int, axis: int) -> Use:
-    """The use by a score in a loop, whose steps are an axis of the score outside of the loop."""
+    """The use by a score after a loop has become the axis `axis` of the score."""
     match use:
         case Step(here, lags) if here == loop:
             return Aligned(axis, lags)

@@ -34,7 +34,7 @@ class Summation:
         jaxpr: The program, without constants.
         states: The states of each summed site.
         max_states: The largest number of states in one table.
-        scored: The paths of the sites whose scores depend on the summed sites, and of these.
+        scored: The paths of the summed sites and of all sites whose scores depend on them.
         inputs: For each input of the program, the first that is known to be equal.
     """
 
@@ -125,7 +125,7 @@ class Summation:
         )
 
     def axes(self, path: Path) -> Axes:
-        """The axes along which the elements of the sum that a score is in are apart."""
+        """The axes along which the sum of a score's group is a product of sums."""
         structure = self._abstract
         together = structure.enumerated | structure.chained
         of_sum = tuple(structure.plates_of_group(self.groups[path]))
