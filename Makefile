@@ -18,9 +18,9 @@ demo: ## sample the posterior of eight schools
 	@.ci/venv "$(VENV)" "$(PYTHON)" examples
 	@$(BIN)/python examples/eight_schools.py
 
-test: ## run the tests, without the slow ones
+test: ## run the tests, without the slow ones; with ROOM=marginal those of a folder and its importers
 	@.ci/venv "$(VENV)" "$(PYTHON)" dev
-	@$(PYTEST)
+	@$(PYTEST) $(if $(ROOM),--room $(ROOM))
 
 test-slow: ## run the slow tests alone, without the exhaustive ones
 	@.ci/venv "$(VENV)" "$(PYTHON)" dev

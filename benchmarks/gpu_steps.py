@@ -51,7 +51,7 @@ class Sampler:
     def run(self, num_draws: int, seed: int = 0) -> tuple[float, int]:
         """Seconds of a run, and its steps."""
         start = time.perf_counter()
-        with mock.patch.object(sampling, "_SamplingRun", CountingRun):
+        with mock.patch.object(sampling, "_HamiltonianRun", CountingRun):
             sampling.sample(
                 jax.random.key(seed),
                 self.target,

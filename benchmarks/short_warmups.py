@@ -44,7 +44,7 @@ def run(problem: Any, seed: int, num_warmup: int, init: Any) -> tuple[float, flo
 
 
 def main(names: list[str]) -> None:
-    sampling._SamplingRun = CountingRun
+    sampling._HamiltonianRun = CountingRun
     print(f"{'':18}warm-up  starts      gradients of warm-up, k  ESS per k of draws  divergences")
     for name in names or MODELS:
         problem = PROBLEMS[name]()

@@ -267,7 +267,7 @@ def refer(target: Any) -> dict[str, Any]:
 def judge(name: str, seeds: list[int], bits: int, path: str) -> None:
     """Judges all ways on a model, and adds a line to the file for each seed and way."""
     jax.config.update("jax_enable_x64", bits == 64)
-    sampling._SamplingRun = JudgedRun
+    sampling._HamiltonianRun = JudgedRun
     model, args = MODELS[name]()
     target, head = ppl.unconstrain(model, *args), {"model": name, "float": bits}
     old = [x for x in entries_of(path) if head.items() <= x.items()]

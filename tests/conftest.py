@@ -26,6 +26,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from tests.rooms import files_of_tests, rooms
+
 jax.config.update("jax_num_cpu_devices", 4)  # for what is sharded
 jax.config.update("jax_traceback_in_locations_limit", 0)  # lines of tests within programs: slow
 
@@ -102,7 +104,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds `--sample`."""
+    """Adds `--sample` and `--room`."""
     parser.addoption(
         "--sample",
         type=int,
@@ -110,6 +112,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="of tests that look little at JAX, and of slow ones, run one in N",
     )
+    parser.addoption(
+        "--room",
+        metavar="FOLDER",
+        help="run the tests of a folder of the packages, and of the files that import it",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuses a room that is not there."""
+    if (room := config.getoption("room")) and room not in rooms():
+        known = ", ".join(sorted(x for x in rooms() if "/" in x))
+        raise pytest.UsageError(f"no room is called {room!r}; rooms: {known}")
+
+
+def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
+    """Leaves out the files of tests that are not of the room."""
+    room = config.getoption("room")
+    is_test = collection_path.suffix == ".py"
+    return True if room and is_test and collection_path not in files_of_tests(room) else None
 
 
 # Tests that see most of what a new JAX changes: programs, their transformations, compiled chains.

@@ -8,7 +8,7 @@ import numpy as np
 from inference.chains import sampling
 
 
-class CountingRun(sampling._SamplingRun):
+class CountingRun(sampling._HamiltonianRun):
     """A sampling run that counts its gradients.
 
     Attributes:

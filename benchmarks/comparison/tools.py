@@ -94,7 +94,7 @@ def ours(name: str, problem: Problem, settings: Settings) -> Tool:
     }
 
     def counted(sample: Callable[[], Any]) -> Output:
-        with mock.patch.object(sampling, "_SamplingRun", CountingRun):
+        with mock.patch.object(sampling, "_HamiltonianRun", CountingRun):
             result = sample()
         steps = np.asarray(result.stats["num_steps"])
         run = CountingRun.last

@@ -18,7 +18,7 @@ from ppl.analysis.terms import Terms
 from ppl.harvest.array_primitives import ARRAY_PRIMITIVES, Kind, array_primitive
 from ppl.harvest.rules import parallel_scan
 from ppl.marginal import array_axes, degree, moved_elements, repeated_elements
-from ppl.marginal.abstract_values import Value
+from ppl.marginal.abstract_values import AbstractValue
 from ppl.marginal.array_axes import axes_of
 from ppl.marginal.axis_rules import apply_rule
 from ppl.marginal.element_dependence import ALL, Aligned, Source
@@ -139,7 +139,7 @@ def test_nothing_is_known_of_a_primitive_in_no_table():
     eqn, _ = equation_of(unknown.bind, X)
     assert array_primitive(eqn).kind is Kind.MIXTURE
     site = Source(("z",))
-    (uses,) = apply_rule(eqn, [Value(X.shape, {site: (Aligned(0),)}, 0)])
+    (uses,) = apply_rule(eqn, [AbstractValue(X.shape, {site: (Aligned(0),)}, 0)])
     assert uses == {site: (ALL,)}
     jaxpr = jax.make_jaxpr(unknown.bind)(X)
     (found,) = degree.find_degrees(jaxpr, [degree.Degree(1, frozenset("x"))])
