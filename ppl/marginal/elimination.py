@@ -42,7 +42,7 @@ class TimePlates:
 
 
 def _without(label: Any, gathers: tuple[Gather, ...]) -> Any:
-    """A label, whose variable is no longer read at indices if these are the ones."""
+    """A label without its `gathers`, if they are these; any other label unchanged."""
     is_read = isinstance(label, Local) and label.gathers == gathers
     return Local(label.variable, label.lag) if is_read else label
 
@@ -103,7 +103,7 @@ class Eliminator:
                 left = self._sum_chain(chained[0], left)
 
     def multiply(self, factors: Sequence[LogFactor]) -> LogFactor:
-        """The product of factors of one variable, over the plates of this variable."""
+        """The product of factors of one variable, with one entry for each element of its plates."""
         return multiply([self._reduce(self._scatter(f)) for f in factors])
 
     def _is_in_chain(self, v: Variable, factors: Sequence[LogFactor]) -> bool:
@@ -137,7 +137,7 @@ class Eliminator:
         return own.union(*(g.plates for g in x.gathers))
 
     def _reduce(self, factor: LogFactor) -> LogFactor:
-        """The factor multiplied over the plates of which none of its variables has elements."""
+        """The log factor, summed over the plates that none of its variables has."""
         if not factor.locals:
             return factor
         kept = frozenset().union(*map(self._plates_of, factor.locals))
@@ -148,7 +148,7 @@ class Eliminator:
         return LogFactor(labels, jnp.sum(factor.table, tuple(axes))) if axes else factor
 
     def _scatter(self, factor: LogFactor) -> LogFactor:
-        """The product over elements that read the same element of a variable at indices."""
+        """The log factor, with entries that read one element of a variable at indices added up."""
         for x in factor.locals:
             here = {p for g in x.gathers for p in g.plates}
             others = [self._plates_of(y) for y in factor.locals if y.gathers != x.gathers]
@@ -210,7 +210,7 @@ class Eliminator:
         return None if self._key is None else jax.random.fold_in(self._key, self._num_keys)
 
     def _log_sum(self, x: Any, key: Any = None, axis: int = -1) -> Any:
-        """The log of the sum over an axis, weighed or sampled."""
+        """The log of the sum over an axis; with a key, its gradient is a draw of one state."""
         if self._key is None:
             return log_sum_exp(x, axis)
         key = self._next_key() if key is None else key
@@ -278,7 +278,7 @@ class Eliminator:
         return [f for f in factors if id(f) not in used] + [self._ordered(result)]
 
     def _spread(self, group: Sequence[Variable], linked: Sequence[Variable]) -> np.ndarray:
-        """For each joint state of a group, the number of that of some of its variables."""
+        """For each joint state of `group`, the number of the joint state of `linked`."""
         counts = [self._sizes[u] if u in linked else 1 for u in group]
         numbers = np.arange(math.prod(counts)).reshape(counts)
         return np.broadcast_to(numbers, [self._sizes[u] for u in group]).ravel()
@@ -290,7 +290,7 @@ class Eliminator:
     def _initial(
         self, group: Sequence[Variable], sign: int, order: int, factors: list[LogFactor]
     ) -> tuple[list[LogFactor], list[LogFactor]]:
-        """Factors of the states before the first step, and all others."""
+        """The factors of the states before the first step, and all other factors."""
         starts = {self._chains.starts[u]: u for u in group if u in self._chains.starts}
         before = [f for f in factors if any(x.variable in starts for x in f.locals)]
         rename = lambda x: (  # noqa: E731
@@ -305,10 +305,15 @@ class Eliminator:
     def _forward(
         self, alpha: Any, steps: list[Any], order: int, reverse: bool, spread: np.ndarray
     ) -> Any:
-        """The log normalizer of each step given those before, by the forward algorithm.
+        """The log normalizer of each step given all steps before, by the forward algorithm.
 
-        `steps` holds log weights of states with those before, and perhaps of present states alone.
-        `spread` has the number of each present state among those that are linked with earlier ones.
+        Args:
+            alpha: Log weights of the states before the first step.
+            steps: Log weights of the linked states with earlier states; perhaps also a second
+                array with log weights of all present states.
+            order: The number of steps that the chain looks back.
+            reverse: Whether the last step comes first.
+            spread: For each joint state of a step, the number of its linked states.
         """
         alpha, *steps = vary_alike([alpha, *steps])
         is_whole = len(spread) == steps[0].shape[-order - 1]

@@ -18,7 +18,7 @@ Plate = Hashable
 
 @dataclasses.dataclass(frozen=True)
 class Variable:
-    """A site, or one element of it: `element` is its index along the axes that are no plates."""
+    """A site, or one element of it: `element` is its index along the axes that are not plates."""
 
     path: tuple[Hashable, ...]
     element: tuple[int, ...] = ()
@@ -45,7 +45,7 @@ class Gather:
 
 @dataclasses.dataclass(frozen=True)
 class Local:
-    """A variable as a factor sees it: earlier in a chain by a lag, or read at indices."""
+    """A variable as a factor reads it: some steps earlier in a chain, or at indices."""
 
     variable: Variable
     lag: int = 0
@@ -54,7 +54,7 @@ class Local:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LogFactor:
-    """A table of log weights; its axes are labeled by locals, then by plates."""
+    """A table of log weights, with a label for each axis: a `Local` or a plate."""
 
     labels: tuple[Any, ...]
     table: Any
@@ -102,7 +102,10 @@ def log_sum_exp(x: Any, axis: int = -1) -> Any:
 
 
 def _scaled_sum(x: Any, axis: int) -> tuple[Any, Any, Any]:
-    """The log of the sum, and its terms and the sum over their largest; the sum 1 in place of 0."""
+    """Parts of `log_sum_exp`: the result, the terms over their largest, and the sum of these.
+
+    A sum of 0 is returned as 1, for divisions.
+    """
     top = lax.stop_gradient(jnp.max(x, axis))
     top = jnp.where(jnp.isfinite(top), top, 0.0)
     terms = jnp.exp(x - jnp.expand_dims(top, axis))
@@ -114,7 +117,7 @@ def _scaled_sum(x: Any, axis: int) -> tuple[Any, Any, Any]:
 
 @log_sum_exp.defjvp
 def _log_sum_exp_jvp(axis: int, primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
-    """The tangent of a mean by weights that the forward pass keeps: cheaper than that of a log."""
+    """The tangent as a weighted mean, by the terms of the forward pass."""
     value, terms, total = _scaled_sum(primals[0], axis)
     weights = terms / jnp.expand_dims(total, axis)
     return value, jnp.sum(weights * tangents[0], axis)

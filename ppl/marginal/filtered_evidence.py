@@ -28,14 +28,14 @@ _SINGULAR = 100.0  # rounding errors within which a pivot of a precision matrix 
 def log_evidence_of_steps(
     layout: BlockLayout, log_density: Callable[[BlockVector], jax.Array], point: BlockVector
 ) -> jax.Array:
-    """By how much each step raises the log integral of all steps up to it.
+    """The rise of the log integral of all steps up to t, for each step t.
 
-    Steps without an integral, as of a border without a prior, count 0 until it exists.
+    The rise is 0 as long as the integral does not exist, as with a border without a prior.
 
     Args:
         layout: The layout of the states, whose blocks are steps.
         log_density: The sum of the scores of each step, in the order of the chain, of shape (n, t).
-        point: Where the squares are taken.
+        point: The point about which the scores are expanded.
 
     Returns:
         Numbers of shape (n, t).
@@ -48,9 +48,10 @@ def log_evidence_of_steps(
 def _squares(
     layout: BlockLayout, log_density: Callable[[BlockVector], jax.Array], point: BlockVector
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Height, slope and negative Hessian of steps, in the state, the one before and the border.
+    """Height, slope and negative Hessian of the score of each step.
 
-    Steps are even or odd, so that of two neighbors each is moved apart from the other.
+    Coordinates are the state of the step, the state before and the border. Even and odd steps are
+    differentiated separately, as a score depends on one step of each kind.
     """
     t = layout.num_blocks
     d = layout.size_of_block

@@ -24,9 +24,9 @@ _TFP_CATEGORICAL = ("Categorical",)
 
 
 def find_states(program: Program, paths: Collection[Path]) -> dict[Path, np.ndarray]:
-    """The states of some sites of a program, one after another.
+    """The states of some sites of a program, in ascending order.
 
-    Arrays that the program closes over may be bounds of a support, as numbers of Python may.
+    Bounds of a support may be Python numbers or arrays that the program closes over.
 
     Raises:
         ValueError: If there are infinitely many, or their number is not known.
@@ -44,9 +44,10 @@ def look_at_distributions(
     look: Callable[[Site, Any], Found],
     inputs: Sequence[Any] = (),
 ) -> Iterator[tuple[Site, Found]]:
-    """Some sites, with a function of the site and its distribution, of which nothing is evaluated.
+    """Sites at `paths`, each with the result of `look(site, distribution)`; nothing is evaluated.
 
-    Parameters are abstract, but for literals and for the first inputs, where they are not None.
+    Parameters of the distributions are abstract, unless they are literals or known `inputs`. An
+    input that is None or missing is not known.
     """
     inner, consts = jaxprs.raw(jaxpr)
     env = dict(zip(inner.invars, inputs, strict=False))
@@ -69,7 +70,7 @@ def _is_known(x: Any) -> bool:
 
 
 def _bodies(eqn: jex.JaxprEqn, operands: Sequence[Any]) -> list[tuple[Any, Sequence[Any]]]:
-    """The programs in an equation, each with its first inputs, None where they are not known."""
+    """The inner programs of an equation, each with its first inputs; None for unknown ones."""
     match wiring_of(eqn):
         case Call(body, positions):
             return [(body, [operands[i] for i in positions])]
@@ -83,7 +84,7 @@ def _bodies(eqn: jex.JaxprEqn, operands: Sequence[Any]) -> list[tuple[Any, Seque
 def _look(
     site: Site, atoms: Sequence[Any], values: Sequence[Any], look: Callable[[Site, Any], Found]
 ) -> Found:
-    """A function of the distribution of a site, from the leaves that are known, else None."""
+    """`look` at a site and its distribution, whose leaves are abstract where `values` has None."""
     known = [x is not None for x in values]
     found: list[Found] = []
 

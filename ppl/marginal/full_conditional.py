@@ -96,7 +96,7 @@ class FiniteConditional:
         return self.outcomes[jax.random.categorical(key, self.logits, shape=shape)]
 
     def log_prob(self, value: Any) -> jax.Array:
-        """The log probability of each element; minus infinity if it is no state."""
+        """The log probability of each element; minus infinity for a value that is not a state."""
         value = jnp.asarray(value)[..., None]
         is_state = value == jnp.expand_dims(self.outcomes, range(value.ndim - 1))
         return jnp.max(jnp.where(is_state, self.logits, -jnp.inf), -1)
@@ -162,7 +162,7 @@ class JointConditional(abc.ABC):
 class FiniteJointConditional(JointConditional):
     """The full conditional of a discrete site whose elements depend on one another.
 
-    Draws are those of backward sampling; the cost is that of the sum over all states.
+    Draws are made by backward sampling, and cost as much as the sum over all states.
 
     Attributes:
         inputs: The inputs of the program.

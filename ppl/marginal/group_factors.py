@@ -27,8 +27,8 @@ class Axes(NamedTuple):
     """Names of axes along which the elements of a sum or an integral are apart.
 
     Attributes:
-        of_scores: By path, for each axis of a score as it is recorded, its name; None if elements
-            along it are summed together.
+        of_scores: By path, the name of each axis of a recorded score; None if elements along the
+            axis are summed together.
         of_sum: The names of the axes of the log of the sum.
     """
 
@@ -76,7 +76,7 @@ class GroupFactors:
         self._found = read_multipliers(program, self._taken_out, planted)
 
     def of(self, group: Sequence[Path], find_axes: Any) -> tuple[list[Any], bool]:
-        """The factors of the log of the sum of a group, and whether they have axes of it.
+        """The factors that multiply a group's log sum, and whether they vary along its axes.
 
         Args:
             group: The paths of the scores.
@@ -103,7 +103,7 @@ class GroupFactors:
         return [self._value(first, m, axes) for m in each[first][0]], varies
 
     def has_axes(self, path: Path) -> bool:
-        """Whether a factor of a score is one for each of its elements."""
+        """Whether a factor of a score varies between the elements of the score."""
         return any(m.all_axes for branch in self._found.get(path, []) for m in branch)
 
     def _signature(self, path: Path, factors: Sequence[Multiplier], axes: Axes) -> Any:
@@ -147,7 +147,7 @@ class GroupFactors:
         )
 
     def _number(self, factors: Sequence[Multiplier]) -> float | str:
-        """The product of factors, or words for it if it is none or not known."""
+        """The product of factors; words in place of weights of elements or an unknown number."""
         if any(m.all_axes for m in factors):
             return "weights of its elements"
         values = [m.value.read and m.value.read() for m in factors]

@@ -22,11 +22,11 @@ _LARGEST_GAIN = 1e-3  # nats by which a mode in single precision may be higher
 class LaplaceIntegral(BlockIntegral):
     """Integral of the density of a program over some sites, by Laplace's approximation.
 
-    The log density is replaced by its square about the mode given all other sites. The derivatives
-    are those of the approximation: the mode is an implicit function of all others.
+    The log density is replaced by its second-order expansion about the mode given all other sites.
+    Derivatives are exact for the approximation: the mode is an implicit function of other sites.
 
     Attributes:
-        tolerance: How many nats higher than the point that is found the mode may be.
+        tolerance: The search may end at most so many nats below the mode.
         max_steps: The largest number of Newton steps.
     """
 
@@ -39,7 +39,7 @@ class LaplaceIntegral(BlockIntegral):
         """Check that the sites are real, and that no support of another site depends on them.
 
         Raises:
-            ValueError: If they are not, or one does: a square does not know of its edge.
+            ValueError: If they are not, or one does: a quadratic expansion does not see an edge.
         """
         _ = self._traced
         for path in sorted(self.bounded, key=repr):
@@ -53,8 +53,8 @@ class LaplaceIntegral(BlockIntegral):
     def _complete_square(self, group: tuple[Path, ...], log_density: LogDensity) -> CompletedSquare:
         """The log density as a quadratic form about its maximum.
 
-        Inner elements are measured from about their means given the border, which keeps them near
-        their modes as the border moves, and their precision right where their scale is small.
+        Inner elements are measured from an estimate of their means given the border. So they stay
+        near their modes as the border moves, and keep precision where their scale is small.
         """
         layout = self._layout(group)
         dtype = self._dtype(group)

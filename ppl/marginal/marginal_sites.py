@@ -30,13 +30,13 @@ class Marginal(JointlyScored):
     """The distribution of a site that depends on summed ones, which are summed out.
 
     Attributes:
-        base: The distribution of the site for some states of the summed sites: its support and its
-            map from unconstrained space, which may be any onto this support.
+        base: The distribution of the site for one choice of states of the summed sites. Only its
+            support and its map from unconstrained space are used.
         inputs: The inputs of the program.
         plants: The values of other sites.
         summation: The sum.
         is_bounded: Whether the support depends on summed sites, or on values of the site itself in
-            earlier steps of a loop, so that the base has one of many.
+            earlier steps of a loop. Then the support of the base is only one of many.
     """
 
     inputs: list[Any]
@@ -52,7 +52,7 @@ class Marginal(JointlyScored):
     def log_prob(self, value: Any) -> jax.Array:
         """The log of the sum over all states: in the shape of the site's own log probability.
 
-        Where entries are not apart, there is one number for each group that is independent.
+        Entries that depend on one another have one number together.
         """
         if not self.is_host:
             if self.support is None or self.support.is_unrestricted:
@@ -83,7 +83,7 @@ class Marginal(JointlyScored):
         return 0 if self.is_bounded else super().count_cut_off(value)
 
     def sample(self, key: jax.Array) -> Any:
-        """An error: a draw needs what was taken out, and what is known of it."""
+        """An error: a draw needs values of the sites that were taken out."""
         raise NotImplementedError(
             f"site {describe(self.path)} has no draws by itself, as it depends on "
             f"{describe_all(self.summation.sites)}, which ppl.marginalize has taken out. Draw the "
@@ -140,12 +140,12 @@ class Marginal(JointlyScored):
 
 
 def group_of(summation: Summation | BlockIntegral, path: Path) -> Any:
-    """A key that is equal for sites that are scored together, as they depend on the same ones."""
+    """A key that is equal for all sites that are scored together with a site."""
     return summation.groups[path] or path
 
 
 def is_alone(summation: Summation | BlockIntegral, path: Path) -> bool:
-    """Whether a score depends on no summed site, given the values of all others."""
+    """Whether a score depends on none of the summed sites, given the values of all others."""
     is_apart = isinstance(summation, Summation) and path in summation.untouched
     return is_apart or not summation.groups[path]
 
@@ -157,7 +157,7 @@ def log_prob_at(
     plants: Mapping[Path, Sequence[Any]],
     by_step: bool = False,
 ) -> jax.Array:
-    """The log probability of all that is scored together with a site, or of the site alone."""
+    """The log probability of a site's group, or of the site if it depends on no summed one."""
     if is_alone(summation, path):
         return score_alone(summation, path, inputs, plants, by_step)
     if by_step and isinstance(summation, BlockIntegral):
@@ -172,7 +172,7 @@ def score_alone(
     plants: Mapping[Path, Sequence[Any]],
     by_step: bool = False,
 ) -> jax.Array:
-    """The log probability of a site that depends on no summed one."""
+    """The log probability of a site that does not depend on summed sites."""
     planted = frozenset([*plants, *summation.sites])
     action = ScoreOne(path, planted, by_step)
     run = Harvester(Program(summation.jaxpr, list(inputs), [], list), action)
@@ -181,7 +181,7 @@ def score_alone(
 
 
 def zeros_of(found: Found) -> tuple[jax.Array, ...]:
-    """Values for a site that nothing is to depend on."""
+    """Zeros in place of a site's values, for a result that must not depend on them."""
     return tuple(jnp.zeros(a.shape, a.dtype) for a in found.collapse().avals)
 
 
@@ -235,7 +235,7 @@ class ScoreOne(SiteAction):
     Attributes:
         path: The site.
         planted: The sites whose values are planted; the score reads no other.
-        by_step: Whether it is as fine as it comes apart, if the site is in another integral.
+        by_step: Whether the score keeps all independent numbers, if an inner integral gives it.
     """
 
     path: Path
@@ -267,8 +267,8 @@ class RecordSites(SiteAction):
     Attributes:
         wanted: The sites that are recorded.
         distributions: Whether their distributions are recorded, not their values.
-        planted: The sites whose values are planted, others are drawn where they are needed; or None
-            to look at all sites.
+        planted: The sites whose values are planted; other sites are drawn where they are needed.
+            None to match all sites.
     """
 
     wanted: frozenset[Path] = frozenset()

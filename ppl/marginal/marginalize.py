@@ -144,7 +144,13 @@ class _MarginalizedByRule:
         return _MarginalizedAsPlanned(self.rule)(model, model, key, *args, **kwargs)
 
     def take_out_after(self, apply: Transformation, plans: bool, model: Model) -> Model:
-        """The model with a transformation before its sums, planned with it or without."""
+        """The model with a transformation before its sums.
+
+        Args:
+            apply: The transformation.
+            plans: Whether the rule looks at the transformed model.
+            model: The model.
+        """
         if plans:
             return Partial(self, apply(model, self))
         return Partial(_MarginalizedAsPlanned(self.rule), model, apply(model, self))
@@ -163,7 +169,14 @@ class _MarginalizedAsPlanned:
     def take_out_after(
         self, apply: Transformation, plans: bool, planned: Model, model: Model
     ) -> Model:
-        """The model with a transformation before its sums, planned with it or without."""
+        """The model with a transformation before its sums.
+
+        Args:
+            apply: The transformation.
+            plans: Whether the rule looks at the transformed model.
+            planned: The model that the rule looks at.
+            model: The model.
+        """
         return Partial(self, apply(planned, self) if plans else planned, apply(model, self))
 
 
@@ -226,7 +239,7 @@ class _Rewriting:
         return self._found[path].site.tag
 
     def _reaches(self, path: Path, *, cuts: bool) -> bool:
-        """Whether a site depends on a summed one; with `cuts`, only if not by random sites."""
+        """Whether a site depends on a summed one; `cuts` leaves out paths through random sites."""
         seen = set()
         new = set(self._parents[path])
         while new:
@@ -269,7 +282,7 @@ class _Rewriting:
     def _score_known(self) -> dict[Path, jax.Array]:
         """The log probabilities of the known entries of summed sites, where these come apart.
 
-        They depend on no summed site then, and what depends on the site is scored given them.
+        These do not depend on summed sites, and scores that depend on the site are given them.
         """
         apart = [
             path
@@ -296,8 +309,12 @@ class _Rewriting:
     def _find_hosts(self) -> dict[Any, Path]:
         """The host of each group of scores, at which all of them are scored.
 
-        It is the last random site, unless a factor of the group needs a site behind that. Then it
-        is the last factor. A group without either has a summed site that is observed in part.
+        | group                                          | host                             |
+        |------------------------------------------------|----------------------------------|
+        | has random sites                               | the last random site             |
+        | has a factor that needs a still later site     | the last factor                  |
+        | has only factors                               | the last factor                  |
+        | has neither                                    | a summed site, observed in part  |
         """
         groups: dict[Any, list[Path]] = {}
         for path in (*self._moved, *self._factors):
@@ -368,13 +385,13 @@ class _Rewriting:
         return Harvester(self._program, look).run(plants, live_outs=False)[1][path]
 
     def _factors_of(self, path: Path) -> tuple[list[Any], bool]:
-        """The factors of all that is scored together with a site; whether they have its axes."""
+        """The `scale` factors of a site's group, and whether they vary along axes of its sum."""
         key = group_of(self._summation, path)
         group = [p for p in self._summation.scored if group_of(self._summation, p) == key]
         return self._group_factors.of(group, lambda: self._summation.axes(path))
 
     def _find_scores(self, path: Path) -> GroupScores | None:
-        """The entries that the score of a site belongs to, and the groups of these."""
+        """The layout of the score of a site's group; None if the site is scored by itself."""
         if is_alone(self._summation, path):
             return None
         group = self._summation.groups[path]

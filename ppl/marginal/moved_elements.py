@@ -102,7 +102,10 @@ class _Moved:
         return {source: self._join(source, found) for source in sources}
 
     def _indices(self, operand: int, axis: int | None = None) -> np.ndarray:
-        """Indices along an axis of an operand, or zeros, as moved; -1 in place of all others."""
+        """Indices along an axis of an operand after the move; -1 for elements of other operands.
+
+        Without an axis, zeros in place of indices.
+        """
         filled = [np.broadcast_to(np.int32(-1), x.shape) for x in self._operands]
         shape = self._operands[operand].shape
         index: Any = np.zeros((), np.int32)
@@ -114,7 +117,7 @@ class _Moved:
         return MOVES[self._eqn.primitive.name](self._eqn.params, *filled)[self._number]
 
     def _places(self, operand: int) -> list[Place]:
-        """The places of the axes of an operand that matter."""
+        """The place of each axis of an operand that some use names; None for other axes."""
         value = self._operands[operand]
         matter: set[Any] = set()
         for use in (use for uses in value.uses.values() for use in uses):
@@ -136,7 +139,7 @@ class _Moved:
         return use if isinstance(use, Indexed) else None
 
     def _join(self, source: Source, found: Sequence[Uses]) -> tuple[Use, ...]:
-        """The use of each axis of a site by a result that is put together of several operands."""
+        """The use of each axis of a site by a result with elements of several operands."""
         parts = {k: uses[source] for k, uses in enumerate(found) if source in uses}
         return tuple(
             self._join_axis(dict(zip(parts, each, strict=True)))
@@ -149,7 +152,7 @@ class _Moved:
         return self._choose(parts) if joined == ALL and are_indices else joined
 
     def _choose(self, parts: Mapping[int, Use]) -> Use:
-        """The index of each element, by the operand that it comes from."""
+        """One index for all elements; each element takes it from the operand that it came from."""
         operand = np.full(self._shape, -1, np.int32)
         for k in parts:
             operand = np.where(self._indices(k) < 0, operand, k)

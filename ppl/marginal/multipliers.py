@@ -24,7 +24,7 @@ class Multiplier:
     Attributes:
         place: Its place among the extra operands of the site.
         value: Its value; `read` is None where it differs between steps of a loop.
-        axes: For each of its axes, that of the score as it is recorded.
+        axes: For each of its axes, the matching axis of the recorded score.
         loops: The axes of the score along loops.
     """
 
@@ -45,11 +45,11 @@ class Multiplier:
 
 
 class _Repeat(NamedTuple):
-    """An array of the elements of another one.
+    """An array made of another one by moving and repeating axes.
 
     Attributes:
         of: The other array.
-        axes: For each axis, that of the other array; None along which elements are repeated.
+        axes: For each axis, the matching axis of the other array; None for a repeated axis.
     """
 
     of: AbstractValue
@@ -57,7 +57,11 @@ class _Repeat(NamedTuple):
 
 
 class _Reader(DependenceReader):
-    """Reader of the factors of all scores; by path, those of each equation that sows it."""
+    """Reader of the factors of all scores.
+
+    Attributes:
+        found: By path, the factors at each equation that sows the site.
+    """
 
     def __init__(self, summed: Sequence[Path], planted: Mapping[Path, Sequence[Any]]):
         super().__init__(summed, (), planted)
@@ -75,7 +79,10 @@ class _Reader(DependenceReader):
         return super()._sow(eqn, operands, dependences)
 
     def _row(self, x: AbstractValue, loop: int) -> AbstractValue:
-        """A row of an array: equal for equal arrays, at one step, or at all if it is repeated."""
+        """A row of an array as a step reads it, with a term that is equal for equal rows.
+
+        If all rows of the array are the same, the term is the same at all steps.
+        """
         row = super()._row(x, loop)
         of, axes = self._repeat_of(x)
         if x.read is None or axes[0] is not None:
@@ -120,7 +127,10 @@ class _Reader(DependenceReader):
 
 
 def _moved_axes(eqn: jex.JaxprEqn, shape: tuple[int, ...]) -> tuple[int | None, ...] | None:
-    """For each axis of a result, that of the operand, or None if it repeats; None if not known."""
+    """For each axis of a result, the matching axis of the operand, or None for a repeated axis.
+
+    None as a whole if the equation does not keep the axes of the operand.
+    """
     is_transpose = eqn.primitive.name == "transpose"
     places = axes_of(eqn)[0]
     kept = {j: i for i, j in enumerate(places) if is_transpose or shape[i] != 1}

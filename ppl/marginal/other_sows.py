@@ -20,11 +20,13 @@ _OF_PARAMS = (PARAM, PARAM_VALUE)
 
 
 class Separated(NamedTuple):
-    """A program, apart from its sows that are no sites of a model.
+    """A program without its parameters, and with or without a user's own sows.
+
+    Values of parameters are constants of both programs.
 
     Attributes:
-        of_sites: The program that sows sites alone; values of parameters are constants of it.
-        of_all: The program with the sows of a user's own, too.
+        of_sites: The program that sows only sites of a model.
+        of_all: The program that also sows under tags of a user's own.
     """
 
     of_sites: Program
@@ -78,7 +80,7 @@ class SowParams(Action):
         return site.tag == PARAM_VALUE
 
     def strips(self, site: Site) -> bool:
-        """Whether the sow is none of a parameter."""
+        """Whether the sow does not belong to a parameter."""
         return site.tag not in _OF_PARAMS
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:

@@ -32,12 +32,14 @@ def is_parallel(shape: Sequence[int]) -> bool:
 
 
 def log_normalizers(start: Any, steps: Any, *, reverse: bool) -> Any:
-    """The log normalizer of each step given those before; of the first, with that of the start.
+    """The log normalizer of each step given all steps before.
+
+    The first one includes the log normalizer of the start.
 
     Args:
         start: Log weights of the states before the first step.
-        steps: Log weights by step, along the first axis; the last two are those of the state after
-            the step and of that before.
+        steps: Log weights, with steps along the first axis. The last axis but one is the state
+            after the step, the last axis the state before.
         reverse: Whether the last step comes first.
     """
 

@@ -63,7 +63,7 @@ class Score(SiteAction):
 
 @dataclasses.dataclass(frozen=True)
 class MergeKnown(SiteAction):
-    """Action that plants values, and records those of some sites with their known entries."""
+    """Action that plants values, and records values of some sites with known entries put in."""
 
     wanted: frozenset[Path]
     tags: ClassVar = (RANDOM,)
@@ -84,10 +84,10 @@ class MergeKnown(SiteAction):
 def _merge_known(
     site: Site, operands: Operands, values: Sequence[Any]
 ) -> tuple[list[jax.Array], jax.Array]:
-    """A value with the known entries of its site, and a log density of what these replace.
+    """A value with the known entries of its site, and the log density of the replaced entries.
 
-    What is replaced is standard normal, so that an integral over all entries is that over the
-    missing ones.
+    Replaced entries are scored as standard normal. So an integral over all entries equals the
+    integral over the missing ones.
     """
     of = lambda x, d: (d.merge_known(x), jnp.broadcast_to(missing_entries(d), x.shape))  # noqa: E731
     merged, missing = apply_at_site(site, operands, values, of)
@@ -101,8 +101,8 @@ class TracedScores:
 
     Attributes:
         jaxpr: The program of the scores.
-        names: For each of its inputs, the path of the site whose value it is.
-        scored: The sites whose scores are its results.
+        names: For each input of the jaxpr, the path of its site; None for an input of the program.
+        scored: The sites in the order of the scores.
     """
 
     jaxpr: Any

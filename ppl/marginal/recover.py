@@ -34,7 +34,8 @@ _CHUNK_ELEMENTS = 2**22  # numbers drawn in one chunk by default: 16 MiB of int3
 class TakeRecovered(SiteAction):
     """Action of `recover`: plants draws, and records the draws of summed sites.
 
-    The record of any other site is whether its value is possible; what a sum scores, it tells.
+    The record of any other site is whether its value is possible. Sites that a sum scores have no
+    record: the log total of the sum says whether their values are possible.
     """
 
     tags: ClassVar = (RANDOM,)
@@ -100,13 +101,13 @@ class Recover:
 
 
 def _is_checked(site: Site) -> bool:
-    """Whether the support of a site is looked at: of latent ones, and of data in no sum."""
+    """Whether a value is checked against its support: latent ones are, and data outside of sums."""
     is_data = kind_of(site) == OBSERVED
     return kind_of(site) == LATENT or (is_data and not joint_scores_of(site))
 
 
 def _by_path(drawn: Mapping[Path, Any], scope: tuple[Hashable, ...]) -> PathDict:
-    """Drawn values by path, those of a sum within the sum included."""
+    """Drawn values by path, with the draws of sums inside of the sum."""
     found = PathDict()
     for path, x in drawn.items():
         found |= _by_path(x, scope) if isinstance(x, PathDict) else {(*scope, *path): x}

@@ -31,7 +31,7 @@ Starts = tuple[int, ...] | None
 
 @dataclasses.dataclass(frozen=True)
 class Runs:
-    """An array with axes of few runs of equal elements, of each of which one is stored.
+    """An array that stores one element of each run of equal elements along an axis.
 
     Attributes:
         stored: The elements that are stored.
@@ -45,12 +45,12 @@ class Runs:
 
     @classmethod
     def of(cls, x: Any) -> "Runs":
-        """An array, all of it stored."""
+        """An array with all elements stored."""
         return cls(x, np.shape(x), (None,) * np.ndim(x))
 
     @property
     def repeats(self) -> bool:
-        """Whether not all elements are stored."""
+        """Whether some elements are not stored."""
         return any(starts is not None for starts in self.starts)
 
     def lengths(self, axis: int) -> list[int]:
@@ -126,7 +126,7 @@ def _one_run(size: int) -> Starts:
 
 
 def _align(operands: Sequence[Runs], axes: Sequence[int]) -> list[Runs]:
-    """Arrays of one shape with the same runs along some axes, or all of them stored."""
+    """Arrays of one shape, changed to have the same runs along some axes, or no runs."""
     for axis in axes:
         found = {x.starts[axis] for x in operands} - {(0,)}
         if found and None not in found and len(found) > 1:
@@ -140,7 +140,7 @@ def _align(operands: Sequence[Runs], axes: Sequence[int]) -> list[Runs]:
 
 
 def _refine(x: Runs, axis: int, starts: Any) -> Runs:
-    """An array with one run along an axis, as one with several."""
+    """An array with its single run along an axis cut into several runs."""
     if x.starts[axis] == starts:
         return x
     new = (*x.starts[:axis], starts, *x.starts[axis + 1 :])
@@ -158,7 +158,7 @@ def _by_element(eqn: jex.JaxprEqn, operands: list[Runs]) -> list[Runs]:
 
 
 def _stretch(x: Runs, shape: Sequence[int]) -> Runs:
-    """An array whose axes of size 1 an operation repeats."""
+    """An array broadcast to a shape: each repeated axis becomes one run."""
     pairs = zip(x.shape, shape, x.starts, strict=True)
     starts = tuple((0,) if a != b else run for a, b, run in pairs)
     return Runs(x.stored, tuple(shape), starts)
@@ -176,7 +176,7 @@ def _broadcast(eqn: jex.JaxprEqn, x: Runs) -> Runs:
 
 
 def _move(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
-    """Axes move, and axes of size 1 come or go; any other change needs all elements."""
+    """Rule of primitives that move axes; axes that `axes_of` does not keep are expanded first."""
     (x,), (places,) = operands, axes_of(eqn)
     x = x.expand([i for i, place in enumerate(places) if place is None])
     return _place(eqn, x, places)
@@ -243,7 +243,10 @@ def _concatenate(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
 
 
 def _gather(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
-    """Rows that are read at equal indices are read once, and axes that are read whole as stored."""
+    """Rule of `gather`.
+
+    Rows at equal indices are read once. Axes that are read whole keep their runs.
+    """
     x, index = operands
     numbers = eqn.params["dimension_numbers"]
     sizes = eqn.params["slice_sizes"]
@@ -280,7 +283,7 @@ def _gather(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
 
 
 def _without_batch(numbers: Any, sizes: Sequence[int], gone: Sequence[int]) -> dict[str, Any]:
-    """Parameters of a gather whose elements along some axes all read one operand."""
+    """Parameters of a gather after its batch axes `gone` are removed from the operand."""
     at = lambda axes: tuple(i - sum(j < i for j in gone) for i in axes if i not in gone)  # noqa: E731
     pairs = zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
     numbers = lax.GatherDimensionNumbers(

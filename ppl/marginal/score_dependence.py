@@ -43,14 +43,16 @@ _MAX_SETTLING = 6  # steps, beside one for each part of a carry, after which its
 
 @dataclasses.dataclass(frozen=True)
 class ScoreDependence:
-    """The dependence of a score, whose axes are those in the body, then the loops, innermost first.
+    """The dependence of a score on summed sites.
+
+    Axes of the score are in this order: axes in the body, then loops, innermost first.
 
     Attributes:
         site: The site.
-        shape: The shape of the score; of a summed site also that of its value.
+        shape: The shape of the score; a summed site has a value of this shape, too.
         loops: The loops around the site, innermost first.
-        uses: The elements of summed sites that an element of the score depends on, but for the
-            element of a summed site itself.
+        uses: The elements of summed sites that an element of the score depends on. A summed site
+            leaves out the element that is scored.
         num_body_axes: The number of axes within all loops.
     """
 
@@ -93,7 +95,7 @@ class DependenceReader:
 
     Args:
         summed: Paths of the sites that are summed out.
-        scored: Paths of the sites whose scores matter, those summed out included.
+        scored: Paths of the sites whose scores matter, including summed sites.
         planted: Values of sites, by path, as far as indices may be computed from them.
         bounds_summed: Whether the supports of summed sites are looked at, too.
 
@@ -236,7 +238,7 @@ class DependenceReader:
     def _score(
         self, eqn: jex.JaxprEqn, site: Site, extras: Sequence[AbstractValue]
     ) -> tuple[tuple[int, ...], Uses]:
-        """The shape of the log probability at a site, and what it depends on by the parameters."""
+        """The shape of the log probability at a site, and its dependence through parameters."""
         values, _, atoms, _ = site.split(eqn.invars)
         if (id(eqn), site) not in self._scores:
             self._scores[id(eqn), site] = _trace_at_site(
@@ -249,7 +251,7 @@ class DependenceReader:
         return outs[0].shape, join(*(out.uses for out in outs))
 
     def _count_parts(self, eqn: jex.JaxprEqn, num_axes: int) -> int:
-        """The number of axes of a score that are independent parts of one event."""
+        """The number of axes of a score that run over independent parts of one event."""
         site = eqn.params["site"]
         families = {kind.__name__ for kind, _ in nodes(site.extra_tree)}
         if families.isdisjoint(distribution_protocol.FAMILIES_OF_PARTS):
@@ -374,7 +376,7 @@ def _shape(v: Any) -> tuple[int, ...]:
 def _trace_at_site(
     fn: Callable[[Any, Any], Any], site: Site, values: Sequence[Any], atoms: Sequence[Any]
 ) -> tuple[Any, list[bool]]:
-    """A function of distribution and value at a site, as a program of values and parameters.
+    """A program for `fn(distribution, value)` at a site; its inputs are values and parameters.
 
     Returns:
         The program, and for each parameter whether it is known and thus no input.
@@ -397,18 +399,18 @@ def _trace_at_site(
 
 
 def _mark_start(uses: Uses, later: Uses, loop: int, is_first: bool) -> Uses:
-    """Dependences of a first step; those that no later step has are marked as of the start."""
+    """Dependences of a step; in the first step, sources that no later step has get a `start`."""
     is_new = lambda source: source not in later and source.start is None and is_first  # noqa: E731
     return {Source(s.path, loop) if is_new(s) else s: each for s, each in uses.items()}
 
 
 def bounds_itself(jaxpr: Jaxpr, path: Path, unknown: Collection[Path]) -> bool:
-    """Whether the support of a site depends on values that its own are not known without.
+    """Whether the support of a site depends on earlier values, in a loop, of it or later sites.
 
     Args:
         jaxpr: The program.
         path: The site.
-        unknown: The site and those behind it, if they meet again in a loop; else nothing.
+        unknown: The site and later random sites, if the site depends on itself; else empty.
     """
     reader = DependenceReader(unknown, [path], {}, bounds_summed=True)
     if unknown:

@@ -30,14 +30,14 @@ from ppl.primitives.site_kinds import FACTOR, RANDOM
 
 @dataclasses.dataclass(frozen=True)
 class ScoreStates(SiteAction):
-    """Action that plants states, and records some scores; of a summed site for each of its states.
+    """Action that plants states and records scores; a summed site is scored at each of its states.
 
     Attributes:
         states: The states of each summed site.
         wanted: The sites whose scores are recorded.
         constant: The sites whose planted states are equal in all steps of loops.
-        bounded: Sites whose support depends on the states, on those of this configuration alone.
-        planted: The sites whose values are planted, or None for all; no score reads another.
+        bounded: Sites whose support depends on states, all of them in this configuration.
+        planted: The sites whose values are planted, or None for all. Scores read no other site.
     """
 
     states: Mapping[Path, Any] = dataclasses.field(default_factory=dict)
@@ -78,7 +78,7 @@ class ScoreStates(SiteAction):
 def score_parts(
     site: Site, operands: Operands, values: Sequence[Any]
 ) -> tuple[Sequence[Any], jax.Array]:
-    """A value, replaced by a point of the support if outside of it, and scores of its parts."""
+    """A value and the scores of its parts; a value outside of the support is replaced."""
     if site.tag == FACTOR:
         return values, values[0]
     value, log_prob = cached_at_site(_of_parts, site, values, operands.extras, summed=False)
@@ -86,7 +86,7 @@ def score_parts(
 
 
 def _of_parts(value: Any, d: Any) -> tuple[Any, jax.Array]:
-    """Value and log probability of each part; value None if it stays as it is."""
+    """Replacement for a value outside of the support, or None, and the score of each part."""
     log_prob = distribution_protocol.log_prob_by_part(d, value)
     whole = log_prob
     if getattr(d, "ignores_values", False):
@@ -110,7 +110,7 @@ class Coordinate:
 
     Attributes:
         path: The site.
-        element: The index along each axis that is enumerated, None along all others.
+        element: The index along each axis; None along an axis that is not enumerated.
         lag: The lag of the elements in a chain.
     """
 
@@ -166,9 +166,9 @@ class Evaluator:
         self._sites = Harvester(program, ScoreStates()).sites
 
     def evaluate(self, tables: Mapping[Path, ScoreTable]) -> dict[Path, Any]:
-        """Table of each score: axes for the coordinates, then those of its dependence.
+        """Table of each score, with the axes of coordinates before the axes of its dependence.
 
-        The table of a summed site has an axis for its own states between the two.
+        The table of a summed site has an axis for its own states between these.
         """
         groups: dict[Any, list[Path]] = {}
         for path, table in tables.items():
@@ -214,7 +214,7 @@ class Evaluator:
         return frozenset(path for path, found in mine.items() if is_one(found))
 
     def _paths(self, table: ScoreTable, config: Sequence[Any]) -> dict[Path, Any]:
-        """The planted path of each summed site, for the states of all coordinates."""
+        """The planted values of each summed site, for one state of each coordinate."""
         paths = {path: self._path(path, table, config) for path in self._states}
         for before, chain in table.starts.items():
             pairs = zip(table.coordinates, config, strict=True)
@@ -249,7 +249,7 @@ class Evaluator:
         return self._fill(path, fill)
 
     def _time_axis(self, path: Path) -> int:
-        """The axis of a site along which others look back."""
+        """The axis of a site along which scores look back."""
         return next(
             axis
             for dependence in self._dependences.values()
@@ -265,7 +265,7 @@ class Evaluator:
         return [self.value(path, fill(np.indices(shape, sparse=True), shape))]
 
     def value(self, path: Path, index: Any) -> Any:
-        """The value of a summed site whose elements have these states, by their index."""
+        """The value of a summed site, from the number of the state of each element."""
         aval = self._sites[path].collapse().avals[0]
         states = self._states[path]
         if np.array_equal(states, np.arange(states[0], states[0] + len(states))):
@@ -275,7 +275,7 @@ class Evaluator:
         return jnp.transpose(values, self._dependences[path].layout)
 
     def _arrange(self, path: Path, record: Any, table: ScoreTable) -> Any:
-        """Axes in the order of the dependence, and coordinates by lag in place of colors."""
+        """A record with axes in the order of the dependence, and lags in place of colors."""
         dependence = self._dependences[path]
         num = len(table.coordinates)
         own = [record.ndim - 1] if path in self._states else []
