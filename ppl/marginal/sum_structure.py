@@ -110,17 +110,13 @@ class SumStructure:
 
     def _find_enumerated(self) -> set[Any]:
         """Plates whose elements are enumerated one by one, as some score depends on all of them."""
-        found: set[Any] = set()
-        while True:
-            size = len(found)
-            for dependence in self.dependences.values():
-                for source, uses in dependence.uses.items():
-                    for axis, use in enumerate(uses):
-                        plate = self.plate(source.path, axis)
-                        if use == ALL or (plate in found and not _is_plain(use)):
-                            found.add(plate)
-            if len(found) == size:
-                return found
+        return {
+            self.plate(source.path, axis)
+            for dependence in self.dependences.values()
+            for source, uses in dependence.uses.items()
+            for axis, use in enumerate(uses)
+            if use == ALL
+        }
 
     @property
     def chained(self) -> set[Any]:
