@@ -73,9 +73,9 @@ class Quadratic:
         return self.height + shift + 0.5 * (len(self.gradient) * np.log(2 * np.pi) - log_det)
 
 
-def normal_sites(case: Case) -> list[Path]:
+def normal_sites(case: Case, max_elements: int = MAX_ELEMENTS) -> list[Path]:
     """Some normal sites with few elements together."""
-    found, left = [], MAX_ELEMENTS
+    found, left = [], max_elements
     for path, family in case.sites.items():
         if family.normal and case.luck("integrated", path) < 0.8:
             size = np.size(case.run.values[path])
@@ -85,7 +85,7 @@ def normal_sites(case: Case) -> list[Path]:
     return found
 
 
-def _vector_to_values(case: Case, masks: Values, x: Any) -> Values:
+def vector_to_values(case: Case, masks: Values, x: Any) -> Values:
     """Values of sites, whose entries in the masks are the numbers of a vector."""
     values = {}
     for path, mask in masks.items():
@@ -102,7 +102,7 @@ def _quadratic(
     """The log density in the entries of the masks; None where it is minus infinity."""
 
     def f(x: Any) -> float:
-        at_x = values | _vector_to_values(case, masks, x)
+        at_x = values | vector_to_values(case, masks, x)
         return case.oracle.run(at_x, ignored=ignored).log_density()
 
     size = sum(int(np.sum(mask)) for mask in masks.values())

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import checks, groups, integrals, sums, transformed
+from . import checks, groups, integrals, modes, predictions, sums, transformed
 from .case import Case
 from .generate import Generator
 from .grammar import DISCRETE, NORMAL, Program
@@ -36,6 +36,9 @@ class Law:
         return case, self.run(case)
 
 
+# Values at which these operations are not smooth have no mode that Newton's method finds.
+NOT_SMOOTH = ("above", "sign", "signs", "max", "sorted", "halved")
+
 # A factor of `scale` multiplies the log of a sum or an integral, not its terms. What is scaled in
 # part is no sum of joint densities: "groups" are for that, and compare_marginal scales a model.
 LAWS = {
@@ -62,6 +65,8 @@ LAWS = {
     "groups of numbers": Law(
         groups.check_groups_of_numbers, linear=True, share=3, favored=(*NORMAL, "scale")
     ),
+    "laplace": Law(modes.check_laplace, share=3, favored=NORMAL, without=("scale", *NOT_SMOOTH)),
+    "predictions": Law(predictions.check_predictions, share=2),
 }
 
 
