@@ -301,6 +301,11 @@ def test_what_has_no_laplace_approximation_is_refused(model, message):
         ppl.log_density(summed)({})
 
 
+def test_without_a_mode_the_density_is_0_under_jit():
+    summed = laplace(poisson, ["f"], max_steps=1)
+    assert jax.jit(ppl.log_density(summed))({"scale": 2.0}) == -np.inf
+
+
 def test_a_mapped_model_has_one_weight_for_each_draw():
     """A site without elements has no effect on it."""
 

@@ -111,6 +111,15 @@ def test_known_entries_of_a_summed_site_are_scored():
     np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-15)
 
 
+def test_known_entries_are_scored_of_a_site_that_is_alone():
+    def model(key):
+        ppl.sample(key, dist.Bernoulli(probs=jnp.array([0.2, 0.7, 0.4])), name="y")
+
+    gaps = ppl.impute(jnp.array([1, 0, 1]), np.array([False, True, False]))
+    summed = ppl.marginalize(ppl.condition(model, {"y": gaps}), ["y"])
+    np.testing.assert_allclose(jax.jit(ppl.log_density(summed))({}), np.log(0.2 * 0.4), rtol=1e-12)
+
+
 def two_outcomes(key):
     share = ppl.sample(key, dist.Beta(2.0, 2.0), name="share")
     z = ppl.sample(key, dist.Bernoulli(probs=share * jnp.ones(4)), name="z")

@@ -86,6 +86,20 @@ def test_elements_come_apart_wherever_they_are_moved(name):
         np.testing.assert_allclose(found["y"], expected[reads], rtol=1e-12)
 
 
+def test_elements_that_meet_in_one_place_are_summed_together():
+    places = np.array([0, 1, 0])
+    probs = PROBS[:3]
+    y = np.array([1.5, -0.3])
+    terms = []
+    for z in map(np.array, itertools.product((0, 1), repeat=3)):
+        loc = 2.0 * np.bincount(places, z)
+        prior = np.log(np.where(z, probs, 1 - probs))
+        terms.append(prior.sum() + stats.norm.logpdf(y, loc, 1.5).sum())
+    model = make_model(lambda z: jnp.zeros(2, z.dtype).at[places].add(z), probs)
+    found = jax.jit(ppl.log_density(ppl.marginalize(model, ["z"])))({"y": y})
+    np.testing.assert_allclose(found, np.logaddexp.reduce(terms), rtol=1e-12)
+
+
 def test_moved_elements_are_recovered_in_their_places():
     move = ONTO["flip of rows"]
     z = (np.arange(NUM) * 7 % 5 < 2).astype(int)
