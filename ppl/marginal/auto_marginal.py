@@ -34,7 +34,7 @@ class MarginalPlan(Mapping[str, Strategy]):
 
     Attributes:
         strategies: The strategy of each site that is taken out.
-        reasons: Why the others are not, by name.
+        reasons: By name, the reason why each other site is not taken out.
         names: The names of all latent sites, in program order.
     """
 
@@ -69,20 +69,24 @@ class MarginalPlan(Mapping[str, Strategy]):
 
 
 def auto_marginal(model: Model) -> Callable[..., MarginalPlan]:
-    """A rule for `marginalize`: whatever can be taken out exactly, at a small cost.
+    """A rule for `marginalize`: all sites that can be taken out exactly, at a small cost.
 
-    Discrete sites are summed out where no table has more than 4,096 states, as by `Enumerate(4096)`
-    each. Of the real ones, as many as are jointly normal given all others are integrated out, the
-    largest first, as long as no more than 512 elements are coupled as a whole, as by
-    `Gaussian(512)`. Both are less than `marginalize` does when asked. Where not all of these can be
-    taken out together, they are tried in turn, discrete ones first.
+    | sites                                                 | strategy          |
+    |-------------------------------------------------------|-------------------|
+    | discrete, if no table has more than 4,096 states      | `Enumerate(4096)` |
+    | real, jointly normal given all others, if no more     | `Gaussian(512)`   |
+    | than 512 elements are coupled as a whole              |                   |
+
+    Larger normal sites are tried first. If the chosen sites cannot be taken out together, they are
+    tried one after the other, discrete sites first. Both limits are below the defaults of
+    `Enumerate` and `Gaussian`.
 
     Args:
         model: A function of a random key.
 
     Returns:
-        A function of the arguments of the model without its key. It gives a dict of strategies,
-        which prints as a table that says for all other latent sites why they are left.
+        A function of the arguments of the model without its key. It gives a dict of strategies by
+        name of site. Printed, the dict is a table with the reason why each other site is left.
 
     Example:
         >>> import jax.numpy as jnp, ppl, distributions as dist
@@ -132,7 +136,7 @@ class _Planning:
         self._reasons: dict[str, str] = {}
 
     def plan(self) -> MarginalPlan:
-        """The strategies, and why other sites are left."""
+        """The strategies, and the reasons why other sites are left."""
         discrete: dict[str, Strategy] = {
             join_scopes(p): Enumerate(_MAX_STATES) for p in self._find_discrete()
         }
@@ -147,7 +151,7 @@ class _Planning:
     def _choose_in_turn(
         self, discrete: Mapping[str, Strategy], normal: Mapping[str, Strategy]
     ) -> dict[str, Strategy]:
-        """As many sites as can be taken out together, each tried beside those before.
+        """Sites that can be taken out together, each tried beside the sites chosen before.
 
         Discrete sites cannot be sampled by gradients, so they come before normal ones.
         """

@@ -51,7 +51,7 @@ class Conditional:
         """The full conditional given the values of all other latent sites, or None.
 
         Args:
-            values: The values, nested as the scopes are; that of the site itself is ignored.
+            values: The values, nested as the scopes are. A value of the site itself is ignored.
             *args: The arguments of the model without its key.
             **kwargs: Its keyword arguments.
         """
@@ -135,7 +135,7 @@ class _Search:
         return {**plants, **data}
 
     def _find_scored(self) -> tuple[Path, ...]:
-        """The site, and those whose scores depend on it given the values of all others."""
+        """The site, and all sites whose scores depend on it given the values of the others."""
         graph = Dependence()(self._program.jaxpr).sites
         parents = {path: sown.parents | sown.earlier for path, sown in graph.items()}
 
@@ -252,8 +252,8 @@ def conditional(model: Model, site: str) -> Conditional:
 
         p(site | all other sites, data)
 
-    It is that of `log_density`: a score that `scale` multiplies counts with its factor. (`recover`
-    draws what `marginalize` has taken out without factors.)
+    The joint density is `log_density`: a score that `scale` multiplies counts with its factor.
+    (`recover` draws the sites that `marginalize` has taken out without factors.)
 
     | site | full conditional |
     |---|---|
@@ -274,7 +274,7 @@ def conditional(model: Model, site: str) -> Conditional:
         with `sample(key, sample_shape)` and `log_prob(value)`, or None.
 
     Raises:
-        TypeError: If `site` is no string, or when called, if `values` is no dict.
+        TypeError: If `site` is not a string, or when called, if `values` is not a dict.
         ValueError: When called, if a name is unknown, the site is not latent, or a value is
             missing.
 

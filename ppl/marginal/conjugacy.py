@@ -50,7 +50,7 @@ class Question:
         args: Its arguments.
         kwargs: Its keyword arguments.
         path: The site.
-        scored: The site, and those whose scores depend on it.
+        scored: The site, and all sites whose scores depend on it.
         family: The family.
         sites: All sites.
         plants: Values of all other random sites, used for sites that cannot be drawn.

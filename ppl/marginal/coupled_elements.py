@@ -24,7 +24,7 @@ def find_layout(
     sites: Collection[Path],
     shapes: Mapping[Path, tuple[int, ...]],
 ) -> BlockLayout:
-    """The layout of some sites.
+    """The layout of an integral over some sites: plates, the steps of a chain, and a border.
 
     Args:
         dependences: The dependences of the sites, and of all scores that depend on them.
@@ -94,7 +94,11 @@ def _axes_of_steps(
     time: frozenset[Axis],
     num_steps: int,
 ) -> tuple[dict[Path, int | None] | None, bool]:
-    """The axis of each score along the steps, or None for all; and whether time runs backward."""
+    """The axis of each score along the steps, and whether time runs backward.
+
+    The first is None if a score is not aligned with the steps, or if it depends on more than a
+    step and the one before.
+    """
     found: dict[Path, int | None] = {}
     lags: set[int] = set()
     for (path, dependence), read in zip(dependences.items(), reads, strict=True):
@@ -111,7 +115,10 @@ def _axes_of_steps(
 def _axes_of_score(
     dependence: ScoreDependence, reads: "Sequence[Read]", plates: Sequence[frozenset[Axis]]
 ) -> tuple[int | Indexed, ...] | None:
-    """The axes of a score as it is recorded along the plates, or indices; None if it lacks one."""
+    """For each plate, the axis of the recorded score along it, or the index that reads it.
+
+    None if the score does not have all of the plates.
+    """
     found: list[int | Indexed] = []
     for plate in plates:
         keys = {key for axis, key, _ in reads if axis in plate}
@@ -129,7 +136,7 @@ def _axes_of_score(
 
 
 def _recorded_axes(dependence: ScoreDependence, ndim: int) -> list[int]:
-    """For each axis of a value as it is recorded, its axis in the body or its loop."""
+    """For each axis of a recorded value, its number among body axes, then loops."""
     num_inner = ndim - len(dependence.loops)
     order = list(range(num_inner))
     for depth in range(len(dependence.loops)):
@@ -151,7 +158,7 @@ Read = tuple[Axis, Key | None, frozenset[int]]  # an axis, its index in a score 
 def _read(
     dependence: ScoreDependence, path: Path, is_site: bool, shapes: Mapping[Path, tuple[int, ...]]
 ) -> list[Read]:
-    """The index along each axis by which an element of a score reads it."""
+    """For each axis of a site that a score depends on, the index by which the score reads it."""
     found: list[Read] = []
     for source, uses in dependence.uses.items():
         found += [((source.path, i), *_key(use)) for i, use in enumerate(uses)]
@@ -161,7 +168,7 @@ def _read(
 
 
 def _own(dependence: ScoreDependence, shape: tuple[int, ...]) -> list[Use]:
-    """The elements of its own value that an element of a score reads: events as a whole."""
+    """The use of a site's own value by its score, which reads events as a whole."""
     num_loops = len(dependence.loops)
     num_batch = len(dependence.shape) - num_loops
     num_body = len(shape) - num_loops
@@ -179,7 +186,7 @@ def _key(use: Use) -> tuple[Key | None, frozenset[int]]:
 
 
 class _Axes:
-    """Classes of axes whose elements correspond, as far as no score couples all of them."""
+    """Classes of axes with corresponding elements, and how far scores couple these."""
 
     def __init__(
         self, axes: Sequence[Axis], reads: Sequence[Sequence[Read]], length: Callable[[Axis], int]
@@ -209,7 +216,7 @@ class _Axes:
             self._class[axis] = united
 
     def _reach_in(self, score: Sequence[Read], each: frozenset[Axis]) -> float:
-        """The steps between elements of a class that a score reads; infinity if it is dense."""
+        """The largest distance of elements of a class in one score; infinity if all are coupled."""
         mine = [(axis, key, lags) for axis, key, lags in score if axis in each]
         is_same = len({key for _, key, _ in mine}) <= 1 and all(k is not None for _, k, _ in mine)
         lengths = {self._length(axis) for axis in each}
@@ -224,7 +231,7 @@ class _Axes:
         return self._length(next(iter(each)))
 
     def reach(self, each: frozenset[Axis]) -> int:
-        """The number of steps between elements of a class that one score may depend on."""
+        """The largest distance, in steps, of elements of a class in any score."""
         return int(self._reach[each])
 
     def of_site(self, path: Path, ndim: int) -> dict[frozenset[Axis], int]:

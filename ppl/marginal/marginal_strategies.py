@@ -57,9 +57,9 @@ class Laplace:
     """Strategy of `marginalize`: real sites are integrated out by Laplace's approximation.
 
     Attributes:
-        tolerance: The mode of the sites given all others is found by Newton's method from 0, where
-            the density must not be 0. It ends where the mode is at most so many nats higher.
-        max_steps: The largest number of its steps.
+        tolerance: Newton's method ends at most so many nats below the mode of the sites given all
+            others. It starts from 0, where the density must not be 0.
+        max_steps: The largest number of Newton steps.
         max_block: The largest number of elements that are coupled as a whole, whose precision
             matrix is dense, 4,096 by default; more are an error.
     """
@@ -124,7 +124,7 @@ def find_latent(run: ModelRun, names: Collection[str]) -> list[Path]:
     """The paths of the sites that are to be taken out of a model.
 
     Raises:
-        ValueError: If a name is unknown, or not that of a latent site.
+        ValueError: If a name is unknown, or its site is not latent.
     """
     by_name = {join_scopes(path): path for path in run.sites}
     latent = [path for path in run.sites if kind_of(run.sites[path].site) == LATENT]
@@ -149,7 +149,7 @@ def name_strategies(sites: Any) -> dict[str, Strategy]:
     """The strategy for each site that is to be taken out, by name.
 
     Raises:
-        TypeError: If a name is no string, or a strategy is none.
+        TypeError: If a name is not a string, or a strategy is not one of the three.
     """
     if isinstance(sites, str) or not isinstance(sites, Collection):
         written = f"; write [{sites!r}]" if isinstance(sites, str) else ""

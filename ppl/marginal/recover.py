@@ -141,23 +141,22 @@ def recover(
 ) -> Recover:
     """Draw the sites that `marginalize` has summed out, given draws of the others.
 
-    The draws are exact and joint: for a chain, backward sampling after the forward algorithm. Those
-    of sites that `Laplace` has taken out are approximate. Their importance weights tell how far:
+    The draws are exact and joint: for a chain, backward sampling after the forward algorithm. Draws
+    of sites that `Laplace` has taken out are approximate. Importance weights say by how much:
 
         w = p(taken out, others) / (q(taken out | others) p_Laplace(others))
 
     Draws with these weights are draws of the posterior itself, and `inference.psis(log_weights)`
     gives Pareto's k, which above 0.7 says that the approximation is too far off. The factor of a
-    `scale` counts in neither: draws are those of p(taken out | others), not of a power of it.
+    `scale` counts in neither: draws are from p(taken out | others), not from a power of it.
 
     Args:
         model: A model made by `marginalize`, perhaps conditioned since.
         draws: Values of its latent sites by name, nested as the scopes are, with the same axes in
             front, as in the result of a sampler: (chain, draw, ...). Empty if no latent site is
             left, for one draw without axes.
-        chunk_size: How many draws are made at once; by default 64, or 4096 of more than 16384, but
-            no more than make 2^22 numbers. A chunk is compiled once for any number of
-            draws.
+        chunk_size: How many draws are made at once; a chunk is compiled once for any number of
+            draws. By default 64, or 4096 for more than 16384 draws, but at most 2^22 numbers.
         log_weights: Whether to give the log importance weights of the draws as well, all 0 where
             nothing is approximate.
 
@@ -167,7 +166,7 @@ def recover(
         `log_weights`, a pair of the dict and an array with the axes of the draws.
 
     Raises:
-        TypeError: If `draws` is no dict.
+        TypeError: If `draws` is not a dict.
         ValueError: When called, if nothing was summed out, a name is unknown, a latent site has no
             draws, or the axes of the draws do not agree.
 

@@ -38,7 +38,7 @@ class _Classes:
 class SumStructure:
     """Structure of a sum, from the dependences of all scores: plates, chains, enumerated axes.
 
-    Axes of sites and of scores are one plate where their elements correspond.
+    Axes of sites and of scores belong to one plate if their elements correspond.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class SumStructure:
                 self._classes.join(first, other)
 
     def _is_unrolled(self, chain: Path) -> bool:
-        """Whether the steps of a chain are enumerated one by one."""
+        """Whether the steps of a chain are separate variables, enumerated one by one."""
         return any(
             not _is_plain(use) and self.plate(chain, axis) in self.enumerated
             for dependence in self.dependences.values()
@@ -99,7 +99,7 @@ class SumStructure:
         )
 
     def _without_starts(self, dependence: ScoreDependence) -> ScoreDependence:
-        """The dependence where starts that belong to no chain count in all steps."""
+        """The dependence, with sources that start no chain counted in all steps of their loop."""
         uses: dict[Source, Any] = {}
         for source, each in dependence.uses.items():
             chain = self.starts.get(source.path)
@@ -152,7 +152,8 @@ class SumStructure:
     def plates_of_group(self, group: Any) -> dict[Any, int]:
         """The plates that all summed sites of a group share, with their sizes.
 
-        The sum comes apart along them. They are in the order of the axes of a site as recorded.
+        The sum is a product of sums along these plates. Their order is the order of the recorded
+        axes of a site.
         """
         paths = [p for p in self.states if self.group(p) == group and not self.is_start(p)]
         found: dict[Any, int] = {}
@@ -163,7 +164,7 @@ class SumStructure:
         return {p: n for p, n in found.items() if p not in self.enumerated}
 
     def plates_of_site(self, path: Path) -> tuple[Any, ...]:
-        """The plates of the axes of a log probability as it is recorded, without those of parts."""
+        """The plate of each axis of a recorded log probability, without parts of events."""
         dependence = self.dependences[path]
         num_parts = self._num_parts.get(path, 0)
         num_body = len(dependence.shape) - len(dependence.loops)
@@ -187,7 +188,7 @@ class SumStructure:
         return self.dependences[path].spread(self._num_parts.get(path, 0), axes)
 
     def _axis_along(self, path: Path, plate: Any) -> int | Lookup | None:
-        """The axis of a score as recorded that runs along a plate, or the index that reads it."""
+        """The axis of a recorded score along a plate, or the index by which it reads the plate."""
         dependence = self.dependences[path]
         mine = [i for i in range(len(dependence.shape)) if self.plate_of_score(path, i) == plate]
         if mine:
@@ -204,7 +205,7 @@ class SumStructure:
         return None
 
     def use(self, path: Path, axis: int, use: Use) -> Use:
-        """The use of an axis: all elements, if they are enumerated and not aligned."""
+        """The use of an axis: `ALL` if its elements are enumerated, unless the use is aligned."""
         is_all = self.plate(path, axis) in self.enumerated and not _is_plain(use)
         return ALL if is_all else use
 
@@ -258,10 +259,11 @@ def _is_used_later(dependence: ScoreDependence, path: Path, chain: Path) -> bool
 def _pair_starts(
     dependences: Mapping[Path, ScoreDependence], states: Mapping[Path, np.ndarray]
 ) -> dict[Path, Path]:
-    """By path of a site that only first steps depend on, the site of a chain that follows it.
+    """For each site before the first step of a chain, the site of the chain that continues it.
 
-    Of several sites that are one chain, any with the same states may follow it: where a score
-    looks back beyond the first step, it finds the start in place of all of them.
+    Only the first step of a loop depends on such a start. If several sites make one chain, any of
+    them with the same states may continue it: a score that looks back beyond the first step finds
+    the start in place of all of them.
     """
     lags = {lag for dependence in dependences.values() for lag in _lags(dependence.uses.values())}
     if max(map(abs, lags), default=0) != 1:
@@ -286,5 +288,5 @@ def _pair_starts(
 
 
 def _lags(several: Iterable[tuple[Use, ...]]) -> set[int]:
-    """The lags by which the elements of sites are looked back at."""
+    """The lags at which elements of sites are read."""
     return {x for uses in several for use in uses if isinstance(use, Aligned) for x in use.lags}

@@ -91,14 +91,14 @@ class Summation:
 
     @functools.cached_property
     def untouched(self) -> frozenset[Path]:
-        """Scores that depend on no summed site, given the values of all others."""
+        """Paths of scores that depend on none of the summed sites, given all other values."""
         structure = self._abstract
         return frozenset(path for path in self.scored if not structure.touches(path))
 
     def log_prob(
         self, group: Any, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
     ) -> jax.Array:
-        """The log of the sum over the sites of one group, apart for independent elements."""
+        """The log of the sum over one group of sites, a number for each independent element."""
         done, plates = self._eliminate(group, inputs, plants, {}, None)
         return _total(done, plates)
 
@@ -145,7 +145,7 @@ class Summation:
     def weigh(
         self, path: Path, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
     ) -> jax.Array:
-        """The log weights of the states of a site whose elements are apart, along the last axis."""
+        """The log weights of a site's states, along the last axis; its elements are independent."""
         structure, factors = self._find_factors(self.groups[path], inputs, plants, {})
         table = _eliminator(structure, factors, self.max_states, None).multiply(factors)
         dependence = structure.dependences[path]
@@ -233,7 +233,7 @@ class Summation:
         probes: Mapping[Path, Any],
         key: Any,
     ) -> tuple[list[LogFactor], Mapping[Any, int]]:
-        """Factors whose sum is the log of the sum, and the plates along which it is apart."""
+        """Log factors that add up to the log sum, and the plates that the log sum has as axes."""
         structure, factors = self._find_factors(group, inputs, plants, probes)
         done = _eliminator(structure, factors, self.max_states, key).run(factors)
         return done, structure.plates_of_group(group)
@@ -281,7 +281,10 @@ class Summation:
 
 
 def _total(factors: Sequence[LogFactor], plates: Mapping[Any, int]) -> jax.Array:
-    """The sum of factors, with an axis for each of some plates along which it is apart."""
+    """The sum of log factors, with an axis for each of the plates.
+
+    Factors with other plates are added to the first element.
+    """
     apart = [f for f in factors if set(f.labels) == set(plates)]
     tables = [f.over(tuple(plates)) for f in apart] or [jnp.zeros(tuple(plates.values()))]
     total = functools.reduce(jnp.add, tables)
@@ -359,7 +362,7 @@ def _local(structure: SumStructure, path: Path, c: Coordinate, at: Mapping[int, 
 
 
 def _merge_labels(labels: Sequence[Any], table: Any) -> LogFactor:
-    """A factor in whose table each label has one axis; equal labels take the diagonal."""
+    """A log factor with one axis a label; axes with equal labels become their diagonal."""
     labels = list(labels)
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:

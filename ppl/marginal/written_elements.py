@@ -24,7 +24,7 @@ _SLICE = "dynamic_update_slice"
 def write_elements(eqn: jex.JaxprEqn, operands: Sequence[AbstractValue]) -> list[Uses]:
     """The dependences of an array into which a primitive of kind `WRITE` writes another.
 
-    An element that is written over is counted as one that is kept.
+    Overwritten elements still count as dependences of the result.
     """
     base, *rest = operands
     updates, indices = (rest[0], rest[1:]) if eqn.primitive.name == _SLICE else (rest[1], rest[:1])
@@ -45,7 +45,7 @@ class _Written:
 
     @property
     def places(self) -> list[Place] | None:
-        """The places of the axes of what is written; None if several may meet in one element."""
+        """The places of the axes of the updates; None if two updates may reach one element."""
         is_known = all(x.read is not None and not x.uses for x in self.indices)
         return (
             [*map(self._place, range(len(self.shape_of_updates)))]
@@ -55,7 +55,7 @@ class _Written:
 
     @property
     def _is_apart(self) -> bool:
-        """Whether no two elements are known to be written to one, or the last one counts."""
+        """Whether at most one update counts for each element of the result."""
         if self.eqn.primitive.name in (_SLICE, "scatter") or self.eqn.params["unique_indices"]:
             return True
         ones = np.ones(self.shape_of_updates, np.int32)
@@ -66,7 +66,7 @@ class _Written:
             return False
 
     def _write(self, updates: Any, scatter: Any = lax.scatter) -> Any:
-        """An array written into zeros in place of what is written."""
+        """Zeros with an array written into them in place of the updates."""
         base = jnp.zeros(self.shape, jnp.int32)
         indices = [x.read() for x in self.indices]  # pyright: ignore
         if self.eqn.primitive.name == _SLICE:
@@ -76,7 +76,7 @@ class _Written:
         return scatter(base, indices[0], updates, numbers, mode=mode)
 
     def _place(self, axis: int) -> Place:
-        """The place of an axis of what is written: an axis of the result, or an index."""
+        """The place of an axis of the updates: an axis of the result, or an index."""
         over = self._axes_of_result(axis)
         size = self.shape_of_updates[axis]
         if [self.shape[i] for i in over] == [size] and self._is_window(axis):
@@ -101,7 +101,7 @@ class _Written:
         return axis in self.eqn.params["dimension_numbers"].update_window_dims
 
     def _axes_of_result(self, axis: int) -> tuple[int, ...]:
-        """The axes of the result that an axis of what is written runs along."""
+        """The axes of the result that an axis of the updates runs along."""
         if self.eqn.primitive.name == _SLICE:
             return (axis,)
         numbers = self.eqn.params["dimension_numbers"]
