@@ -7,12 +7,12 @@ GPU_TESTS = tests/distributions tests/harvest tests/inference tests/language tes
 EXAMPLES = $(wildcard examples/*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-most test-all test-gpu bench-gpu fuzz mutants doctest examples docs lint format bench clean
+.PHONY: help demo test test-slow test-most test-all test-gpu bench-gpu fuzz mutants machine-mutants doctest examples docs lint format bench clean
 MAKEFLAGS += --no-print-directory
 
 help: ## show this list
 	@echo "make TARGET [PYTHON=python3.x] [VENV=.venv]"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## sample the posterior of eight schools
 	@.ci/venv "$(VENV)" "$(PYTHON)" examples
@@ -45,7 +45,11 @@ fuzz: ## check random programs, for SECONDS=600 from SEED=1000 on
 
 mutants: ## tell which tests notice small wrong changes
 	@.ci/venv "$(VENV)" "$(PYTHON)" dev
-	@$(BIN)/python -m tests.mutants
+	@$(BIN)/python -m tests.mutants --jobs $(or $(JOBS),2)
+
+machine-mutants: ## the same for changes that a machine makes; one in SAMPLE=10
+	@.ci/venv "$(VENV)" "$(PYTHON)" dev
+	@$(BIN)/python -m tests.machine_mutants --suite quick --nearest --jobs $(or $(JOBS),2) --sample $(or $(SAMPLE),10)
 
 doctest: ## run the examples in docstrings and in the README
 	@.ci/venv "$(VENV)" "$(PYTHON)" dev

@@ -180,10 +180,11 @@ def main(mutants: Sequence[Mutant]) -> int:
     )
     parser.add_argument("--suite", choices=MIN_NOTICED_SHARE, default="all")
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=[x.name for x in mutants])
+    parser.add_argument("--sample", type=int, default=1, metavar="N", help="run one in N")
     parser.add_argument("--jobs", type=int, default=1, help="mutants at once")
     parser.add_argument("--nearest", action="store_true", help="run the nearest tests alone")
     given = parser.parse_args()
-    chosen = [x for x in mutants if given.only is None or x.name in given.only]
+    chosen = [x for x in mutants if given.only is None or x.name in given.only][:: given.sample]
     suites = ("quick",) if given.suite == "quick" else ("quick", "slow")
     verdicts = []
     with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
