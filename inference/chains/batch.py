@@ -28,14 +28,14 @@ class Batch:
         first: Iteration of the first row, of each chain.
         sent: Iteration up to which draws have been sent to the recorder, of each chain.
         seen: Iteration up to which `look` has counted, of each chain.
-        num_divergent: Number of transitions that it has seen diverge after warm-up.
-        step_size: Step size of the last row that it has seen of each chain; NaN before.
-        is_watched: Whether somebody wants to know these two, which then are brought up to date
-            before rows are read, and by calls of `look`.
-        looked: Time of the last look, in seconds.
+        num_divergent: Number of divergences after warm-up that `look` has counted.
+        step_size: Step size in the last row of each chain that `look` has read; NaN before.
+        is_watched: Whether a monitor shows divergences and step sizes. Then they are brought up to
+            date before rows are read, and by calls of `look`.
+        looked: Time of the last call of `look`, in seconds.
         monitor: Monitor that is told new draws by `look`.
         recorder: Keeper of draws and statistics read from the rows.
-        place: Number of the first chain, among those of this process.
+        place: Number of the first chain among the chains of this process.
     """
 
     def __init__(
@@ -81,18 +81,18 @@ class Batch:
         return rows
 
     def leaving(self, rows: Any) -> Any:
-        """Part of rows that goes to the host with the values of sites."""
+        """The part of `rows` that is copied to the host beside the values of sites."""
         return rows[1]
 
     def stats(self, left: Any) -> dict[str, Any]:
-        """Statistics by name in what `leaving` has returned, on the host."""
+        """Statistics by name, from the part `left` that `leaving` chose, on the host."""
         return left
 
     def learn_from(self, rows: Any, num_rows: np.ndarray) -> None:
-        """Keeps what warm-up needs of the first `num_rows` of each chain, before they are sent."""
+        """Keeps draws for warm-up from the first `num_rows` of each chain, before rows are sent."""
 
     def look(self) -> None:
-        """Counts divergences, reads the step size and tells positions in the rows that are new."""
+        """Reads new rows: counts divergences, notes step sizes, and tells the monitor positions."""
         self.looked = time.monotonic()
         filling = self.buffers.filling
         if filling is None or not jax.tree.leaves(filling)[0].is_fully_addressable:
@@ -117,7 +117,7 @@ class Batch:
         self.seen = np.maximum(self.seen, self.iteration)
 
     def send(self, values: Callable[[Any], Any]) -> None:
-        """Sends draws in the rows off; `values` computes values of sites from rows."""
+        """Starts the copy of new draws to the recorder; `values` computes sites from rows."""
         stops = np.minimum(self.iteration, self.num_iterations)
         filling = self.buffers.filling
         if filling is None or np.all(stops <= self.first):
@@ -139,7 +139,7 @@ class Batch:
         self.sent = np.maximum(self.sent, stops)
 
     def take(self, values: Callable[[Any], Any]) -> None:
-        """Sends draws off, see :meth:`send`, and waits until the recorder has all."""
+        """Sends new draws as :meth:`send`, and waits until the recorder has all of them."""
         self.send(values)
         self.buffers.receive()
 

@@ -54,7 +54,7 @@ class Progress(NamedTuple):
     Attributes:
         iteration: Number of complete transitions.
         state: End of the last transition, flat.
-        search: Search for a first step size, with the initial point.
+        search: State of the search for a first step size, with the initial point.
         adaptation: State of warm-up.
     """
 

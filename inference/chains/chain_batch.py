@@ -83,7 +83,7 @@ class ChainBatch(Batch):
             self.learn(renew_matrices(self.chains.progress.adaptation, windows), which)
 
     def go_on_from(self, progress: Any, which: np.ndarray) -> None:
-        """Moves the chains in `which` to where `progress` is; their next transition is new."""
+        """Moves the chains in `which` to the states in `progress`; they begin a new transition."""
         kept = jax.device_get(self.chains)
         moved = kept._replace(progress=progress, has_begun=np.zeros(len(which), bool))
         pick = lambda new, old: np.where(which.reshape(-1, *[1] * (np.ndim(old) - 1)), new, old)  # noqa: E731
@@ -179,11 +179,11 @@ def renew_together(batches: Sequence[ChainBatch], pool: np.ndarray, agrees: np.n
 
 
 def state_of_windows(batches: Sequence[ChainBatch], no_rows: np.ndarray) -> State:
-    """Entries of a state with the windows of all chains, whose draws have been read.
+    """Entries of a recorded state with the windows of all chains.
 
     Args:
-        batches: All batches.
-        no_rows: Rows of a chain, none of them.
+        batches: All batches, with all draws read.
+        no_rows: Array with the shape of a chain's rows but no row.
     """
     pieces = [own for batch in batches for own in batch.windows]
     return {
@@ -193,7 +193,7 @@ def state_of_windows(batches: Sequence[ChainBatch], no_rows: np.ndarray) -> Stat
 
 
 def restore_windows(batches: Sequence[ChainBatch], state: State) -> None:
-    """Gives batches, whose chains are those of a state, their pieces of windows."""
+    """Gives each batch its rows of the windows in a recorded state."""
     windows = state["windows"]
     lengths = state["window_lengths"]
     ends = np.cumsum(lengths)

@@ -94,7 +94,7 @@ class ChainRun:
             budget: Work that the last call was allowed.
             spent: Work that it has done.
             seconds: Time that it took.
-            is_alone: Whether no draws left an accelerator meanwhile.
+            is_alone: Whether no draws were copied from an accelerator during the call.
         """
         raise NotImplementedError
 
@@ -109,7 +109,7 @@ class ChainRun:
         """Lets all chains meet once no batch needs another call; by default they do not."""
 
     def _positions(self, rows: Any) -> Any:
-        """Part of rows of which the program computes values of sites."""
+        """The part of rows from which the program computes values of sites."""
         return rows
 
     def _further_state(self) -> State:
@@ -121,7 +121,7 @@ class ChainRun:
         return None
 
     def start(self, begin: Callable[[], None], restore: Callable[[State], None]) -> None:
-        """Makes the chains: new ones, or those of the recorder's state.
+        """Makes the chains: new chains, or the chains of the recorder's state.
 
         Args:
             begin: Function that makes chains at starting points.
@@ -166,7 +166,7 @@ class ChainRun:
         """Moves a batch by one call, and reads the rows when they are full.
 
         On an accelerator the draws in them leave it during the next call. The next budget follows
-        from the time of the call alone, without that of values of sites.
+        only from the time of the call, without the time for values of sites.
 
         Returns:
             The work that the call has done.
@@ -206,7 +206,7 @@ class ChainRun:
         self.recorder.open(shapes, len(self.share.chains), num_draws)
 
     def _num_rows(self, size: int, max_numbers: int) -> int:
-        """Rows of a batch of `size` chains, of which positions have at most `max_numbers`."""
+        """Number of rows for `size` chains, so that positions have at most `max_numbers`."""
         return max(1, min(_MAX_ROWS, max_numbers // (size * max(1, self.layout.size))))
 
     def state(self) -> State:
@@ -221,7 +221,7 @@ class ChainRun:
         return {**joined, "chains_per_call": size, **self._further_state()}
 
     def record(self) -> None:
-        """Records the state, unless chains are meeting or other processes have some of them."""
+        """Records the state, unless chains are meeting or other processes have chains."""
         if self.is_whole and not self.share.is_partial:
             with without_interrupts():
                 self.recorder.record(self.state)

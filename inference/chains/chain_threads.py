@@ -41,7 +41,7 @@ class ChainThreads:
     def finish(
         self, batches: Sequence[Any], move: Callable[[Any], bool], on_progress: Callable[[], None]
     ) -> None:
-        """Moves all batches, each by one call in its turn, until none needs another call.
+        """Moves all batches in turn, one call each, until no batch needs another call.
 
         Args:
             batches: The batches.
@@ -80,7 +80,7 @@ class ChainThreads:
 
 
 def warn_of_interrupt(num_drawn: int, num_draws: int, error: BaseException | None = None) -> None:
-    """Says how many draws an interrupted run keeps, and the error behind it, if there is one."""
+    """Warns that a run was interrupted: how many draws it keeps, and the error, if any."""
     by = "" if error is None else f" by an error in the callback of progress, {error!r}"
     warnings.warn(
         f"interrupted{by}: the result holds the {num_drawn} draws per chain of {num_draws} that "

@@ -46,8 +46,8 @@ def advance_mapped_chain(
     """Moves a chain until all chains are complete or one has to stop.
 
     Arguments and results are those of :func:`inference.chains.chain.advance_chain`; `kernel` has
-    the name of the axis over chains. A chain that may not begin another transition waits, also when
-    the budget is spent; a chain that is within one goes on to the end of the turn.
+    the name of the axis over chains. A chain waits if it may not begin another transition, also
+    when the budget is spent. A chain within a transition goes on to the end of the turn.
     """
     axis_name = kernel.axis_name
     num_rows = len(rows) - 1

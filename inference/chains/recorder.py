@@ -22,7 +22,7 @@ class Recorder:
 
     Attributes:
         keep: Names of the sites whose draws are kept; `None` for all.
-        state: State of the run: at first the one to go on from, or `None`, then the last recorded.
+        state: State of the run: the last recorded one, at first the state to go on from or `None`.
         arrays: Arrays ``(chain, draw, *shape)``, a pytree of values of sites and of statistics.
         num_put: Number of draws of each chain that have been put.
     """
@@ -61,7 +61,7 @@ class Recorder:
         self.num_put = np.full(num_chains, jax.tree.leaves(self.arrays)[0].shape[1])
 
     def reserve(self, num_draws: int) -> None:
-        """Sees to it that there is room for so many draws of each chain; no thread puts any."""
+        """Makes room for `num_draws` draws of each chain; no thread may call `put` meanwhile."""
 
         def extend(old: np.ndarray) -> np.ndarray:
             if old.shape[1] >= num_draws:
@@ -76,7 +76,7 @@ class Recorder:
         """Keeps draws of the chains of a batch; threads may call it for different chains.
 
         Args:
-            chain: Number of the first chain, among those of this process.
+            chain: Number of the first chain among the chains of this process.
             values: Values in the rows of the batch, ``(chain, row, *shape)``, a pytree as `arrays`.
             spans: For each chain the first draw and the one after the last, and the first row and
                 the one after the last: ``(chain, 4)``.
@@ -94,7 +94,7 @@ class Recorder:
                 kept[chain + i, to_start:to_end] = new[i, from_start:from_end]
 
     def record(self, state: Callable[[], State]) -> None:
-        """Keeps the state that `state` returns, after it has put all draws up to there."""
+        """Keeps the state that `state` returns; `state` first puts all draws up to that state."""
         self.state = state()
 
     def read(self, num_drawn: int) -> Any:
@@ -111,14 +111,14 @@ class Recorder:
         return jax.tree.map(lambda x: x[:, num_drawn : self.num_put.max()].copy(), self.arrays)
 
     def close(self) -> None:
-        """Gives free what the recorder holds."""
+        """Releases files and locks, if the recorder has any."""
 
 
 @jax.tree_util.register_pytree_node_class
 class KeptSites:
-    """Values of some sites of a target, as the program needs it that computes values.
+    """Function from a position to the values of some sites of a target, as a pytree.
 
-    It computes nothing that only other sites need.
+    Compiled, the function computes nothing that only other sites need.
     """
 
     def __init__(self, target: Target, keep: tuple[str, ...] | None) -> None:
@@ -141,12 +141,12 @@ class KeptSites:
 
 
 def is_kept(name: str, keep: tuple[str, ...]) -> bool:
-    """Whether a site, or a scope around it, is one of those to keep."""
+    """Whether a site, or a scope around it, is in `keep`."""
     return any(name == kept or name.startswith(f"{kept}.") for kept in keep)
 
 
 def select_sites(values: Mapping[str, Any], keep: tuple[str, ...], scope: str = "") -> Any:
-    """Values by site, without the sites that are not kept, nor scopes without any that is."""
+    """Values of the kept sites; scopes without a kept site are left out."""
     found = {}
     for name, value in values.items():
         path = f"{scope}{name}"

@@ -13,11 +13,11 @@ class RowBuffers:
     A program takes over the memory of the rows that it fills (donation). Rows whose draws are still
     to be read therefore wait aside, and the program fills others. JAX starts a program and returns
     before it has ended, so the order is: `send` full rows, start the program with rows of `fill`,
-    `receive` meanwhile, wait for the program. Rows that were received last are filled first, so
-    that those which were sent before they were full are filled further.
+    `receive` meanwhile, wait for the program. Rows that were received last are filled first:
+    they may have been sent before they were full.
 
     Attributes:
-        filling: Rows that hold draws which have not been sent; `None` if there are none.
+        filling: Rows with draws that have not been sent; `None` if there are none.
     """
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from inference.runtime.interrupts import without_interrupts
 
 
 class StopRun(Exception):  # noqa: N818, like StopIteration
-    """Wish of a monitor to end a run as an interrupt does, with the draws so far."""
+    """Exception that a monitor raises to end a run like an interrupt, with the draws so far."""
 
 
 class Run(Protocol):
@@ -69,27 +69,27 @@ class Monitor:
         yield num_draws
 
     def tell(self, run: Run) -> None:
-        """Tells now and then how far a run is, from the thread that called `mcmc`.
+        """Is called now and then with the run, from the thread that called `mcmc`.
 
         Raises:
             StopRun: to end the run.
         """
 
     def add(self, chain: int, positions: np.ndarray) -> None:
-        """Tells the next unconstrained positions of a chain, from the thread that moves it."""
+        """Takes the next unconstrained positions of a chain, from the thread that moves it."""
 
     def is_enough(self, num_drawn: int, samples: Callable[[], Any], share: Share) -> bool:
         """Whether the run ends after `num_drawn` draws of each chain, at one of its looks."""
         return False
 
     def interrupted(self, run: Run, reason: BaseException) -> None:
-        """Tells that a run was ended early."""
+        """Is called when a run was ended early, with the reason."""
 
 
 def finish_run(run: Run, monitor: Monitor, num_draws: int) -> Any:
     """Moves the chains of a run to the end, and returns the draws of all processes.
 
-    A run that goes on from a state has had the looks at fewer draws than it has.
+    A run that goes on from a state skips the looks at fewer draws than it already has.
 
     Raises:
         KeyboardInterrupt: if an interrupt comes before there are draws.

@@ -40,5 +40,5 @@ def check_sites(sites: Mapping[str, Any]) -> None:
 
 
 def shapes_of_draws(values: Any) -> Any:
-    """Shapes and dtypes of one draw, from those of values ``(chain, row, *shape)``."""
+    """Shapes and dtypes of one draw, from values ``(chain, row, *shape)``."""
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[2:], x.dtype), values)

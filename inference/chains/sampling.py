@@ -125,7 +125,7 @@ def sample(
 
 
 def _nowhere(layout: Layout, num_chains: int) -> tuple[np.ndarray, np.ndarray]:
-    """Seeds and positions that stand for those of chains, in their shapes."""
+    """Seeds and positions with the shapes for `num_chains` chains, all zeros."""
     return np.zeros((num_chains, 2), np.uint32), np.zeros((num_chains, layout.size), layout.dtype)
 
 
@@ -228,7 +228,7 @@ class _HamiltonianRun(ChainRun):
         return bool(batch.is_due.all()) or batch.awaits_comparison
 
     def _meet(self) -> None:
-        """Renews mass matrices and compares chains, once all have come to it."""
+        """Renews mass matrices and compares chains, if all chains wait for it."""
         self.is_whole = False
         if self.is_pooled and all(batch.is_due.all() for batch in self.batches):
             self._renew_together()
@@ -241,7 +241,7 @@ class _HamiltonianRun(ChainRun):
             batch.renew(self._values)
 
     def _compare(self) -> None:
-        """Lets chains that are lost go on from where others are; draws of each are its own."""
+        """Compares the chains, and moves lost chains to the states of other chains."""
         progress = [jax.device_get(batch.chains.progress) for batch in self.batches]
         progress = jax.tree.map(lambda *x: np.concatenate(x), *progress)
         log_densities = self.share.gather(progress.state.log_density)
@@ -281,7 +281,7 @@ class _HamiltonianRun(ChainRun):
         return int(np.asarray(spent).max())
 
     def _next_budget(self, budget: int, spent: int, seconds: float, is_alone: bool) -> int:
-        """Gradients of the next call, which grow after calls without draws that leave."""
+        """Gradients of the next call, by speed; more than usual only if no draws were copied."""
         growth = min(CALL_SECONDS / (2 * max(seconds, 1e-6)), _MAX_GROWTH)
         if is_alone and growth > 2 and spent >= budget:
             return int(min(growth * budget, 1 << 28))

@@ -72,7 +72,7 @@ class StepRun(ChainRun):
         return spent
 
     def _next_budget(self, budget: int, spent: int, seconds: float, is_alone: bool) -> int:
-        """Transitions of the next call; more only after calls without draws that leave."""
+        """Transitions of the next call, by speed; more than now only if no draws were copied."""
         most = 2 * budget + 1 if is_alone else budget
         return int(np.clip(CALL_SECONDS / max(seconds / spent, 1e-9), 1, most))
 

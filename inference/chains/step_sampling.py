@@ -79,7 +79,7 @@ def _log_density(target: Target, position: Any) -> jax.Array:
 
 
 class PlainRun(StepRun):
-    """Run of chains that know nothing of each other."""
+    """Run of independent chains."""
 
     def begin(self, key: jax.Array, init: Init) -> None:
         """Makes the chains at starting points of finite density.

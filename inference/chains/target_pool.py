@@ -54,7 +54,7 @@ class Targets:
         return cls(stacked, shared, jax.tree.structure(first))
 
     def take(self, which: jax.Array) -> tuple[Any, Any]:
-        """Targets at an index, or at indices, and which of their leaves have an axis over these."""
+        """Target at an index, or targets at indices, and the axis over indices of each leaf."""
         pairs = list(zip(self.stacked, self.shared, strict=True))
         leaves = [shared if x is None else x[which] for x, shared in pairs]
         axes = [None if x is None else 0 for x, _ in pairs]
@@ -83,7 +83,7 @@ def sample_pool(
     """Draws of chains of all targets, ``(target, chain, draw, ...)``, on the host.
 
     Args:
-        key: Random key; chains of a target depend on it and on the target's number alone.
+        key: Random key; chains of a target depend only on it and on the target's number.
         run: Settings of each chain.
         targets: The targets.
         num_targets: Number of targets.

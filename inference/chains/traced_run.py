@@ -85,7 +85,7 @@ class TracedRun:
         """Settings for targets of the shapes of `target`.
 
         Raises:
-            ValueError: if the kernel has a mass matrix that warm-up would learn, and no diagonal.
+            ValueError: if warm-up would learn the kernel's mass matrix, and it is not a diagonal.
         """
         layout = Layout.of(target.position_shapes)
         matrix = kernel.inverse_mass_matrix
@@ -112,7 +112,7 @@ class TracedRun:
         return lax.map(lambda seed: one(self, seed, target), seeds)
 
     def map_chains(self, seeds: jax.Array, targets: Target, axes: Any) -> RunDraws:
-        """Draws of chains, mapped over; `axes` says which leaves of `targets` have the chains."""
+        """Draws of chains by `vmap`; `axes` says which leaves of `targets` it maps over."""
         one = jax.vmap(self.one_chain, in_axes=(0, axes), axis_name=self.kernel.axis_name)
         return one(seeds, targets)
 

@@ -18,7 +18,7 @@ def find_constant_sites(jaxpr: Jaxpr) -> frozenset[Path]:
         return frozenset()
 
     def is_known(path: Path, seen: frozenset[Path] = frozenset()) -> bool:
-        """Whether the parts of a site are constant; one that is met again adds nothing."""
+        """Whether the parts of a site are constant; a site in `seen` is not visited again."""
         parts = (part for part in sites[path].parts if not part.is_added)
         sources = frozenset().union(*(part.sources for part in parts))
         return all(is_constant(source, seen | {path}) for source in sources)

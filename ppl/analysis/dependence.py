@@ -260,7 +260,7 @@ def _convert(eqn: jex.JaxprEqn, operands: list[DataFlow]) -> DependenceSummary:
 
 
 def _shards(body: DependenceSummary, shards: Shards, equation: int) -> DependenceSummary:
-    """Summary of a shard_map. Results are no copies, as specs may reassemble shards otherwise."""
+    """Summary of a shard_map. No result counts as a copy: specs may reorder the shards."""
     summary = body.enclose_in_loop(Loop("shards", math.prod(shards.axes.values()), equation))
     outs = tuple(DataFlow(flow.sources) for flow in summary.outs)
     return dataclasses.replace(summary, outs=outs)
@@ -314,7 +314,7 @@ def _scan(
 def _elements(
     body: DependenceSummary, elements: Scan, operands: list[DataFlow]
 ) -> DependenceSummary:
-    """Summary of all elements of a `vmap`, whose sites stand under one more axis."""
+    """Summary of all elements of a `vmap`, which adds one axis to each site."""
 
     def is_mapped(part: Part) -> bool:
         inputs = (s for s in part.sources if not isinstance(s, Captured))

@@ -48,8 +48,8 @@ def _is_ignored(site: Site) -> bool:
 def _graph(jaxpr: Any) -> dict[Path, tuple[Any, frozenset[Path]]]:
     """The tag and the parents of each site.
 
-    Sites that depend on summed ones are scored from the values of all others. So their parents are
-    those that they have in the program that the summed ones were taken out of.
+    Sites that depend on summed ones are scored from the values of all other sites. Their parents
+    are read from the program before the sum.
     """
     sown = Dependence()(jaxpr).sites
     graph = {path: (found.site.tag, found.parents | found.earlier) for path, found in sown.items()}

@@ -33,7 +33,7 @@ _LOOPS = {
 class Conflict(NamedTuple):
     """One site with equal draws in several iterations of a loop.
 
-    Two sites have different draws whatever their keys: their names and scopes are folded into them.
+    Two sites always have different draws: their names and scopes are folded into their keys.
 
     Attributes:
         path: The path of the site.
@@ -100,6 +100,6 @@ class Keys:
 
 
 def _find_shared_loop(there: Occurrence, here: Occurrence) -> str:
-    """The outermost loop in which two places are in different iterations."""
+    """The outermost loop in which two occurrences are in different iterations."""
     pairs = zip(there.steps, here.steps, strict=False)
     return next(a[0] for a, b in pairs if a != b)

@@ -27,7 +27,7 @@ from ppl.primitives.site_kinds import RANDOM
 def find_missing(program: Program, sizes: Mapping[Path, int]) -> dict[Path, jax.Array]:
     """The positions of missing entries in the flat value of each site observed in part.
 
-    Nothing is drawn, and no loop is compiled: only what the masks are made of is evaluated.
+    Only the masks are evaluated: nothing is drawn, and no loop is compiled.
 
     Args:
         program: The traced model.
@@ -77,7 +77,7 @@ class ReadMissing(Action):
         return site.tag == RANDOM and is_imputed(site)
 
     def strips(self, site: Site) -> bool:
-        """Whether the site is any other."""
+        """Whether the site has no mask of missing entries."""
         return not self.matches(site)
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
@@ -97,7 +97,7 @@ def _index_of_mask(site: Site) -> int:
 
 
 class _Reader(Interpreter):
-    """Interpreter that reads nothing of a site but its mask."""
+    """Interpreter that reads only the mask of a site."""
 
     def _reads(self, eqn: jex.JaxprEqn) -> Mask:
         site = eqn.params["site"]
@@ -106,7 +106,7 @@ class _Reader(Interpreter):
 
 
 class _Inlined(Construct):
-    """Construct evaluated where it stands: all branches, and all steps of a loop at once."""
+    """Construct that is evaluated inline: all branches of a cond, all steps of a loop at once."""
 
     def wiring(self, eqn: jex.JaxprEqn) -> Wiring | None:
         """Wiring of the inner programs."""
@@ -117,13 +117,13 @@ class _Inlined(Construct):
         return CONSTRUCTS[self.primitive].find(eqn, survey)
 
     def live_operands(self, eqn: jex.JaxprEqn, live_outs: Mask, liveness: Liveness) -> Mask:
-        """Mask of the operands that masks depend on; the index of a branch is none of them."""
+        """Flags of the operands that masks depend on; they never depend on a branch index."""
         read = CONSTRUCTS[self.primitive].live_operands(eqn, live_outs, liveness)
         is_choice = isinstance(self.wiring(eqn), Branches)
         return (any(live_outs), *read[1:]) if is_choice else read
 
     def run(self, opened: Opened) -> Results:
-        """Records of the inner programs, and results as far as they are needed."""
+        """Records of the inner programs, and the live results."""
         eqn, args, _, live_outs, on = opened
         wiring = self.wiring(eqn)
         if isinstance(wiring, Call):
@@ -143,7 +143,7 @@ def _is_carry_dead(scan: Scan, args: Sequence[Any]) -> bool:
 
 
 def _compare_branches(opened: Opened, branches: Branches) -> list[Reaped]:
-    """Records of the first branch, which agree where they equal those of all others."""
+    """Records of the first branch, with flags that say where all branches agree."""
     eqn, args, _, live_outs, on = opened
     sites = on.survey.survey_equation(eqn)
 

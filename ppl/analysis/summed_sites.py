@@ -32,14 +32,14 @@ class Elimination(Protocol):
 
     @property
     def scored(self) -> Collection[Path]:
-        """The paths of these sites, and of those that depend on them."""
+        """The paths of these sites, and of all sites that depend on them."""
         ...
 
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class SummedProgram:
-    """The program that sites were summed out of; it has no leaves.
+    """The program before a sum, as a pytree without leaves.
 
     Attributes:
         summation: The sum or the integral.
@@ -61,7 +61,7 @@ class GraphSite:
 
 
 def find_with_summed(jaxpr: Any) -> dict[Path, GraphSite]:
-    """All sites of a program, those summed out of it included, as they depend on one another."""
+    """All sites of a program with their dependences, including sites that were summed out."""
     found = Survey(lambda site: site.tag in TAGS, lambda _: False, CONSTRUCTS)(jaxpr)
     graph = Dependence()(jaxpr).sites
     sites = {p: GraphSite(found[p], graph[p], kind_of(found[p].site)) for p in graph}
@@ -81,7 +81,7 @@ def find_approximate(jaxpr: Any) -> tuple[Path, ...]:
 
 
 def find_drawn(jaxpr: Any, equations: Sequence[Any]) -> tuple[Path, ...]:
-    """Paths of the sites taken out of a program that some of its equations draw from the prior."""
+    """Paths of sites that were taken out of a program but that `equations` draw from the prior."""
     gone = [(*scope, *p) for scope, x in _summed_programs(jaxpr) for p in x.summation.sites]
     drawn: set[Path] = set()
     stack = list(equations) if gone else []
@@ -95,7 +95,7 @@ def find_drawn(jaxpr: Any, equations: Sequence[Any]) -> tuple[Path, ...]:
 
 
 def explain_drawn(model: str, gone: Sequence[Path]) -> str:
-    """Error message where values of sites that were taken out are drawn in a density."""
+    """Error message for a density that needs a draw of sites that were taken out."""
     names = ", ".join(map(describe, gone))
     return (
         f"{model}: its density depends on a value of {names}, which ppl.marginalize has taken out "
@@ -106,9 +106,9 @@ def explain_drawn(model: str, gone: Sequence[Path]) -> str:
 
 
 def find_rewritten(jaxpr: Any) -> frozenset[Path]:
-    """Paths of the sites that `marginalize` has scored together, or whose value it reads anew.
+    """Paths of the sites that `marginalize` has scored together or computed anew.
 
-    These are the sites that depend on what it has taken out, and all deterministic ones.
+    The first depend on sites that were taken out; the second are all deterministic sites.
     """
     found: set[Path] = set()
     is_derived = lambda site: site.tag == DETERMINISTIC  # noqa: E731
@@ -121,7 +121,7 @@ def find_rewritten(jaxpr: Any) -> frozenset[Path]:
 
 
 def _summed_programs(jaxpr: Any) -> list[tuple[tuple[Hashable, ...], Any]]:
-    """The programs that sites were summed out of, each with the scope of its sites."""
+    """Each `SummedProgram` in a program, with the scope of its sites."""
     is_hidden = lambda site: site.tag == Hidden.RECOVERED  # noqa: E731
     found = Survey(is_hidden, lambda _: False, CONSTRUCTS)(jaxpr).values()
     return [(x.site.scope, jax.tree.unflatten(x.site.extra_tree, [])) for x in found]
@@ -130,7 +130,7 @@ def _summed_programs(jaxpr: Any) -> list[tuple[tuple[Hashable, ...], Any]]:
 def _restore(
     sites: Mapping[Path, GraphSite], summed: Any, scope: tuple[Hashable, ...]
 ) -> dict[Path, GraphSite]:
-    """The sites with those of a sum, in the order of its program."""
+    """The sites together with the sites of a sum, in the order of the program before the sum."""
     restored = {}
     for path, site in find_with_summed(summed.summation.jaxpr).items():
         now = sites.get((*scope, *path))

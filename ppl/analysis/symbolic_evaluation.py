@@ -82,7 +82,7 @@ Visit = Callable[[Site, Term, Occurrence], None]
 
 
 class Symbolic:
-    """Symbolic evaluator of keys; it calls `visit(site, key, place)` at each random site."""
+    """Symbolic evaluator of keys; it calls `visit(site, key, occurrence)` at each random site."""
 
     def __init__(self, program: Program, survey: Survey, visit: Visit):
         self._program = program
@@ -100,7 +100,7 @@ class Symbolic:
     def _walk(
         self, jaxpr: Jaxpr, args: Sequence[Any], live_outs: Sequence[bool], place: Occurrence
     ) -> list[Any]:
-        """The results of a jaxpr; `args` and results that are not needed are None."""
+        """The terms of the results of a jaxpr; None for results and `args` that are not needed."""
         inner, consts = jaxprs.raw(jaxpr)
         given = [*(self.terms.of("constant", id(c)) for c in consts), *args]
         env = dict(zip([*inner.constvars, *inner.invars], given, strict=True))
@@ -169,7 +169,7 @@ class Symbolic:
     def _after_scan(
         self, scan: Scan, operands: list[Any], live_body: Mask, place: Occurrence
     ) -> list[Term]:
-        """The results of a loop as terms of its body, evaluated as a function, and its operands."""
+        """The terms of a scan's results: each names the operands and the body as a function."""
         num_consts = scan.num_consts
         num_carry = scan.num_carry
         symbols = [self.terms.of("symbol", i) for i in range(len(operands))]

@@ -20,7 +20,7 @@ class AppliedPrimitive(NamedTuple):
         params: The parameters of the primitive.
         shapes: The shapes of the operands.
         operands: The terms of the operands.
-        context: Whatever else the result depends on, such as the shard.
+        context: Everything else that the result depends on, such as the shard.
     """
 
     eqn: jex.JaxprEqn
@@ -67,7 +67,10 @@ class Terms:
     def results(
         self, eqn: jex.JaxprEqn, operands: Sequence[Any], context: Hashable = ()
     ) -> Sequence[Any]:
-        """The terms of the results of an equation; a `context` tells equal operands apart."""
+        """The terms of the results of an equation.
+
+        Applications to equal operands get different terms if their `context` differs.
+        """
         shapes = [getattr(v.aval, "shape", ()) for v in eqn.invars]
         return self.make(AppliedPrimitive(eqn, eqn.params, shapes, operands, context))
 
@@ -95,7 +98,7 @@ class Terms:
         return self.of(made.eqn.primitive, params, tuple(made.operands), made.context)
 
     def _simpler(self, made: AppliedPrimitive) -> Sequence[Any] | None:
-        """The results, if they are elements of the operand or the operand itself; else None."""
+        """The results as the operand or its elements, if there is such a form; else None."""
         if made.name == "unstack" and made.params["axis"] == 0:
             return [self.element(made.operands[0], i) for i in range(len(made.eqn.outvars))]
         if made.name == "squeeze" and 0 in made.params["dimensions"]:
@@ -123,6 +126,6 @@ Element = Callable[[Terms, AppliedPrimitive, int, int], Term | None]
 
 
 def row(made: AppliedPrimitive, operands: Sequence[Any], **params: Any) -> AppliedPrimitive:
-    """An application to `operands` that are elements of the previous ones along the first axis."""
+    """An application to `operands`, one element of each previous operand along the first axis."""
     shapes = [shape[1:] for shape in made.shapes]
     return made._replace(params={**made.params, **params}, shapes=shapes, operands=operands)
