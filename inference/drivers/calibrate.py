@@ -279,6 +279,7 @@ def _fit_all(
 ) -> _Fits:
     posterior = problem.posterior()
     args = problem.args
+    # By default, chains of all simulations in one pool.
     is_gradient_kernel = isinstance(settings.get("kernel", NUTS()), HamiltonianKernel)
     if fit is mcmc and is_gradient_kernel and set(settings) <= set(_POOLED):
         axes = (0, *[None] * len(args))
@@ -286,6 +287,7 @@ def _fit_all(
         is_divergent = fits.stats.get("is_divergent")
         number = None if is_divergent is None else int(is_divergent.any((1, 2)).sum())
         return _Fits(pick(fits.draws, problem.latent), number, True)
+    # Else `fit` for each simulation.
     keys = jax.random.split(key, num)
     parameters = parameters_of(fit)
     if "progress" in parameters:
@@ -298,9 +300,11 @@ def _fit_all(
             model = functools.partial(_given, posterior, data)
         return fit(key, model, *args, **given, **settings)
 
+    # All fits at once, by `vmap`.
     if vectorized:
         draws = jax.jit(jax.vmap(one))(keys, data)
         return _Fits(_with_chains(draws, problem, 1), None, False)
+    # One fit after the other.
     found = []
     num_divergent = None
     number = None

@@ -110,6 +110,7 @@ def cross_validate(
         and Vehtari (2020), Approximate leave-future-out cross-validation for Bayesian time series
         models, Journal of Statistical Computation and Simulation 90.
     """
+    # Check the arguments.
     check_inputs(cross_validate, key, model, args, kwargs)
     numbers = {
         "num_warmup": check_count("num_warmup", num_warmup, least=0),
@@ -124,6 +125,7 @@ def cross_validate(
     if not is_future and (start is not None or horizon != 1):
         raise ValueError('start and horizon are for folds="future"')
     with settings(None):
+        # The units and their folds.
         unit = "row" if is_future else unit
         observed = observe(model, args, kwargs, site, unit, is_future=is_future)
         units = observed.units
@@ -132,6 +134,7 @@ def cross_validate(
         else:
             check_exchangeable("cross_validate", observed)
         parts = _future(units, start, horizon) if is_future else _parts(key, folds, units, joint)
+    # A fit to all data gives the starts and the mass matrix of the fits without folds.
     whole = mcmc(
         key,
         model,
@@ -143,6 +146,7 @@ def cross_validate(
         **kwargs,
     )
     with settings(None):
+        # Fit without each fold in turn, and score the fold.
         check_draws(observed.likelihood, whole.draws)
         refits = Refits(key, observed, whole, model, args, kwargs, **numbers)
         terms = _run(refits, parts)
@@ -152,6 +156,7 @@ def cross_validate(
             found = units.gather(log_likelihoods(observed.likelihood, whole.draws))
             flat = found.reshape(-1, len(units)).astype(np.float64)
             p = float(np.sum(log_sum_exp(flat, 0) - np.log(len(flat))) - np.sum(terms))
+    # The estimate in words and numbers.
     what = f"leave-future-out, horizon {horizon}" if is_future else f"{len(parts)} folds"
     about = f"{what}, {len(terms)} terms: fits of {describe_draws(whole.draws)}."
     digests = observed.digests

@@ -101,6 +101,7 @@ def loo(
         cross-validation and WAIC, Statistics and Computing 27; Vehtari, Simpson, Gelman, Yao and
         Gabry (2024), Pareto smoothed importance sampling, JMLR 25.
     """
+    # Check the arguments.
     check_result("loo", result, model)
     key = jax.random.key(0) if key is None else key
     check_inputs(loo, key, model, args, kwargs)
@@ -115,6 +116,7 @@ def loo(
         "num_chains": check_count("num_chains", num_chains, least=1),
     }
     with settings(None):
+        # The log likelihood of each unit at each draw.
         observed = observe(model, args, kwargs, site, unit, result.draws)
         if refit is not None:
             check_exchangeable("loo", observed)
@@ -125,6 +127,7 @@ def loo(
         terms = None
         if likelihood.is_scaled:
             terms = units.gather(log_scores(likelihood, result.draws))
+        # Importance sampling of each leave-one-out posterior.
         found = psis_loo(log_likelihood, log_weights_of(result), log_scores=terms)
         terms = found.elpd
         pareto_k = found.pareto_k
@@ -133,6 +136,7 @@ def loo(
         about = (
             f"leave-one-out, {len(terms)} observations: PSIS from {describe_draws(result.draws)}"
         )
+        # Exact terms where Pareto k is large.
         if refit is not None and (again := np.flatnonzero(~(pareto_k <= refit))).size:
             refits = Refits(key, observed, result, model, args, kwargs, **numbers)
             terms[again] = _refit_each(refits, again)

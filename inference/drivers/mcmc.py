@@ -261,6 +261,7 @@ def _run(
     began: float,
 ) -> MCMCResult:
     """Runs chains of checked settings, which `recorder` may let go on from a state."""
+    # The driver of the kernel, and starting points.
     key = run_settings.key
     kernel = run_settings.kernel
     init = run_settings.init
@@ -276,6 +277,7 @@ def _run(
     superchains = num_superchains(init, num_chains) if is_ensemble else None
     if isinstance(init, Started):
         init = choose_starts(key, init, target, num_chains)
+    # Run the chains.
     kernel = copy_to_default_device(kernel)
     monitor = RunMonitor(report, until, num_superchains=superchains, began=began, **numbers)
     samples = run(
@@ -289,6 +291,7 @@ def _run(
         recorder=recorder,
     )
     monitor.finish()
+    # Look at the draws for advice in the summary.
     is_adapted = isinstance(kernel, HamiltonianKernel) and num_warmup > 0
     with without_interrupts():
         noncentering = noncentering_of_chains(target, samples.draws, samples.stats)
@@ -308,6 +311,7 @@ def _run(
         num_chains=num_chains,
         num_superchains=superchains,
     )
+    # The result, with chains that may go on.
     sites = kept_sites(target, recorder.keep)
     num_drawn = jax.tree.leaves(samples[:2])[0].shape[1]
     chains = hold_chains(recorder, run_settings, num_drawn)

@@ -110,11 +110,13 @@ def resume(
             checkpoint=checkpoint,
         )
 
+    # A result holds its chains in memory.
     if isinstance(run, MCMCResult):
         check_inputs(resume, jax.random.key(0), model, args, kwargs)
         recorder = recorder_of(run, kernel, model, args, kwargs)
         assert run.chains is not None
         return go_on(run.chains["settings"], recorder)
+    # A folder has a manifest and a state, unless its run is of `svi` or never started.
     folder = RunFolder(run, is_begun=True)
     try:
         manifest = folder.read_manifest()

@@ -184,6 +184,7 @@ def svi(
         work?: evaluating variational inference; Shamir and Zhang (2013), Stochastic gradient
         descent for non-smooth optimization, on averages.
     """
+    # Check the settings.
     if batches is None:
         check_inputs(svi, key, model, args, kwargs)
     num_steps = check_count("num_steps", num_steps, least=1 if state is None else 0)
@@ -194,6 +195,7 @@ def svi(
         tolerance = check_fraction("tolerance", tolerance, ", or be None")
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be a function of (step, elbo, state), got {callback!r}")
+    # The batches: the first one makes the problem, and is fed again as the first step.
     feed = None
     first = None
     batching = "" if batch is None else "all"
@@ -212,6 +214,7 @@ def svi(
         feed = itertools.chain([first], feed)
         args = args or first
         kwargs = copy_to_default_device(kwargs)  # once for all steps
+    # The problem and its starting point.
     is_function = not hasattr(guide, "sample")
     init = check_init(init, is_function=is_function)
     problem = make_problem(
@@ -234,6 +237,7 @@ def svi(
         settings(cache_dir),
         show_progress(progress, num_steps) as report,
     ):
+        # With a checkpoint, steps that a folder holds are not taken again.
         begun = recorder = None
         if checkpoint is not None:
             given = {
@@ -251,6 +255,7 @@ def svi(
             recorder, begun = open_fit(checkpoint, problem, model, given)
             stack.callback(recorder.close)
             feed = feed and itertools.islice(feed, len(begun.elbos) if begun else 0, None)
+        # Fit the guide.
         fitted = fit(
             key,
             problem,
@@ -266,6 +271,7 @@ def svi(
             begun=begun,
             recorder=recorder,
         )
+        # Draw from the fitted guide, and weigh the draws by the model.
         parameters = fitted.state.average
         sampled = draw_from_guide(key, problem, parameters, num_draws)
         weights = np.asarray(sampled.log_weights)

@@ -164,6 +164,7 @@ class MEADS(DensityKernel):
 
     def step(self, key: jax.Array, state: MEADSState) -> tuple[MEADSState, MEADSInfo]:
         """One cycle of moves of all chains."""
+        # Random folds of the chains, and the noise of each move.
         layout = layout_of(state.position)
         density = self.density_of(layout)
         num_folds = self.num_folds
@@ -175,6 +176,7 @@ class MEADS(DensityKernel):
         shape = num_folds, num_folds - 1, each, size
         noise = normal(seed, np.prod(shape).item(), layout.dtype).reshape(shape)
         first = 2 * unit_of(words[num_chains:]).astype(layout.dtype) - 1
+        # Levels are drawn anew in the first cycle.
         is_first = (state.count == 0) | ~jnp.isfinite(state.level)
         level = jnp.where(is_first, first, state.level)
         log_density = state.log_density.astype(layout.dtype)
@@ -185,10 +187,12 @@ class MEADS(DensityKernel):
         )
         folds = jax.tree.map(lambda x: x[order].reshape(num_folds, each, *x.shape[1:]), chains)
 
+        # Each fold stays in turn, and all others move.
         def move(i: Any, folds: _Folds) -> _Folds:
             return self._move(density, folds, noise[i], state.count + i)
 
         folds = lax.fori_loop(0, num_folds, move, folds)
+        # Chains in their own order again.
         places = jnp.zeros_like(order).at[order].set(jnp.arange(num_chains, dtype=order.dtype))
         new = jax.tree.map(lambda x: x.reshape(num_chains, *x.shape[2:])[places], folds)
         num_moves = num_folds - 1

@@ -174,9 +174,11 @@ def _problems(
     max_steps: int,
     find_noncentering: Callable[[], str | None],
 ) -> Iterator[str]:
+    # The best climb.
     best = jax.tree.map(lambda x: x[summit.best], summit.ascents)
     names = coordinate_names(layout)
     edges = list(_edges(summit, best, names, layout))
+    # Climbs that ended too early.
     if not best.has_converged:
         steepest = names[int(np.argmax(np.abs(best.gradient)))]
         is_cut = best.step >= max_steps
@@ -187,6 +189,7 @@ def _problems(
             f"{'Raise max_steps, use' if is_cut else 'Use'} float64, or bring coordinates to "
             f"similar scales{' (but see below)' if edges else ''}."
         )
+    # A mode hidden by rounding.
     step = float(np.spacing(np.abs(best.log_density)))
     if best.has_converged and best.decrement > _AGREEMENT and step > _AGREEMENT:
         yield (
@@ -195,12 +198,14 @@ def _problems(
             f"{step:.2g} apart, so that values may be off by {math.sqrt(2 * best.decrement):.2g} "
             "standard deviations. Use float64, or subtract what is constant from the log density."
         )
+    # A nearby point that is higher than the end of the climb.
     if may_rise(summit):
         name = names[int(np.argmax(summit.higher != best.position))]
         yield (
             f"it is no mode: a stride along {name} alone leads higher by "
             f"{summit.rise:.3g}. Bring data and coordinates to similar scales, or use float64."
         )
+    # Coordinates that run off to infinity or to a boundary.
     if edges:
         may_reparam = find_noncentering() in (None, "possible")
         reparam = f", or reparameterize, as by {REPARAM}" if may_reparam else ""
@@ -213,6 +218,7 @@ def _problems(
             f"there may be no mode: {'; '.join(edges)}. The values are no more than the place "
             f"where the climb ended; {remedy}, or sample by mcmc."
         )
+    # Starts that disagree.
     log_densities = summit.ascents.log_density
     num_starts = log_densities.size
     num_agree = _num_agree(log_densities, best.log_density)

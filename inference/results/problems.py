@@ -280,6 +280,7 @@ def _energy_problems(stats: Mapping[str, np.ndarray], facts: RunFacts) -> Iterat
 
 
 def _mixing_problems(summary: Summary, facts: RunFacts) -> Iterator[str]:
+    # Too few chains or draws to tell.
     if summary.num_chains == 1:
         yield "R-hat needs two chains at least: run num_chains=4 to see whether they agree."
     is_nested = facts.num_superchains is not None
@@ -289,6 +290,7 @@ def _mixing_problems(summary: Summary, facts: RunFacts) -> Iterator[str]:
             f"{what} {MIN_DRAWS} draws of each chain at least, got {summary.num_draws}: nothing "
             f"can be said of {unknown}. Raise num_draws."
         )
+    # Chains that do not agree.
     high_rhat, enough = _limits(summary, facts)
     high = np.flatnonzero(summary.rhat > high_rhat)
     if high.size:
@@ -306,6 +308,7 @@ def _mixing_problems(summary: Summary, facts: RunFacts) -> Iterator[str]:
             f"nor intervals can be trusted. Raise {longer}; if that does not help, "
             "look for several modes or parameters that the data cannot tell apart."
         )
+    # Draws that are worth too little.
     ess = np.fmin(summary.ess_bulk, summary.ess_tail)
     if np.any(ess < enough):
         worst = summary.names[int(np.nanargmin(ess))]
@@ -317,6 +320,7 @@ def _mixing_problems(summary: Summary, facts: RunFacts) -> Iterator[str]:
             f"{len(summary)} scalars, least for {worst} ({np.nanmin(ess):.0f}): {unreliable} "
             f"unreliable. {_slow_remedy(facts)}"
         )
+    # Draws that are not finite.
     unknown = np.flatnonzero(~np.isfinite(summary.mean))
     if unknown.size:
         yield (

@@ -109,6 +109,7 @@ def fit(
         ValueError: if the ELBO or its gradient is not finite from the start, or `state` belongs to
             another problem.
     """
+    # Steps made before, and the first batch of the feed.
     done = np.zeros(0, problem.layout.dtype) if begun is None else begun.elbos
     is_over = len(done) >= num_steps
     is_fed = feed is not None
@@ -117,6 +118,7 @@ def fit(
         upcoming = next(feed, None)
         is_over = is_over or upcoming is None
         problem = upcoming or problem
+    # The state to go on from.
     run = _SVIRun(problem, tolerance, is_fed=is_fed)
     if begun is not None:
         now = begun.state
@@ -125,6 +127,7 @@ def fit(
         now = run.start_fit(key, init) if state is None else run.resume_fit(state)
     if is_over:
         return begun or Fit(now, done)
+    # The compiled calls, one each for many steps or for each batch of the feed.
     num_done = len(done)
     parts = [done]
     moved = None
@@ -135,6 +138,7 @@ def fit(
         moves = _moves(run, now, first + num_steps, stops=callback is not None)
     else:
         moves = _fed_moves(run, now, itertools.chain([problem], feed))
+    # Make the calls, and tell each to the callback, the progress and the recorder.
     try:
         for moved in moves:
             parts.append(moved.elbos)
@@ -155,6 +159,7 @@ def fit(
             raise
         parts = [np.concatenate(parts)[:num_done]]  # an interrupt may come between the two
         _warn(f"interrupted: the result is that of {num_done} steps of {num_steps}")
+    # Record the end, and warn of a failure.
     failure = "" if moved is None or moved.is_finite else _failure(run.problem, now)
     if recorder is not None:
         recorder.record(now, parts, is_last=True, is_ended=is_ended and not failure)

@@ -94,15 +94,18 @@ def _search(
         return jnp.any(state.gain > tolerated) & (state.count < max_steps)
 
     def try_step(state: _State) -> _State:
+        # A damped Newton step.
         slope, multiply = jax.linearize(gradient, state.x)
         matrix = _damp(precision_of(layout, vary_like(state.x, multiply), dtype), state.damping)
         factor, half = matrix.factor_and_solve(slope)
         step = factor.solve_transposed(half)
         x = jax.tree.map(jnp.add, state.x, step)
         height = heights(x)
+        # Blocks accept it if their log density does not fall.
         is_better = height >= state.height - _SLACK * error_of(state.height)
         gain = inner_product(slope, step) / 2
         gain = gain if len(height) > 1 else jnp.sum(gain)
+        # Damping falls after an accepted step, and rises after a rejected one.
         is_newton = is_better & (state.damping == 0)
         less = state.damping / _GROWTH
         more = state.damping * _GROWTH
@@ -119,6 +122,7 @@ def _search(
         )
 
     height = heights(start)
+    # Start without damping, and with an unknown gain so that a step is made.
     none = jnp.zeros_like(height)
     unknown = jnp.full_like(height, jnp.inf)
     count = jnp.sum(jnp.zeros_like(height, int))

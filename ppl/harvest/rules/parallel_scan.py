@@ -103,6 +103,7 @@ class Steps:
 
         None if there is no part after the loop, or if `vmap` may not evaluate it.
         """
+        # Part the equations into those before, in and after the loop.
         inner, consts = jaxprs.raw(self._jaxpr)
         carried = inner.outvars[: self._num_carry]
         outputs = inner.outvars[self._num_carry :]
@@ -119,6 +120,7 @@ class Steps:
             return None
         if any(_waits(eqn) for eqn, _ in after):
             return None
+        # Variables that the loop hands to the equations after it, and takes from those before.
         late = [v for v in [*states, *_output_variables(looped)] if v in read]
         read |= _variables(carried).union(*(_variables(eqn.invars) for eqn in looped))
         early = [v for v in _output_variables(before) if v in read]
@@ -142,6 +144,7 @@ class Steps:
             _evaluate_all(after, env)
             return [jax_core.as_aval(_read(env, v), v.aval) for v in outputs]
 
+        # Evaluate the parts.
         rows += jax.vmap(prepare)(rows) if early else []
         pairs = zip(jax.tree.leaves(carry), states, strict=True)
         start = [jax_core.as_aval(x, v.aval) for x, v in pairs]

@@ -50,6 +50,7 @@ class ScanRule(Construct):
 
     def run(self, opened: Opened) -> Results:
         """Results and records of a scan of the body."""
+        # Operands of the body.
         eqn, args, plants, live_outs, on = opened
         wiring = self.wiring(eqn)
         body = wiring.body
