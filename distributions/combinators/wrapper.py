@@ -103,7 +103,7 @@ class DistributionWithBounds(DerivedDistribution):
 
 
 def check_bounds(wrapper: DerivedDistribution, low: Any, high: Any, *, equal: bool) -> None:
-    """Raises ValueError for bounds that are no numbers, in a wrong order, or do not broadcast."""
+    """Raises ValueError for bounds that are not numbers, in a wrong order, or do not broadcast."""
     name = type(wrapper).__name__
     for which, bound, none in (("low", low, "-inf"), ("high", high, "inf")):
         if bound is None:

@@ -312,7 +312,7 @@ class Distribution(ExplainsMethods, abc.ABC):
             not within `jax.jit`, where the values are not known: `count_cut_off` counts them there.
 
         Raises:
-            TypeError: `key` is no random key, or a batch of keys.
+            TypeError: `key` is not a random key, or a batch of keys.
             ValueError: `sample_shape` does not hold nonnegative integers.
         """
         draws = self.sample_unchecked(key, sample_shape)

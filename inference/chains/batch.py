@@ -26,8 +26,8 @@ class Batch:
         num_iterations: Number of transitions after which the chains are complete.
         buffers: Memory for draws.
         first: Iteration of the first row, of each chain.
-        sent: Iteration up to which draws have been sent to the recorder, of each chain.
-        seen: Iteration up to which `look` has counted, of each chain.
+        sent: Number of iterations of each chain that `send` has handled.
+        seen: Number of iterations of each chain that `look` has counted.
         num_divergent: Number of divergences after warm-up that `look` has counted.
         step_size: Step size in the last row of each chain that `look` has read; NaN before.
         is_watched: Whether a monitor shows divergences and step sizes. Then they are brought up to

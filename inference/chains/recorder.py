@@ -78,8 +78,8 @@ class Recorder:
         Args:
             chain: Number of the first chain among the chains of this process.
             values: Values in the rows of the batch, ``(chain, row, *shape)``, a pytree as `arrays`.
-            spans: For each chain the first draw and the one after the last, and the first row and
-                the one after the last: ``(chain, 4)``.
+            spans: For each chain a range of draws and a range of rows, ``(chain, 4)``: first draw,
+                end of draws, first row, end of rows. Ends are excluded.
         """
         self.num_put[chain : chain + len(spans)] = spans[:, 1]
         pairs = list(zip(*map(jax.tree.leaves, (self.arrays, values)), strict=True))

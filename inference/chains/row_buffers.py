@@ -31,7 +31,7 @@ class RowBuffers:
         return self._sent is not None
 
     def fill(self, empty: Any) -> Any:
-        """Rows for a program to fill: those with draws, else free ones, else a copy of `empty`."""
+        """Rows for a program to fill: rows with draws, else free rows, else a copy of `empty`."""
         if self.filling is None:
             self.filling = self._free.pop() if self._free else jax.tree.map(np.copy, empty)
         return self.filling

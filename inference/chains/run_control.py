@@ -65,7 +65,7 @@ class Monitor:
     look_seconds: float | None = None
 
     def looks(self, num_draws: int) -> Iterator[int]:
-        """Numbers of draws at which all chains pause, the last of them `num_draws`."""
+        """Numbers of draws at which all chains pause; the last number is `num_draws`."""
         yield num_draws
 
     def tell(self, run: Run) -> None:

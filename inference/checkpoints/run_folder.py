@@ -60,7 +60,7 @@ class RunFolder:
             is_begun: Whether it must be there already.
 
         Raises:
-            TypeError: if `path` is no path.
+            TypeError: if `path` is not a path.
             ValueError: if it holds something else than a run, another process uses it, or it is not
                 there and must be.
             OSError: if it cannot be written.

@@ -147,7 +147,7 @@ def save(path: str | os.PathLike[str], value: Any) -> None:
 
     Raises:
         OSError: if the file cannot be written; one that was there is unchanged then.
-        TypeError: if `path` is no path.
+        TypeError: if `path` is not a path.
     """
     _check_path(path)
     arrays: list[np.ndarray] = []
@@ -163,7 +163,7 @@ def load(path: str | os.PathLike[str], cls: type[T]) -> T:
 
     Raises:
         NewerFileError: if a newer version of the library has written the file.
-        TypeError: if `path` is no path.
+        TypeError: if `path` is not a path.
         ValueError: if the file holds something else or is damaged.
     """
     _check_path(path)

@@ -12,7 +12,7 @@ from typing import Any
 def write_whole(path: str | os.PathLike[str], write: Callable[[Any], None]) -> None:
     """Writes a file beside `path`, waits until the disk has it, and puts it in the place of `path`.
 
-    The former file keeps its content until then. A link stays a link, and what is no regular file,
+    The former file keeps its content until then. A link stays a link. A file that is not regular,
     such as a pipe, is written in place.
 
     Args:

@@ -61,7 +61,7 @@ def compare(estimates: Mapping[str, ElpdEstimate]) -> Comparison:
             same observations.
 
     Raises:
-        TypeError: if `estimates` is no dict of such results.
+        TypeError: if `estimates` is not a dict of such results.
         ValueError: if there are fewer than two, or they are of different observations.
 
     Example:

@@ -336,7 +336,7 @@ def _with_chains(draws: Any, problem: _Simulator, num_axes: int) -> Values:
     """Draws of the latent sites with an axis over chains, behind `num_axes` axes.
 
     Raises:
-        TypeError: if `draws` is no dict.
+        TypeError: if `draws` is not a dict.
         ValueError: if a latent site has no draws, or they do not have its shape.
     """
     draws = getattr(draws, "draws", draws)

@@ -41,7 +41,7 @@ def choose_number(num: int | None, result: Any, latent: Sequence[str]) -> int:
     little. At half the effective sample size, their distribution is that of independent ones.
 
     Raises:
-        TypeError: if `num` is no integer.
+        TypeError: if `num` is not an integer.
         ValueError: if it is less than two, or `result` has draws for fewer simulations.
     """
     wanted = NUM_SIMULATIONS if num is None else check_count("num_simulations", num, least=2)

@@ -32,8 +32,8 @@ def check_inputs(
         has_keywords: Whether the driver takes keywords of its own beside those of the model.
 
     Raises:
-        TypeError: if `key` is not one key, an input is traced, `model` is no function, or a keyword
-            is none of the driver and none of the model.
+        TypeError: if `key` is not one key, an input is traced, `model` is not a function, or
+            neither the driver nor the model has a keyword.
         RuntimeError: if ``jax_disable_jit`` is set.
     """
     if jax.config.jax_disable_jit:  # pyright: ignore[reportAttributeAccessIssue]

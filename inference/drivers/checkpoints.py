@@ -64,7 +64,7 @@ def open_recorder(
     Raises:
         NotImplementedError: if `mesh` has devices of other processes.
         OSError: if the folder cannot be written.
-        TypeError: if `checkpoint` is no path.
+        TypeError: if `checkpoint` is not a path.
         ValueError: if the folder has another run, is damaged or in use.
     """
     devices = [default_device()] if mesh is None else list(mesh.devices.flat)

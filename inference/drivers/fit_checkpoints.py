@@ -44,7 +44,7 @@ def open_fit(
 
     Raises:
         OSError: if the folder cannot be written.
-        TypeError: if `checkpoint` is no path.
+        TypeError: if `checkpoint` is not a path.
         ValueError: if the folder has another run, is damaged or in use, or has more steps.
     """
     folder = RunFolder(checkpoint)

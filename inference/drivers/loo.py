@@ -51,7 +51,7 @@ def loo(
     A factor or weights of ``ppl.scale`` change how much an observation counts in the posterior, and
     so what leaving it out does. What is predicted is the observation itself, with its own density.
 
-    Data that ``ppl.ignore`` leaves out are no observations, nor are factors and sites that
+    Data that ``ppl.ignore`` leaves out are not observations, nor are factors and sites that
     ``ppl.impute`` observes in part.
 
     Args:
@@ -81,7 +81,7 @@ def loo(
         The estimate, with its terms, Pareto k, and problems in words.
 
     Raises:
-        TypeError: if `result` is no result with draws, or an argument has the wrong type.
+        TypeError: if `result` is not a result with draws, or an argument has the wrong type.
         ValueError: if the model observes nothing, a name is unknown, a marginalized model has no
             log probabilities of such units, or the draws are of another model or, as far as their
             log density tells, of other data.

@@ -53,7 +53,7 @@ def power_scale(
         Sensitivities and diagnoses of each scalar, and the sensitivity to the prior of each site.
 
     Raises:
-        TypeError: if `result` is no result with draws.
+        TypeError: if `result` is not a result with draws.
         ValueError: if the model observes nothing, a name is unknown, or the draws are of another
             model.
 

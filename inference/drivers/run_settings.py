@@ -116,7 +116,7 @@ def check_kernel(kernel: Any, mass_matrix: Any, target_acceptance_rate: Any) -> 
     """Check that a kernel is one, and that settings of warm-up are for it.
 
     Raises:
-        TypeError: if it is no kernel, or no pytree.
+        TypeError: if it is not a kernel, or not a pytree.
         ValueError: if it has a log density of its own, or does not adapt what is set.
     """
     name = type(kernel).__name__

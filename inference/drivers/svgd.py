@@ -237,7 +237,7 @@ def _check_state(state: Any, swarm: Swarm, num_particles: int) -> SVGDState:
     """The given state, if it fits the particles, sites and optimizer.
 
     Raises:
-        TypeError: if it is no state.
+        TypeError: if it is not a state.
         ValueError: if it does not fit.
     """
     if not isinstance(state, SVGDState):

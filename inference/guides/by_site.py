@@ -54,7 +54,7 @@ class BySite:
         rest: The guide of all other sites together.
 
     Raises:
-        TypeError: if `guides` is no dict, or a key is neither a name nor a tuple of names.
+        TypeError: if `guides` is not a dict, or a key is neither a name nor a tuple of names.
         ValueError: if a site is named twice.
 
     Example:

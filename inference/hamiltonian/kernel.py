@@ -99,7 +99,7 @@ class HamiltonianKernel(Kernel, abc.ABC):
 
         Raises:
             TypeError: if `position` has leaves that are not floating-point arrays, or the log
-                density is no function, or is not real.
+                density is not a function, or is not real.
             ValueError: if there is no log density, or the log density does not return a scalar.
         """
         Layout.of(position)

@@ -109,7 +109,7 @@ def parse_init(
 
     Raises:
         TypeError: if `init` is neither a name nor a mapping.
-        ValueError: if it is no known name, or its values do not fit the sites.
+        ValueError: if it is not a known name, or its values do not fit the sites.
     """
     if isinstance(init, Init):
         return init

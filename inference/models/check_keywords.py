@@ -68,7 +68,7 @@ def check_keywords(
 
     Raises:
         TypeError: if there is such a keyword, if `model` needs an argument that the driver takes
-            for its own, or if `model` is no function.
+            for its own, or if `model` is not a function.
     """
     check_callable(model)
     try:

@@ -67,7 +67,7 @@ def _retarget(target: Any, guide: Any, args: tuple[Any, ...], kwargs: Any) -> Re
     """Target of the same model for other arguments, the guide to it, and its layout.
 
     Raises:
-        ValueError: if it has other latent sites, and the guide is no function of the arguments.
+        ValueError: if it has other latent sites, and the guide is not a function of the arguments.
     """
     if isinstance(target, DiscreteTarget):
         target = target.to(args, kwargs)
@@ -91,9 +91,9 @@ def batches(
     """Batches drawn by the function `batch`, checked; None if `batch` is None.
 
     Raises:
-        TypeError: if `batch` is no function.
-        ValueError: if a batch has other latent sites than all data, and the guide is no function of
-            the arguments.
+        TypeError: if `batch` is not a function.
+        ValueError: if a batch has other latent sites than all data, and the guide is not a
+            function of the arguments.
     """
     if batch is None:
         return None
@@ -121,7 +121,7 @@ def iterate_batches(batches: Any) -> Iterator[tuple[Any, ...]]:
     ends for good.
 
     Raises:
-        TypeError: if `batches` is no iterable of batches.
+        TypeError: if `batches` is not an iterable of batches.
         ValueError: if there is none.
     """
     if callable(batches) and not isinstance(batches, Iterable):

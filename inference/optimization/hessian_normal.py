@@ -54,7 +54,7 @@ class HessianNormal(NamedTuple):
 
 
 class NotAPeakError(Exception):
-    """The position is no peak: in some direction the density does not fall.
+    """The position is not a peak: in some direction the density does not fall.
 
     Attributes:
         index: The coordinates with the largest share in that direction.

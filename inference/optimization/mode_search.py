@@ -158,7 +158,7 @@ def climb_from_starts(
 
 
 def may_rise(summit: ModeSearchResult) -> bool:
-    """Whether a trial move shows that the best end, though converged, is no mode."""
+    """Whether a trial move shows that the best end, though converged, is not a mode."""
     best = jax.tree.map(lambda x: x[summit.best], summit.ascents)
     return bool(best.has_converged and min_rise(best.log_density) < summit.rise < np.inf)
 

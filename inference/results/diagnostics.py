@@ -242,7 +242,7 @@ def mcse_quantile(draws: Array, prob: float) -> Array:
         ``shape``.
 
     Raises:
-        TypeError: if `prob` is no number.
+        TypeError: if `prob` is not a number.
         ValueError: if `prob` is not in (0, 1).
 
     References:

@@ -66,7 +66,7 @@ class GuideResult(Result, abc.ABC):
         """Fitted guide as a model of the latent sites, for a guide that is a function.
 
         Raises:
-            TypeError: if the guide is no function, or was not given when loading from a file.
+            TypeError: if the guide is not a function, or was not given when loading from a file.
 
         Example:
             >>> import jax, ppl, distributions as dist

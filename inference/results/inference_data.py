@@ -44,7 +44,7 @@ def check_groups(groups: Any, has_model: bool, key: Any, num_prior_draws: Any) -
     """Names of the groups that a model is to add, checked; by default all that it can.
 
     Raises:
-        TypeError: if the number of draws is no integer.
+        TypeError: if the number of draws is not an integer.
         ValueError: if a group is unknown or needs what is not given, or the number is not positive.
     """
     check_count("to_arviz: num_prior_draws", num_prior_draws, least=1)

@@ -45,7 +45,7 @@ def nested_rhat(draws: ArrayLike, num_superchains: int) -> Array:
         ``shape``; NaN if a draw is NaN.
 
     Raises:
-        TypeError: if `num_superchains` is no integer.
+        TypeError: if `num_superchains` is not an integer.
         ValueError: if it is less than 2, or does not divide the number of chains, or superchains
             are of a single draw.
 

@@ -52,8 +52,8 @@ def psis(log_weights: jax.typing.ArrayLike) -> SmoothedWeights:
         - a log weight is NaN or plus infinity, or all weights are 0: :math:`\hat k` is infinite.
 
     Raises:
-        TypeError: if `log_weights` are no real numbers.
-        ValueError: if `log_weights` is no vector, or is empty.
+        TypeError: if `log_weights` are not real numbers.
+        ValueError: if `log_weights` is not a vector, or is empty.
 
     Example:
         >>> log_weights = 0.5 * jax.random.exponential(jax.random.key(0), (4000,))

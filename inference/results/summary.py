@@ -77,7 +77,7 @@ class Summary(SummaryData):
     def to_pandas(self) -> Any:
         """Table as a ``pandas.DataFrame``: a row for each scalar, a column as it is printed.
 
-        What is no column, such as the problems, is in its `attrs`.
+        Everything but the columns, such as the problems, is in its `attrs`.
 
         Raises:
             ImportError: if pandas is not installed.
@@ -88,15 +88,15 @@ class Summary(SummaryData):
     def from_pandas(cls, frame: Any) -> "Summary":
         """The summary of a frame that :meth:`to_pandas` gave, or of a part of it.
 
-        Sites and their shapes are read off the names of the rows. What is no column, such as the
-        problems, is in ``frame.attrs``, which some files, as CSV, do not keep; the summary says so
+        Sites and their shapes are read off the names of the rows. Everything else, such as the
+        problems, is in ``frame.attrs``. Some files, as CSV, do not keep these; the summary says so
         then. Columns that are not there are NaN.
 
         Args:
             frame: A ``pandas.DataFrame``.
 
         Raises:
-            TypeError: if `frame` is no data frame.
+            TypeError: if `frame` is not a data frame.
             ValueError: if its columns are not those of a summary.
         """
         found = summary_frame.from_frame(frame)

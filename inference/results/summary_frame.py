@@ -22,7 +22,7 @@ _KEPT = {
 
 
 def to_frame(summary: SummaryData) -> Any:
-    """Table as a ``pandas.DataFrame``, with all that is no column in its `attrs`.
+    """Table as a ``pandas.DataFrame``, with everything but the columns in its `attrs`.
 
     Raises:
         ImportError: if pandas is not installed.
@@ -45,7 +45,7 @@ def from_frame(frame: Any) -> dict[str, Any]:
     """Fields of the summary that a frame shows; those of columns that are not there are NaN.
 
     Raises:
-        TypeError: if `frame` is no data frame.
+        TypeError: if `frame` is not a data frame.
         ValueError: if it has no columns of means and standard deviations, or one of another kind.
     """
     if not (hasattr(frame, "columns") and hasattr(frame, "index")):

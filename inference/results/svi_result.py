@@ -103,7 +103,7 @@ class SVIResult(GuideResult):
                 are the parameters, the draws and the name of the guide.
 
         Raises:
-            TypeError: if `guide` is no guide.
+            TypeError: if `guide` is not a guide.
             ValueError: if `path` holds something else, is damaged, or was written by a newer
                 version of the library, if it keeps the guide itself, or if the result is of a guide
                 with another name.

@@ -115,7 +115,7 @@ def check_objective(objective: Any, guide: Any, num_particles: int, has_batches:
     """Raises an error unless the objective suits the guide, the number of draws and the batches.
 
     Raises:
-        TypeError: if `objective` is not an objective, or a flag of it is no boolean.
+        TypeError: if `objective` is not an objective, or a flag of it is not a boolean.
         ValueError: if it does not suit the others; the message says why, and names a remedy.
     """
     if isinstance(objective, type) or not hasattr(objective, "mean"):

@@ -336,7 +336,7 @@ def restore_state(problem: SVIProblem, state: Any) -> SVIState:
     """A state of a result or of a file, with the structure of the states of a problem.
 
     Raises:
-        TypeError: if it is no state.
+        TypeError: if it is not a state.
         ValueError: if it belongs to another problem.
     """
     expected = shapes_of_state(problem)

@@ -89,7 +89,7 @@ def num_inner_leaves(tree: Any) -> int:
 def wrappers(tree: Any) -> Iterator[tuple[type, dict[str, Any]]]:
     """The classes of a distribution's wrappers and their static fields, outermost first.
 
-    They are read off the structure: some families cannot be made of leaves that are no arrays.
+    They are read off the structure: some families cannot be made of leaves that are not arrays.
     """
     while (data := tree.node_data()) and issubclass(data[0], DistributionWrapper):
         fields = dataclasses.fields(data[0])  # pyright: ignore[reportArgumentType]
@@ -230,7 +230,7 @@ def abstract_draw(d: Any, key: Any) -> Any:
 
 
 def shape_of(d: Any) -> tuple[int, ...] | None:
-    """The shape of a draw, or None if it is no single array."""
+    """The shape of a draw, or None if it is not a single array."""
     drawn = abstract_draw(d, jax.eval_shape(lambda: jax.random.key(0)))
     return drawn.shape if isinstance(drawn, jax.ShapeDtypeStruct) else None
 

@@ -183,7 +183,7 @@ def impute(data: Any, missing: Any = None) -> Missing | jax.Array:
         A value for `condition`: the data as they are, if they are integers without gaps.
 
     Raises:
-        TypeError: If data or mask are no arrays of floats and booleans.
+        TypeError: If data or mask are not arrays of floats and booleans.
         ValueError: If the shapes differ, or the mask is not known.
 
     Example:
@@ -232,7 +232,7 @@ def ignore(data: Any, missing: Any = None) -> Missing:
             not recompile.
 
     Raises:
-        TypeError: If data or mask are no arrays of numbers and booleans.
+        TypeError: If data or mask are not arrays of numbers and booleans.
         ValueError: If the shapes differ.
 
     Example:

@@ -42,7 +42,7 @@ def take_apart(net: Any, inputs: Sequence[Any], where: str) -> Network:
         where: The start of error messages.
 
     Raises:
-        TypeError: If `net` is no network, or `inputs` are missing or superfluous.
+        TypeError: If `net` is not a network, or `inputs` are missing or superfluous.
     """
     if isinstance(net, type):
         raise TypeError(f"{where}: expected a network, got the class {net.__name__}: make one.")

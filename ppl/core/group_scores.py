@@ -55,7 +55,7 @@ class Spread:
     Attributes:
         shape: The shape of the score: `vmap` axes, loops, the distribution's batch, and the axes of
             independent parts of an event.
-        parts: The axes of independent parts, which are no axes of the log probability.
+        parts: The axes of independent parts, over which the log probability has no axes.
         axes: For each axis of the groups, the axis of the score that runs along it, a `Lookup`, or
             None if that is not known.
     """

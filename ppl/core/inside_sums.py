@@ -49,7 +49,7 @@ def move_inside(
         plans: Whether a rule that says what is taken out looks at the transformed model.
 
     Returns:
-        The model, or None if it is no marginalized one, or a transformation stands between that
+        The model, or None if it is not a marginalized one, or a transformation stands between that
         does not commute.
     """
     model = _without_jit(unwrap_model(model))

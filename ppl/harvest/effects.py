@@ -75,8 +75,8 @@ def effect(name: str, result: Callable[..., Any]) -> Effect:
         handler around gives it.
 
     Raises:
-        TypeError: If `name` is no string or `result` cannot be called; when called, if an operand
-            or the declared result holds anything but arrays.
+        TypeError: If `name` is not a string or `result` cannot be called. When called, if an
+            operand or the declared result holds anything but arrays.
 
     Example:
         >>> from ppl.harvest import effect, handle

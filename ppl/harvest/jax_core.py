@@ -48,7 +48,7 @@ class SowEffect(_PersistentEffect):
 
 
 class PerformEffect(_PersistentEffect):
-    """Effect of an operation for `handle`. It is no sow, so harvest leaves it alone."""
+    """Effect of an operation for `handle`. Harvest ignores it, as it is not a sow."""
 
 
 # `jax.export` finds the class of a serialized effect by a search in this list.

@@ -209,7 +209,7 @@ def sow(
         `value`, its leaves as arrays.
 
     Raises:
-        TypeError: If a leaf of `value` is no array, or `tag` or `name` is not hashable.
+        TypeError: If a leaf of `value` is not an array, or `tag` or `name` is not hashable.
         ValueError: If `mode` is none of the three.
 
     Example:
@@ -252,7 +252,7 @@ def sow_cond(
         `value`, its leaves as arrays, whatever `pred` is.
 
     Raises:
-        TypeError: If a leaf of `value` is no array, or `tag` or `name` is not hashable.
+        TypeError: If a leaf of `value` is not an array, or `tag` or `name` is not hashable.
         ValueError: If `mode` is another one, or `pred` is not a scalar.
 
     Example:

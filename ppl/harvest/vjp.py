@@ -85,7 +85,7 @@ def vjp_and_reap(
 
     Raises:
         ValueError: When called, as `harvest`.
-        TypeError: When called, if a leaf of an argument is no array.
+        TypeError: When called, if a leaf of an argument is not an array.
 
     Example:
         >>> from ppl.harvest import sow, vjp_and_reap

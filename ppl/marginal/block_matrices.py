@@ -74,9 +74,9 @@ class BlockMatrix:
         return BlockVector(inner, border)
 
     def inner_product(self, other: "BlockMatrix") -> jax.Array:
-        """The trace of the product with a symmetric matrix, of which all blocks are given.
+        """The trace of the product with a symmetric matrix of the same blocks.
 
-        It has a number for each of the `n` matrices if there is no border.
+        Without a border, one trace for each of the `n` matrices.
         """
         inner = jnp.sum(self.diagonal * other.diagonal, (1, 2, 3))
         inner = inner + 2 * jnp.sum(self.below * other.below, (1, 2, 3))

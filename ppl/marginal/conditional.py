@@ -113,7 +113,7 @@ class _Search:
         )
 
     def _find_plants(self, run: ModelRun, values: Mapping[str, Any]) -> dict[Path, Any]:
-        """The values of all random sites but the one in question."""
+        """The values of all random sites but the site of the conditional."""
         entries = {
             path: value
             for path, value in run.entries(values, "conditional").items()

@@ -158,7 +158,7 @@ def _compose(use: Indexed, places: Sequence[Place]) -> Use:
 
 
 def unite_axes(*several: Sequence[int | Step]) -> tuple[int | Step, ...]:
-    """All axes of several arrays, those of the value in front."""
+    """All axes of several arrays, with axes of the value before steps of loops."""
     place = lambda axis: (1, axis.loop) if isinstance(axis, Step) else (0, axis)  # noqa: E731
     return tuple(sorted({axis for axes in several for axis in axes}, key=place))
 
@@ -261,6 +261,6 @@ def _rename(
     axes: Sequence[int | Step],
     place: Callable[[int], int | Step] = lambda i: i,
 ) -> Indexed:
-    """An index with other axes; `place` renames those of the value."""
+    """An index with other axes; `place` renames axes of the value."""
     renamed = tuple(place(x) if isinstance(x, int) else x for x in axes)
     return dataclasses.replace(use, axes=renamed)

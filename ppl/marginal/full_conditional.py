@@ -1,4 +1,4 @@
-"""Full conditionals of a site that are no named family: finite ones, and jointly normal ones."""
+"""Full conditionals outside of the named families: finite ones, and jointly normal ones."""
 
 import abc
 import dataclasses
@@ -42,7 +42,7 @@ def score_values(
 
 @dataclasses.dataclass(frozen=True)
 class RecordValues(SiteAction):
-    """Action that plants values, and records those of some random sites."""
+    """Action that plants values, and records the values of some random sites."""
 
     wanted: frozenset[Path] = frozenset()
     tags: ClassVar = (RANDOM,)
@@ -270,7 +270,7 @@ def normal_conditional(
     plants: Mapping[Path, Sequence[Any]],
     make: Callable[..., Any] | None,
 ) -> Any:
-    """The full conditional of the one site of an integral.
+    """The full conditional of a site, from an integral over only this site.
 
     Args:
         integral: The integral over the site.
@@ -291,7 +291,7 @@ def normal_conditional(
 def finite_conditional(
     summation: Summation, inputs: list[Any], plants: Mapping[Path, Sequence[Any]]
 ) -> FiniteConditional | FiniteJointConditional:
-    """The full conditional of the one site of a sum."""
+    """The full conditional of a site, from a sum over only this site."""
     (path,) = summation.sites
     if not summation.is_apart(path):
         return FiniteJointConditional(inputs, PathDict(plants), summation)

@@ -245,7 +245,7 @@ class ScoreOne(SiteAction):
     at_once: ClassVar[bool] = True
 
     def matches(self, site: Site) -> bool:
-        """Whether a value is planted, or the site is the one that is scored."""
+        """Whether a value is planted at the site, or the site is scored."""
         return super().matches(site) and (site.path in self.planted or site.path == self.path)
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:

@@ -87,8 +87,8 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
     Sites that depend on summed ones stand at the top level of the new model. Where each group of
     elements that is independent of the others holds one observation, `log_probs` has its log
     probability in the place of the observation; in a chain it is log p(y[t] | y[0], ..., y[t-1]).
-    Entries and sites of which several depend on the same summed elements are scored together:
-    `log_probs` has one number for each group, under the name of the groups, such as "z.y".
+    Entries and sites that depend on the same summed elements are scored together: `log_probs` has
+    one number for each group of them, under a joint name such as "z.y".
 
     Args:
         model: A function of a random key.

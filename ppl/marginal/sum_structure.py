@@ -172,7 +172,7 @@ class SumStructure:
         return tuple(self.plate_of_score(path, i) for i in dependence.layout if i not in parts)
 
     def lags_of(self, plate: Any) -> set[int]:
-        """The lags along a plate, by which scores look back."""
+        """The lags of scores along a plate."""
         return {
             lag
             for dependence in self.dependences.values()

@@ -25,7 +25,7 @@ def deterministic(value: Any, *, name: str) -> Any:
         `value`, its leaves as arrays.
 
     Raises:
-        TypeError: If `name` is no string or a leaf of `value` is no array.
+        TypeError: If `name` is not a string or a leaf of `value` is not an array.
 
     Example:
         >>> import jax, ppl, distributions as dist

@@ -32,7 +32,7 @@ def factor(log_weight: Any, *, name: str) -> None:
         name: The name of the term, unique within the model and its scope.
 
     Raises:
-        TypeError: If `name` is no string or `log_weight` no array of floats.
+        TypeError: If `name` is not a string or `log_weight` is not an array of floats.
 
     Example:
         >>> import ppl, distributions as dist

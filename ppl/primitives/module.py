@@ -56,7 +56,7 @@ def module(
         called, such as running means, is lost.
 
     Raises:
-        TypeError: If `net` is no network, or a prior is none.
+        TypeError: If `net` is not a network, or a prior is not a distribution.
         ValueError: If a prior has another shape than its array, a path is unknown, or an array has
             no prior.
 

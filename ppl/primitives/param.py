@@ -41,7 +41,8 @@ def param(value: Any, *, name: str, support: Any = None) -> Any:
         The value of the parameter, in the support.
 
     Raises:
-        TypeError: If `name` is no string, `value` no array of floats, or `support` no set.
+        TypeError: If `name` is not a string, `value` is not an array of floats, or `support` is not
+            a set.
         ValueError: If `value` is known to be outside of the support.
 
     Example:

@@ -58,7 +58,8 @@ def sample(key: jax.Array, dist: Any = None, *, name: str) -> Any:
         A draw with shape `dist.batch_shape + dist.event_shape`.
 
     Raises:
-        TypeError: If `key` is no random key, `dist` no distribution or `name` no string.
+        TypeError: If `key` is not a random key, `dist` is not a distribution or `name` is not a
+            string.
 
     Example:
         >>> import jax, ppl, distributions as dist
@@ -100,7 +101,7 @@ def check_name(where: str, name: Any) -> None:
     """Check that the name of a site is a string.
 
     Raises:
-        TypeError: If `name` is no string.
+        TypeError: If `name` is not a string.
     """
     if not isinstance(name, str):
         raise TypeError(f"{where}: name must be a string, got {name!r}.")

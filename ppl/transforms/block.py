@@ -63,7 +63,7 @@ def block(model: Model, names: Collection[str]) -> Model:
         A model without these sites.
 
     Raises:
-        TypeError: If `names` is no collection of strings.
+        TypeError: If `names` is not a collection of strings.
         ValueError: When the result is called or transformed, if a name is unknown, or a site is
             scored together with others within `nest` or a function.
 

@@ -151,7 +151,7 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
         ValueError: If data that are not traced contain NaN. When the result is called or
             transformed, if a name is unknown, a site is observed already, or a value has another
             shape than its site.
-        TypeError: If `data` is no dict. When the result is called or transformed, if a value has
+        TypeError: If `data` is not a dict. When the result is called or transformed, if a value has
             another kind of dtype than its site.
 
     Example:
@@ -190,7 +190,7 @@ def _condition(model: Model, data: Mapping[str, Any], taken_out: Sequence[str]) 
 def _condition_inside(
     model: Model, data: Mapping[str, Any], taken_out: Sequence[str]
 ) -> Model | None:
-    """A marginalized model of the conditioned one; None if the model is no marginalized one.
+    """A marginalized model of the conditioned one; None if the model is not a marginalized one.
 
     Its sums and integrals are over scores that are known before they are taken, gaps included.
     """

@@ -46,10 +46,11 @@ def from_density(log_density: Callable[..., Any], position: Any) -> Model:
         arguments are data, so that new data of the same shapes never recompile.
 
     Raises:
-        TypeError: If `log_density` is no function, or a leaf of `position` no floating array. When
-            the model is called or transformed, if the log density is no floating array.
+        TypeError: If `log_density` is not a function, or a leaf of `position` is not a floating
+            array. When the model is called or transformed, if the log density is not a floating
+            array.
         ValueError: If `position` has no leaves. When the model is called or transformed, if the
-            log density is no scalar.
+            log density is not a scalar.
 
     Example:
         >>> import jax.numpy as jnp

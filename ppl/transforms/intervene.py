@@ -74,8 +74,8 @@ def intervene(model: Model, values: Mapping[str, Any]) -> Model:
         ValueError: If values are known to be NaN. When the result is called or transformed, if a
             name is unknown, a site is observed, a value has another shape than its site, or sites
             were taken out within `nest` or a function.
-        TypeError: If `values` is no dict. When the result is called or transformed, if a value has
-            another kind of dtype than its site.
+        TypeError: If `values` is not a dict. When the result is called or transformed, if a value
+            has another kind of dtype than its site.
 
     Example:
         >>> import jax, ppl, distributions as dist

@@ -327,7 +327,7 @@ def predict(
         ValueError: When called, if a name is unknown, the axes of the draws do not agree, there
             are no draws, a draw that is not traced lies outside of the support of its site, or a
             site to be drawn depends on what `marginalize` has taken out, as a known one does.
-        TypeError: If `draws` is no dict and no number. When called, if draws of integers are
+        TypeError: If `draws` is neither a dict nor a number. When called, if draws of integers are
             floats.
 
     Example:

@@ -191,7 +191,7 @@ def reparam(
         ValueError: When the result is called or transformed, if a name is unknown or no latent
             site, or a site has been reparameterized already. When the result is unconstrained, if a
             strategy does not suit a distribution.
-        TypeError: If the strategies are no dict and no function.
+        TypeError: If the strategies are neither a dict nor a function.
 
     Example:
         >>> import ppl, distributions as dist

@@ -99,7 +99,7 @@ class PartiallyCentered:
 
     Raises:
         ValueError: If c is known to lie outside of [0, 1].
-        TypeError: If c is no number and no array.
+        TypeError: If c is neither a number nor an array.
 
     Example:
         >>> import ppl
@@ -163,7 +163,7 @@ class Transformed:
         then: A strategy for the base, or None to leave the base as it is.
 
     Raises:
-        TypeError: If `then` is no strategy.
+        TypeError: If `then` is not a strategy.
 
     Example:
         >>> import ppl
@@ -183,7 +183,7 @@ class Transformed:
         """The coordinates of a distribution.
 
         Raises:
-            NotImplementedError: If the distribution is no transformed one.
+            NotImplementedError: If the distribution is not a transformed one.
         """
         if distribution_protocol.name_of(d) in distribution_protocol.FAMILIES_OF_PARTS:
             return _apply_by_part(d, self)

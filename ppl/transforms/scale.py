@@ -114,7 +114,7 @@ def scale(f: Callable[..., Any], factor: Any) -> Callable[..., Any]:
         ValueError: If `factor` is known to be negative or not finite; when called, if a site does
             not have a log probability for each weight, or they are those of groups in a
             marginalized model that are not known to be its rows.
-        TypeError: If `factor` is no real number and no array of these.
+        TypeError: If `factor` is neither a real number nor an array of these.
 
     Example:
         >>> import jax.numpy as jnp, ppl, distributions as dist

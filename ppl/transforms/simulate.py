@@ -43,7 +43,7 @@ def simulate(model: Model) -> Callable[..., dict[str, Any]]:
         deterministic sites. A site under `vmap` or in a scan has these axes in front.
 
     Raises:
-        TypeError: When called, if the first argument is no random key.
+        TypeError: When called, if the first argument is not a random key.
         ValueError: When called, if two sites have one name.
 
     Example:

@@ -169,7 +169,7 @@ def trace(model: Model) -> Callable[..., Trace]:
         `Trace` prints as a table.
 
     Raises:
-        TypeError: When called, if the first argument is no random key.
+        TypeError: When called, if the first argument is not a random key.
         ValueError: When called, if two sites have one name, or if two draws share one key and one
             name within their scopes, so that the log probabilities would be wrong.
 

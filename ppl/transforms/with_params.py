@@ -30,7 +30,7 @@ def with_params(model: Model, values: Mapping[str, Any]) -> Callable[..., Any]:
         A function of the same arguments, without these parameters.
 
     Raises:
-        TypeError: if `values` is no dict.
+        TypeError: if `values` is not a dict.
         ValueError: When called: if the model has none of the parameters, a name is nearly that of
             one of its others, or a value has another shape than the parameter.
 
