@@ -22,7 +22,7 @@ class Comparison(Table):
         names: Names of the models.
         elpd: ELPD of each model, ``(model,)``.
         se: Standard error of each, ``(model,)``.
-        difference: ELPD minus that of the best model, ``(model,)``.
+        difference: ELPD minus the ELPD of the best model, ``(model,)``.
         difference_se: Standard error of the difference, from the differences of each unit.
         p: Effective number of parameters, ``(model,)``.
         weight: Stacking weights: the mixture of the predictive distributions that predicts best.

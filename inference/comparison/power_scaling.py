@@ -58,7 +58,7 @@ class PowerScaling(Table):
         return rows
 
     def _shown(self) -> list[int]:
-        """Scalars to print: all, or those of the largest sensitivity to the prior."""
+        """Scalars to print: all, or only the scalars most sensitive to the prior."""
         order = range(len(self.names))
         if len(self.names) > _MAX_ROWS:
             order = sorted(np.argsort(-self.prior, kind="stable")[:_MAX_ROWS].tolist())

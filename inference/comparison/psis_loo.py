@@ -45,7 +45,7 @@ def psis_loo(
         log_likelihood: ``(chain, draw, unit)``.
         log_weights: Log weights :math:`\log w_s` of the draws, ``(chain, draw)``, or `None`.
         relative_efficiency: ESS of the draws divided by their number, for each unit or for all; by
-            default that of the likelihood of each unit, and 1 for draws with weights.
+            default from the likelihood of each unit, or 1 for draws with weights.
         log_scores: Terms of the units in the log density of the posterior, ``(chain, draw, unit)``;
             by default their log likelihoods.
 

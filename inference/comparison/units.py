@@ -17,7 +17,7 @@ _BATCH = (
 
 @dataclasses.dataclass(frozen=True)
 class Groups:
-    """Groups of entries of sites, each of which has one log probability.
+    """Groups of entries of sites; a group has one log probability.
 
     Attributes:
         entries: Number of the group of each entry by site; `None` where that is not known.
@@ -40,7 +40,7 @@ class Units:
     """Observations that are left out and predicted, each made of log probabilities of sites.
 
     Attributes:
-        numbers: Number of the unit of each log probability by name; -1 for those of no unit.
+        numbers: By name, the number of the unit of each log probability; -1 outside of all units.
         names: Name of each unit.
         kind: ``"element"``, ``"row"`` or ``"group"``.
         rows: Row of each unit, ``(unit,)``, if they are rows.
@@ -73,7 +73,7 @@ class Units:
             missing: Flags of the log probabilities that are left out, by name.
             sites: The names whose observations are units; by default all.
             kind: ``"element"`` or ``"group"``: each log probability is a unit. ``"row"``: the log
-                probabilities with one index on axis 0 are a unit, those of all sites together.
+                probabilities of all sites with one index on axis 0 are a unit.
             remedy: Advice for fewer than two units.
             groups: The groups of entries by name.
 

@@ -238,7 +238,7 @@ class _Simulator(NamedTuple):
         """Names and values of all quantities, ``(simulation, ..., quantity)``.
 
         Args:
-            values: Values of latent sites, with `num_axes` axes after that of simulations.
+            values: Values of latent sites, with `num_axes` axes after the axis of simulations.
             data: Data of each simulation.
             num_axes: Number of axes of draws.
         """

@@ -38,7 +38,8 @@ def choose_number(num: int | None, result: Any, latent: Sequence[str]) -> int:
     """Number of simulations: `num`, or the default; checked against the draws of a result.
 
     The ranks of simulations are as correlated as the draws that they start from, where new data say
-    little. At half the effective sample size, their distribution is that of independent ones.
+    little. At half the effective sample size, they are distributed
+    like independent ranks.
 
     Raises:
         TypeError: if `num` is not an integer.

@@ -31,8 +31,8 @@ class Conditioned:
 class Combined:
     """Model of a key and replicated data: `model` conditioned on them and on observed ones.
 
-    Its density is that of the latent sites given both, over unconstrained space; the values of the
-    latent sites are deterministic sites of their own names.
+    The density of the model is the density of the latent sites given both, over unconstrained
+    space. The values of the latent sites are deterministic sites of their own names.
     """
 
     model: Any
@@ -82,7 +82,7 @@ def log_likelihood(model: Any, values: Values, data: Values, args: Sequence[Any]
 
 
 def _sum_without(scores: Any, latent: Any) -> jax.Array:
-    """The sum of all scores but those of latent sites, by themselves."""
+    """The sum of all scores but the scores of latent sites by themselves."""
     total = jnp.zeros(())
     for name, score in scores.items():
         own = latent.get(name) if isinstance(latent, Mapping) else None

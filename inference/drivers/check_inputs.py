@@ -33,7 +33,7 @@ def check_inputs(
 
     Raises:
         TypeError: if `key` is not one key, an input is traced, `model` is not a function, or
-            neither the driver nor the model has a keyword.
+            a keyword belongs to neither the driver nor the model.
         RuntimeError: if ``jax_disable_jit`` is set.
     """
     if jax.config.jax_disable_jit:  # pyright: ignore[reportAttributeAccessIssue]

@@ -23,7 +23,7 @@ def check_kept(keep: Any, sites: Sequence[tuple[str, bool]]) -> tuple[str, ...] 
 
     Raises:
         TypeError: if `keep` holds something else than names.
-        ValueError: if a name is none of a site or scope, or there is none.
+        ValueError: if a name belongs to no site or scope, or if `keep` is empty.
     """
     if keep is None:
         return None

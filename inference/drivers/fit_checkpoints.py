@@ -102,7 +102,7 @@ def _describe_fit(problem: SVIProblem, model: Any, given: Mapping[str, Any]) -> 
 
 
 def _model_of(problem: SVIProblem) -> Any:
-    """The problem with its target and the parameters of the model alone."""
+    """The problem with only its target and the parameters of the model."""
     nothing: Any = ()
     return problem._replace(guide=nothing, objective=nothing, optimizer=nothing, batches=None)
 

@@ -233,7 +233,7 @@ def _check_unit(entries: ScoredEntries, unit: str, is_future: bool) -> None:
 
 
 def _missing_scores(entries: ScoredEntries, missing: Mapping[str, Any]) -> np.ndarray:
-    """Flags of the log probabilities all of whose entries are left out."""
+    """Flags of log probabilities without any entry that is kept."""
     if entries.groups is None:
         return np.asarray(missing[entries.name])
     counts = np.zeros(int(np.prod(entries.shape, dtype=int)), int)

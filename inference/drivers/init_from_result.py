@@ -27,7 +27,7 @@ def choose_starts(
     - A mode: its values, without an axis over chains; all chains start there.
     - Draws: one for each chain, with the chains in front. They are chosen by smoothed weight and
       without replacement, so that chains differ as long as there are enough draws. The choice for a
-      chain depends on the key and its number alone.
+      chain depends only on the key and the number of the chain.
 
     Raises:
         ValueError: if the result is of another model.
@@ -98,7 +98,7 @@ def _list_shapes(shapes: Mapping[str, tuple[int, ...]]) -> str:
 def covariance_of(result: Any) -> np.ndarray | None:
     """Covariance of flat positions under a result's guide, or None.
 
-    A mixture of several paths gives the covariance of its best component alone: within a mode, not
+    A mixture of several paths gives only the covariance of its best component: within a mode, not
     between modes. None is returned
 
     - if the guide has no covariance,

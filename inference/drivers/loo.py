@@ -43,7 +43,7 @@ def loo(
 
     The draws of one fit are weighted as if an observation had been left out (PSIS-LOO). Pareto k
     says for each observation whether that is reliable. With `refit`, the model is fitted anew
-    without those for which it is not. Where leaving an observation out changes the support of the
+    without each unreliable one. Where leaving an observation out changes the support of the
     posterior, as for the largest value under a uniform distribution on (0, a), PSIS cannot see it:
     draws beyond the support are missing, and Pareto k may be low. ``refit=-jnp.inf`` does not rely
     on it.

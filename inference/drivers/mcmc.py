@@ -78,7 +78,7 @@ def mcmc(
     - Each chain adapts on its own if there are fewer than 32, on an accelerator, or with a diagonal
       matrix. Its draws then do not depend on the number of chains.
     - Otherwise, chains pool their draws to learn one dense or low-rank matrix. A chain is left out,
-      and learns alone, if its mean log density is more than four standard deviations from the
+      and learns by itself, if its mean log density is more than four standard deviations from the
       median chain's.
 
     After about an eighth of warm-up, chains on the CPU are compared. One that is lost, ten standard

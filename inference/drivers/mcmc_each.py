@@ -48,8 +48,8 @@ def mcmc_each(
 
     The chains of all data sets form one pool. On the CPU a core takes one chain after the other,
     each with its own data, so that none waits for another; on an accelerator they move side by
-    side. A chain starts and adapts alone, with a diagonal mass matrix, as under :func:`sampler`.
-    Draws of a data set depend on the key, its number and its data alone.
+    side. A chain starts and adapts by itself, with a diagonal mass matrix, as under
+    :func:`sampler`. Draws of a data set depend only on the key, its number and its data.
 
     Args:
         key: Typed or legacy key.
@@ -179,8 +179,8 @@ def _targets_of(
 ) -> Targets:
     """Targets of all data sets.
 
-    All but the data of a target are those of the first. Where entries of data are missing, a target
-    has their places too, so that each is made of its own data.
+    Targets share everything with the first one but their data. If entries of data are missing, a
+    target also has its own places of missing entries.
     """
     if not first.values:
         _, data = Arguments.split(args, kwargs)

@@ -50,7 +50,7 @@ def optimize(
         objective: Density to maximize:
 
             - ``"posterior"``: the density of all sites and factors;
-            - ``"likelihood"``: the density of observed sites and factors alone. Its maximum does
+            - ``"likelihood"``: the density of only observed sites and factors. Its maximum does
               not depend on the priors of sites without parents.
 
         include_jacobian: Whether to maximize the density on unconstrained space instead, which

@@ -36,8 +36,8 @@ def power_scale(
     | 0.05 or more | below 0.05 | strong prior or weak likelihood |
     | 0.05 or more | 0.05 or more | prior-data conflict |
 
-    The likelihood is that of all data and factors. Of a site that ``ppl.impute`` observes in part,
-    the entries that are missing count as prior, and the others as likelihood.
+    The likelihood is the density of all data and factors. If ``ppl.impute`` observes a site in
+    part, its missing entries count as prior, and its other entries as likelihood.
 
     Args:
         result: Result of :func:`mcmc`, or of another driver with draws, for this model and data.

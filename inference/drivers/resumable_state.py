@@ -21,7 +21,7 @@ from inference.runtime.devices import copy_to_default_device
 def hold_chains(
     recorder: Recorder, run_settings: RunSettings, num_drawn: int
 ) -> dict[str, Any] | None:
-    """Entries of a result by which its run can go on, made of arrays and plain values.
+    """Entries of a result from which its run can be resumed: arrays and plain values.
 
     Args:
         recorder: Recorder of the run, after its end.
@@ -44,7 +44,7 @@ def hold_chains(
 def recorder_of(
     result: MCMCResult, kernel: Any, model: Callable[..., Any], args: Any, kwargs: Any
 ) -> Recorder:
-    """Recorder with the chains of a result, after a look at whether a call is of its run.
+    """Recorder with the chains of a result, after a check that the call belongs to its run.
 
     Raises:
         ValueError: if the result holds no chains, its draws are not those of its run, or the

@@ -37,10 +37,10 @@ def resume(
 ) -> MCMCResult:
     """Goes on with a run of :func:`mcmc`: to its end, or to more draws.
 
-    Draws are those of one longer run, bit for bit. The key and all settings are those of the run. A
-    model, its data and a kernel cannot be read from a disk: they are given again, and compared with
-    those of the run. A result holds no data: its kernel, its sites and the log density at its last
-    draws are compared.
+    The draws equal the draws of one longer run, bit for bit. The key and all settings are taken
+    from the run. A model, its data and a kernel cannot be read from a disk: they are given again,
+    and compared with the run's. A result holds no data: its kernel, its sites and the log density
+    at its last draws are compared.
 
     Args:
         run: The folder, `checkpoint` of :func:`mcmc`; or a result of it without a folder, also one
@@ -88,7 +88,7 @@ def resume(
         )
 
     def go_on(described: Mapping[str, Any], checkpoint: RunFolder | Recorder) -> MCMCResult:
-        """Runs chains further, with the settings of the run and those that this call gives."""
+        """Runs the chains further, with the settings of the run and of this call."""
         if num_draws is None and until is None and described["has_until"]:
             raise ValueError(
                 "the run had until=..., which is not kept: give it again, or num_draws="

@@ -18,7 +18,7 @@ from ppl.core.model_pytree import innermost
 
 @dataclasses.dataclass(frozen=True)
 class RecordedInit:
-    """Initial positions of a run that goes on, which are known by their hash alone.
+    """Initial positions of a resumed run, of which only the hash is kept.
 
     Attributes:
         digest: The hash in the manifest.

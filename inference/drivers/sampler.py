@@ -38,7 +38,7 @@ def sampler(
 ) -> Callable[..., MCMCResult]:
     """Whole run of NUTS or HMC as a pure function, ``(key, *args, **kwargs) -> result``.
 
-    The function contains starts, warm-up and draws. It is made of JAX's operations alone, so that
+    The function contains starts, warm-up and draws. It consists only of JAX's operations, so that
     it can be a part of other programs: under ``jax.jit``, ``jax.vmap``, ``lax.scan`` and
     ``jax.shard_map``. Call it within ``jax.jit``. Each chain starts at the best of ten uniform
     points and learns a step size and a diagonal mass matrix, as in :func:`mcmc` with

@@ -170,8 +170,8 @@ class Adaptation(NamedTuple):
         inverse_mass_factor: Its factor, see :func:`inference.common.matrices.factorize`.
         dual_averaging: State of the step size.
         num_failures: Number of transitions that failed, see :mod:`inference.warmup.target_rate`.
-        memory: Two spreads of a diagonal: the one it is learnt from, and a younger one that will
-            replace it. `None` for other matrices.
+        memory: Two estimates of spread for a diagonal. The diagonal is learned from the older one;
+            the younger one will replace it. `None` for other matrices.
         window: Number of times that a matrix has been renewed; `None` for a diagonal.
     """
 

@@ -75,12 +75,12 @@ def fisher_low_rank(
     diagonal otherwise:
 
     1. Draws and gradients are scaled by the Fisher diagonal.
-    2. The `rank` leading principal components of draws, and those of gradients, span a subspace. It
-       holds the directions that are stretched most and least.
+    2. The `rank` leading principal components of draws and of gradients span a subspace. It holds
+       the directions that are stretched most and least.
     3. Inside the subspace, the matrix is :func:`fisher_matrix`. Outside, it is a multiple of the
        identity, by the same criterion.
-    4. The `rank` eigenvectors are kept whose eigenvalues are furthest, on the log scale, from this
-       multiple.
+    4. The `rank` eigenvectors with eigenvalues furthest from this multiple, on the log scale, are
+       kept.
 
     Args:
         draws: Draws of one chain, ``(draw, size)``.

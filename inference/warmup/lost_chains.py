@@ -1,8 +1,8 @@
 """Chains that warm-up has lost: far below the others, they go on from where another chain is.
 
 From some starts a chain does not arrive: where the density is too steep for any step size it
-freezes, and where it is flat it slides away. Its draws would be none of the posterior, and it would
-make the longest trajectories of all.
+freezes, and where it is flat it slides away. Its draws would not be draws of the posterior, and
+its trajectories would be the longest of all.
 """
 
 import warnings
@@ -11,9 +11,9 @@ import numpy as np
 
 
 def choose_successors(is_lost: np.ndarray) -> np.ndarray:
-    """Number of the chain from where each chain goes on, ``(chain,)``: its own unless it is lost.
+    """For each chain, the number of the chain whose state it takes, ``(chain,)``.
 
-    The others take in the lost ones in turn.
+    A chain that is not lost keeps its own state. Lost chains are spread evenly over the others.
     """
     successors = np.arange(len(is_lost))
     found = np.flatnonzero(~is_lost)
@@ -23,7 +23,7 @@ def choose_successors(is_lost: np.ndarray) -> np.ndarray:
 
 
 def warn_of_lost(log_densities: np.ndarray, is_lost: np.ndarray, iteration: int) -> None:
-    """Says which chains were lost, and what became of them."""
+    """Warns which chains were lost, and that they went on from the states of others."""
     numbers = np.flatnonzero(is_lost)
     noun, verb = ("chain", "was") if len(numbers) == 1 else ("chains", "were")
     warnings.warn(

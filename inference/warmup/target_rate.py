@@ -51,7 +51,7 @@ def failure_share(num_failures: jax.Array, length: jax.Array) -> jax.Array:
 
 
 def raise_target(target: Any, share: Any) -> Any:
-    """Target for a chain of which a share of the transitions fails at the rate `target`."""
+    """Raised target for a chain, from the share of its transitions that fail at `target`."""
     return 1 - (1 - target) / (1 + _excess(share))
 
 

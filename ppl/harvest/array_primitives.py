@@ -122,5 +122,5 @@ def array_primitive(eqn: jex.JaxprEqn) -> ArrayPrimitive:
 
 
 def passes_on(eqn: jex.JaxprEqn) -> bool:
-    """Whether an equation returns its first operands unchanged, whatever else it tells JAX."""
+    """Whether an equation returns its first operands unchanged; it may still mark them for JAX."""
     return array_primitive(eqn).kind is Kind.IDENTITY

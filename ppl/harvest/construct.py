@@ -23,7 +23,7 @@ class Threading(Protocol):
         ...
 
     def check_unchanged(self, eqn: jex.JaxprEqn, new: Any, old: Any) -> None:
-        """Raise an error if a state has another structure or type than the one before."""
+        """Raise an error if a state has another structure or type than the previous state."""
         ...
 
     def refuse(self, eqn: jex.JaxprEqn) -> Any:

@@ -218,7 +218,7 @@ class ContinuationInterpreter:
 def _call_with_state(
     handlers: Handlers, key: Hashable, at: PerformedEffect, operands: tuple[Any, ...], state: Any
 ) -> tuple[Any, Any]:
-    """Call a handler `(state, *operands) -> (state, result)`, whose new state must fit the old."""
+    """Call a handler `(state, *operands) -> (state, result)`; the new state must fit the old."""
     answer = handlers[key](state, *operands, *at.static)
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise TypeError(

@@ -107,7 +107,7 @@ def harvest(
         f: Any function that JAX can trace.
         tag: Tag of the sows to look at; sows with other tags stay as they are.
         allowlist: Names or scopes to look at; all if None.
-        blocklist: Names or scopes to leave alone.
+        blocklist: Names or scopes to ignore.
         exclusive: Whether to remove the sows with other tags, too; their values stay.
 
     Returns:

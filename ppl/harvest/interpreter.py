@@ -65,7 +65,7 @@ class Action(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class RestrictedAction(Action):
-    """Action restricted to some names. Other sows stay as they are, or go if it acts `alone`."""
+    """Action restricted to some names; other sows stay, or are removed if it acts `alone`."""
 
     action: Action
     names: frozenset[Path]
@@ -160,7 +160,7 @@ class Opened(NamedTuple):
 
     Attributes:
         eqn: The equation.
-        args: Values of its operands; None for one that is not needed.
+        args: Values of its operands; None for operands that are not needed.
         plants: Queues of plants for its sows.
         live_outs: Mask of its results that are needed.
         on: Interpreter of its inner programs.
@@ -177,7 +177,7 @@ class RunRule(Protocol):
     """Evaluation of an equation with inner programs, with their plants and records."""
 
     def run(self, opened: Opened) -> Results:
-        """Results and records of an equation whose programs are opened."""
+        """Results and records of an equation with inner programs."""
         ...
 
 

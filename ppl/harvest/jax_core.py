@@ -74,7 +74,7 @@ def make_primitive(
     With `batch_always`, `batch(size, args, dims)` is called for every `vmap` around, also for one
     that maps no operand. With `batch_by_name`, `batch(name, args, dims)` is given the `axis_name`
     of a `vmap` that maps an operand, None if it has none; with `batch_by_size`,
-    `batch(size, args, dims)` its size. JAX then looks in `fancy_primitive_batchers` alone, not in
+    `batch(size, args, dims)` its size. JAX then looks only in `fancy_primitive_batchers`, not in
     `primitive_batchers`; both tables are public.
     """
     primitive = jex.Primitive(name)
@@ -139,7 +139,7 @@ def is_zero_tangent(tangent: Any) -> bool:
 
 
 def is_linear_operand(operand: Any) -> bool:
-    """Whether a transpose rule is to give the cotangent of an operand, whose value is not known."""
+    """Whether a transpose rule must give the cotangent of an operand, and has no value of it."""
     return ad.is_undefined_primal(operand)
 
 
@@ -198,7 +198,7 @@ def only_sows(jaxpr: Jaxpr) -> bool:
 def acts(eqn: jex.JaxprEqn) -> bool:
     """Whether an equation has an effect besides its results.
 
-    JAX also counts the name of a mesh axis as an effect, whose class has no public name.
+    JAX also counts the name of a mesh axis as an effect; the class of it has no public name.
     """
     return any(type(effect).__name__ != "NamedAxisEffect" for effect in eqn.effects)
 
@@ -264,7 +264,7 @@ def shards(eqn: jex.JaxprEqn) -> dict[Any, int]:
 
 
 def shard_specs(eqn: jex.JaxprEqn) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Specs by which a shard_map splits its operands and joins its results."""
+    """Partition specs of the operands and of the results of a shard_map."""
     return eqn.params["in_specs"], eqn.params["out_specs"]
 
 
@@ -365,5 +365,5 @@ def is_traced(x: Any) -> bool:
 
 
 def is_ref(aval: Any) -> bool:
-    """Whether an abstract value is a mutable array, whose class has no public name."""
+    """Whether an abstract value is a mutable array; the class of it has no public name."""
     return hasattr(aval, "inner_aval")

@@ -27,7 +27,7 @@ def rewrite_before_batching(
     """Apply `rewrite(params, dims)` to each equation with sows before `vmap` batches it.
 
     After batching nothing tells a `vmap` of a loop from a loop of a `vmap`, or the branches of a
-    cond from the program around it. Equations without a sow are left alone.
+    cond from the program around it. Equations without a sow are not changed.
     """
     table = batching.fancy_primitive_batchers
     batch_as_before = table[primitive]
@@ -58,7 +58,7 @@ def replace_batching(primitive: jex.Primitive, batch: Callable[..., Any]) -> Non
 
 
 def rewrite_before_tangents(primitive: jex.Primitive, rewrite: Callable[[dict], dict]) -> None:
-    """Apply `rewrite(params)` to each equation with sows, for its tangents alone.
+    """Apply `rewrite(params)` to each equation with sows, but only for its tangents.
 
     The jvp rule of `custom_linear_solve` uses the parameters for the primal and for the tangent, so
     the primal is solved for again here; XLA merges the work that the two solves share.

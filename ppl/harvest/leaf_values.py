@@ -78,7 +78,7 @@ def _check_floats(leaf: Any, dtype: Any) -> None:
 
 
 def convert_foreign_arrays(tree: Any) -> Any:
-    """Pytree whose arrays of other libraries, such as columns of pandas, become NumPy arrays.
+    """Pytree with arrays of other libraries, such as columns of pandas, made NumPy arrays.
 
     The tree is a dict of values, or the pair of positional and keyword arguments of a call.
 

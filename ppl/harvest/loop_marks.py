@@ -33,7 +33,7 @@ def _mark_cond(params: dict[str, Any], dims: Sequence[Any]) -> dict[str, Any]:
 
 
 def _mark(jaxpr: Jaxpr, depth: int, selected: bool) -> Jaxpr:
-    """Jaxpr whose sows are marked with the loops around them, `depth` of them around the jaxpr."""
+    """Jaxpr with sows marked with the loops around them; `depth` loops are around the jaxpr."""
     if not jax_core.has_sow(jaxpr):
         return jaxpr
 
@@ -61,7 +61,7 @@ def enter_vmap(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def leave_vmap(jaxpr: Jaxpr) -> Jaxpr:
-    """Body of a vmapped cond whose sows are no longer marked so, to be batched again."""
+    """Body of a vmapped cond without the marks of `enter_vmap`, to be batched again."""
     memo = _rewritten.setdefault(jaxpr, {})
     if "leave" not in memo:
         memo["leave"] = _mark_vmap(jaxpr, 0, Site.without_vmap)
@@ -69,7 +69,7 @@ def leave_vmap(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _mark_vmap(jaxpr: Jaxpr, depth: int, mark: Callable[[Site, int], Site]) -> Jaxpr:
-    """Jaxpr whose sows are marked, given the number of loops around them; `depth` around it."""
+    """Jaxpr with sows marked with the number of loops around; `depth` loops are around it."""
     if not jax_core.has_sow(jaxpr):
         return jaxpr
 

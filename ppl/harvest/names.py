@@ -74,7 +74,7 @@ def check_plants(
 
 
 def suggest_names(paths: Collection[Path], unknown: Path = (), *, what: str = "sows") -> str:
-    """Suggestions for an unknown name, or that there are none of `what`."""
+    """Suggestions for an unknown name, or the words that there are no `what`."""
     for path in paths:
         if unknown and describe(path) == describe(unknown).replace("/", "."):
             nested = functools.reduce(lambda x, name: f"{{{name!r}: {x}}}", reversed(path), "...")

@@ -26,7 +26,7 @@ from ppl.harvest.state_threading import bind_equation, read_arrays, start_evalua
 
 
 def _pin(value: Any, step: Any) -> Any:
-    """Array that is made to depend on the step, for JAX alone; its tangent is not."""
+    """Array that JAX takes to depend on the step; its value is the same, and so is its tangent."""
     return pin_p.bind(value, step)[0]
 
 

@@ -249,7 +249,7 @@ def sow_cond(
         key: Any pytree that the result is made to depend on.
 
     Returns:
-        `value`, its leaves as arrays, whatever `pred` is.
+        `value`, its leaves as arrays, also where `pred` is False.
 
     Raises:
         TypeError: If a leaf of `value` is not an array, or `tag` or `name` is not hashable.

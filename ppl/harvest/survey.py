@@ -60,12 +60,12 @@ class Found:
 
     @property
     def sites(self) -> tuple[Site, ...]:
-        """Sows of all branches; the one sow outside of a cond."""
+        """Sows of all branches; outside of a cond, the single sow."""
         return self.branches or (self.site,)
 
     @property
     def clobbers(self) -> bool:
-        """Whether a sow of a name replaces the one before."""
+        """Whether a sow of a name replaces the previous sow."""
         return self.site.mode in CLOBBERS
 
     @property

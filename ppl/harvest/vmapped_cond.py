@@ -24,7 +24,7 @@ from ppl.harvest.sowing import sites_of, sow_p
 
 
 def map_elements(fn: Callable[..., Any], num_consts: int, size: int) -> Callable[..., Any]:
-    """`vmap` of a function of operands, of which all elements share the first ones."""
+    """`vmap` of a function of operands; all elements share the first operands."""
 
     def mapped(*args: Any) -> Any:
         consts = args[:num_consts]
@@ -171,7 +171,7 @@ vmapped_cond_p = jax_core.make_primitive(
 def _batch_cond(
     size: int, args: Sequence[Any], dims: Sequence[Any], **params: Any
 ) -> tuple[list[Any], list[int]] | None:
-    """Vmapped cond of a cond with sows; None for one that is left to JAX."""
+    """Vmapped cond of a cond with sows; None for a cond that JAX is to batch."""
     branches = params["branches"]
     is_selected = any(site.selected for branch in branches for site in sites_of(branch))
     if dims[0] is None or is_selected or not all(map(jax_core.only_sows, branches)):

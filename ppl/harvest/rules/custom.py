@@ -92,11 +92,12 @@ class CustomDerivativeRule(Construct):
     ) -> Function:
         """Function of the code with the derivative of the original.
 
-        That derivative is of the outs by the arguments; all else differentiates as the code does.
+        Only the outs as a function of the arguments have that derivative. Reaps and shifts
+        differentiate as the code does.
 
         Args:
             code: The code, `(shifts, *args) -> (outs, reaps)`.
-            sown: Reaps of the code alone, `(shifts, *args) -> reaps`.
+            sown: Only the reaps of the code, `(shifts, *args) -> reaps`.
             original: Results of the original equation, `(*args) -> outs`.
             derivative: Evaluates a derivative of the original, without the sows of the code; sows
                 of the derivative's own rule stay.

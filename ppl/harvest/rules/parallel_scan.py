@@ -93,13 +93,13 @@ class Steps:
         return jax.tree.unflatten(self._tree, outs)
 
     def run_in_parts(self, carry: Any, inputs: Any, options: Mapping[str, Any]) -> Any:
-        """Last carry and stacked outputs, from a loop that does no more than it must.
+        """Last carry and stacked outputs; only the equations of states stay in a loop.
 
         | equations                           | evaluated                  |
         |-------------------------------------|----------------------------|
         | of states, that read no state       | before the loop, by `vmap` |
         | of states, that read states         | in the loop                |
-        | of outputs alone, such as densities | after the loop, by `vmap`  |
+        | only of outputs, such as densities  | after the loop, by `vmap`  |
 
         None if there is no part after the loop, or if `vmap` may not evaluate it.
         """
@@ -366,7 +366,7 @@ def _waits(eqn: jex.JaxprEqn, is_open: bool = True) -> bool:
 
 
 def _is_linear(eqn: jex.JaxprEqn) -> bool:
-    """Whether a zero cotangent stays zero, whatever the operands are."""
+    """Whether a zero cotangent stays zero for all operands."""
     if not any(_is_inexact(jax_core.dtype_of(v)) for v in eqn.outvars):
         return True
     if (body := _transparent(eqn)) is not None:

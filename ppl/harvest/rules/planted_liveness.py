@@ -37,7 +37,7 @@ class _PlantedSites(Action):
 
 
 class _Rule:
-    """Liveness rule of a construct, by which fewer operands are needed where values are planted.
+    """Liveness rule of a construct that needs fewer operands where values are planted.
 
     The index of a cond is not needed if all branches give the same value.
     """

@@ -169,7 +169,7 @@ def _live(scan: wirings.Scan, live_outs: Mask, liveness: Liveness) -> tuple[Mask
 
 
 def _fill_unread(scan: wirings.Scan, carry: Sequence[Any], live_body: Mask) -> list[Any]:
-    """The first states, with zeros for those that no iteration reads although all give them."""
+    """The first states, with zeros for states that every iteration gives and no iteration reads."""
     avals = [v.aval for v in jaxprs.raw(scan.body)[0].invars][scan.num_consts :]
     rows = zip(carry, avals[: scan.num_carry], live_body[: scan.num_carry], strict=True)
     return [leaf_values.zeros_like(a) if x is None and live else x for x, a, live in rows]

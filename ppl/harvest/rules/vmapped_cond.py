@@ -20,8 +20,8 @@ from ppl.harvest.vmapped_cond import vmapped_cond_p
 class VmappedCondRule(Construct):
     """Vmapped cond: the program of one element is harvested under `vmap`.
 
-    Records and plants have the axis of the elements in front, as those of any other sow under
-    `vmap`. What is true of a scan whose steps do not depend on one another is true of it.
+    Records and plants have the axis of the elements in front, as under any other `vmap`. The rules
+    of a scan with independent steps hold here, too.
     """
 
     def wiring(self, eqn: jex.JaxprEqn) -> wirings.Scan:
