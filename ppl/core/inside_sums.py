@@ -76,6 +76,21 @@ def move_inside(
     return None if found is None else type(model)(model.func, found, *outside)
 
 
+def is_planned_by_rule(model: Model) -> bool:
+    """Whether a rule says what a marginalized model takes out.
+
+    Args:
+        model: A model, perhaps a marginalized one within transformations that commute.
+    """
+    model = _without_jit(unwrap_model(model))
+    if not (isinstance(model, Partial) and model.args):
+        return False
+    if hasattr(model.func, "take_out_after"):
+        return hasattr(model.func, "rule") or is_planned_by_rule(model.args[-1])
+    is_commuting = model.func in _COMMUTING or type(model.func) in _COMMUTING
+    return is_commuting and is_planned_by_rule(model.args[0])
+
+
 def _without_jit(model: Model) -> Model:
     """The model that jax.jit was called with, which is the same one."""
     while isinstance(model, Partial) and not model.args:

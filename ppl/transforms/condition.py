@@ -24,7 +24,7 @@ from ppl.common.missing_data import (
 )
 from ppl.common.peer_names import explaining_calls
 from ppl.common.text_table import html_table
-from ppl.core.inside_sums import commutes, move_inside
+from ppl.core.inside_sums import commutes, is_planned_by_rule, move_inside
 from ppl.core.joint_scores import joint_scores_of
 from ppl.core.model_pytree import Model, as_pytree, name_of
 from ppl.core.model_run import (
@@ -179,7 +179,8 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
 def _condition(model: Model, data: Mapping[str, Any], taken_out: Sequence[str]) -> Model:
     """A conditioned model, of which some sites are taken out afterwards."""
     leaves = jax.tree.leaves(data, is_leaf=lambda x: isinstance(x, Missing))
-    if any(isinstance(x, Missing) and x.gaps is None for x in leaves):
+    is_ignored = any(isinstance(x, Missing) and x.gaps is None for x in leaves)
+    if is_ignored or is_planned_by_rule(model):
         inside = _condition_inside(model, data, taken_out)
         if inside is not None:
             return inside
@@ -192,7 +193,8 @@ def _condition_inside(
 ) -> Model | None:
     """A marginalized model of the conditioned one; None if the model is not a marginalized one.
 
-    Its sums and integrals are over scores that are known before they are taken, gaps included.
+    Its sums and integrals are over scores that are known before they are taken, gaps included, and
+    a rule that says what is taken out sees the data.
     """
 
     def apply(model: Model, sums: Any) -> Model:

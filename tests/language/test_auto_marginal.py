@@ -48,6 +48,9 @@ def test_the_rule_gives_the_density_of_its_plan():
     posterior = ppl.condition(many, DATA)
     values = {"scale": 0.7, "v": 0.2, "u": -0.3}
     found = jax.jit(ppl.log_density(ppl.marginalize(posterior, ppl.auto_marginal)))(values)
+    behind = ppl.condition(ppl.marginalize(many, ppl.auto_marginal), DATA)
+    assert ppl.graph(behind)() == ppl.graph(ppl.marginalize(posterior, ppl.auto_marginal))()
+    np.testing.assert_allclose(jax.jit(ppl.log_density(behind))(values), found, rtol=1e-12)
 
     def given(z):
         loc, covariance = z - 0.3, 4.0 + (0.7**2 + 0.5**2) * np.eye(3)
