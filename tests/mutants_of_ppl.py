@@ -121,8 +121,8 @@ MUTANTS = (
     Mutant(
         name="scale-applied-twice",
         file="ppl/transforms/scale.py",
-        old="make = lambda d: Scaled(d, factor)",
-        new="make = lambda d: Scaled(Scaled(d, factor), factor)",
+        old="return Scaled(d, factor)",
+        new="return Scaled(Scaled(d, factor), factor)",
         breaks="a factor multiplies the log density of a draw twice",
         tests=("tests/language/test_transformations.py",),
         keyword="scale or minibatches",

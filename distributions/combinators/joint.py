@@ -155,5 +155,8 @@ class _Each:
 
     def forward_log_det_jacobian(self, x: Any) -> Array:
         """The sum of the log determinants of the parts."""
-        log_det = lambda d, y: d.bijector.forward_log_det_jacobian(y)  # noqa: E731
+
+        def log_det(d, y):
+            return d.bijector.forward_log_det_jacobian(y)
+
         return self._joint._sum(log_det, x)

@@ -190,7 +190,10 @@ def _map_parts(change: Any, children: Any, pads: Shape, num_new: int) -> tuple[A
 
 def _map_leaves(change: Any, node: Any) -> Any:
     """`jax.tree.map`, by which distributions within do not align leaves that change."""
-    is_ours = lambda x: hasattr(x, "_event_ranks")  # noqa: E731
+
+    def is_ours(x):
+        return hasattr(x, "_event_ranks")
+
     if jax.tree_util.all_leaves((node,)):
         return change(node)
     if not is_ours(node):

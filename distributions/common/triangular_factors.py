@@ -22,7 +22,7 @@ _MAX_WORK = 100_000  # operations of one call for several matrices; jaxlib split
 
 
 def cholesky(x: Array) -> Array:
-    """Lower Cholesky factors of `(x + x^T) / 2`; not a number where it is not positive definite."""
+    """Lower Cholesky factors of `(x + x^T) / 2`; NaN where it is not positive definite."""
     x = jnp.asarray(x)
     return _factor_p.bind((x + x.mT) / 2)
 
@@ -77,7 +77,7 @@ def _solve_by_arithmetic(tril: Array, x: Array, *, transposed: bool) -> Array:
 
 
 def map_in_parts(function: Any, operands: tuple[Array, ...], work: int) -> Any:
-    """A function of batches of matrices, by calls too short to be split, one after the other.
+    """A function of batches of matrices, by calls one after the other that jaxlib does not split.
 
     A batch that a sharding spreads over devices takes a single call.
 
@@ -97,7 +97,10 @@ def map_in_parts(function: Any, operands: tuple[Array, ...], work: int) -> Any:
 
 
 def _on_threads(by_lapack: Any, by_arithmetic: Any) -> Any:
-    """A function of batches of matrices, for the threads of a processor."""
+    """A function of batches of matrices for CPUs: by arithmetic for many small matrices.
+
+    All others go to LAPACK, in parts that jaxlib does not spread over threads.
+    """
 
     def evaluate(*operands: Array, **params: Any) -> Array:
         *batch, n, k = operands[-1].shape
@@ -110,7 +113,10 @@ def _on_threads(by_lapack: Any, by_arithmetic: Any) -> Any:
 
 
 def _factor_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    """With `S = L L^T`, `dL = L F(L^-1 dS L^-T)`; `F` keeps the lower half, diagonal halved."""
+    """JVP of the Cholesky factor: with `S = L L^T`, `dL = L F(L^-1 dS L^-T)`.
+
+    `F` keeps the lower triangle, with the diagonal halved.
+    """
     tril, (change,) = _factor_p.bind(*primals), tangents
     inner = solve_lower(tril, solve_lower(tril, change).mT)
     return tril, _matmul(tril, (jnp.tril(inner) + jnp.tril(inner, -1)) / 2)
@@ -143,7 +149,7 @@ def _factor_batch(operands: Any, axes: Any) -> tuple[Array, int]:
 
 
 def _solve_batch(operands: Any, axes: Any, *, transposed: bool) -> tuple[Array, int]:
-    """One factor solves for all columns; several stand in front."""
+    """Batching rule of `solve_lower`: an unbatched factor solves for all columns at once."""
     (tril, x), (axis, x_axis) = operands, axes
     if axis is None:
         columns = jnp.moveaxis(x, x_axis, -2)

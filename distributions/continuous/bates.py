@@ -30,7 +30,10 @@ def _log_splines(z, n):
     """
     shifts = jnp.arange(n, dtype=z.dtype).reshape((1,) * z.ndim + (-1,))
     x = z[..., None] - shifts
-    shift = lambda y, end: jnp.concatenate([y[..., 1:], end], -1)  # noqa: E731
+
+    def shift(y, end):
+        return jnp.concatenate([y[..., 1:], end], -1)
+
     none = scaled_zeros((*z.shape, 1), z.dtype)
 
     def step(k, density):
@@ -42,7 +45,10 @@ def _log_splines(z, n):
     zeros = scaled_zeros(x.shape, z.dtype)
     is_first = (x >= 0) & (x < 1)
     start = Scaled(select(is_first, 1, zeros.fraction), select(is_first, 0, zeros.log_scale))
-    body = lambda k, density: step(jnp.asarray(k, z.dtype), density)  # noqa: E731
+
+    def body(k, density):
+        return step(jnp.asarray(k, z.dtype), density)
+
     return log_of(lax.fori_loop(2, n + 1, body, start))
 
 

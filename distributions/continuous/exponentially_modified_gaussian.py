@@ -59,7 +59,10 @@ def _emg_entropy(loc, scale, rate):
 
 def _emg_mode(loc, scale, rate):
     h = rate * scale
-    f = lambda z: _emg_log_share(z, h[..., None])  # noqa: E731
+
+    def f(z):
+        return _emg_log_share(z, h[..., None])
+
     high = jnp.minimum(1 / h, 40) + 1
     return loc + scale * argmax(f, jnp.zeros_like(high), high)
 

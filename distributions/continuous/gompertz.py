@@ -20,7 +20,10 @@ def _gompertz_log_prob(x, c, rate):
 def _gompertz_moments(c):
     """Mean and variance for concentration `c` and rate 1, by quadrature."""
     mean = exponential_expectation(lambda e, c: jnp.log1p(e / c), c)
-    square = lambda e, c: jnp.square(jnp.log1p(e / c) - mean[..., None])  # noqa: E731
+
+    def square(e, c):
+        return jnp.square(jnp.log1p(e / c) - mean[..., None])
+
     return mean, exponential_expectation(square, c)
 
 

@@ -78,7 +78,10 @@ def _mode(df, noncentrality):
     df, noncentrality = jnp.broadcast_arrays(df, noncentrality)
     high = jnp.maximum(df + noncentrality, 1)
     low = 1e-12 * high
-    score = lambda x: _log_prob(x, jnp.maximum(df, 2)[..., None], noncentrality[..., None])  # noqa: E731
+
+    def score(x):
+        return _log_prob(x, jnp.maximum(df, 2)[..., None], noncentrality[..., None])
+
     mode = argmax(score, low, high)
     return jnp.where((df < 2) | (mode < 1e-9 * high), 0, mode)
 

@@ -105,7 +105,10 @@ def _mean(loc, scale, tailweight, skewness):
 
 def _mode(loc, scale, tailweight, skewness):
     a, _, rate, tilt = (v[..., None] for v in _standard(scale, tailweight, skewness))
-    log_p = lambda y: _log_density(y, a, rate, tilt) - jnp.log(jnp.cosh(y))  # noqa: E731
+
+    def log_p(y):
+        return _log_density(y, a, rate, tilt) - jnp.log(jnp.cosh(y))
+
     end = tilt[..., 0]
     return loc + scale * jnp.sinh(argmax(log_p, jnp.minimum(end, 0), jnp.maximum(end, 0)))
 

@@ -178,7 +178,9 @@ def _sample(key, shape, dtype, alpha, tau, beta, delta):
         distance = jnp.where(away, jnp.where(crosses, 1 - 2 * distance, 2 * distance), distance)
         return number + 1, key, distance, upper, time, done | (moved & hit)
 
-    goes_on = lambda state: (state[0] < MAX_ROUNDS) & ~state[-1].all()  # noqa: E731
+    def goes_on(state):
+        return (state[0] < MAX_ROUNDS) & ~state[-1].all()
+
     start = jnp.int32(0), key, distance, upper, jnp.zeros(shape, dtype), jnp.zeros(shape, bool)
     *_, upper, time, done = lax.while_loop(goes_on, step, start)
     size = tau + clip_positive(jnp.square(alpha) * jnp.where(done, time, jnp.nan))

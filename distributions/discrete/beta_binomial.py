@@ -56,7 +56,9 @@ def _beta_binomial_ratio(k, step, n, a, b):
 
 @jax.jit
 def _beta_binomial_log_tails(x, n, a, b):
-    score = lambda k: _beta_binomial_log_prob(k.astype(n.dtype), n, a, b)  # noqa: E731
+    def score(k):
+        return _beta_binomial_log_prob(k.astype(n.dtype), n, a, b)
+
     size = n.astype(x.dtype)
     is_below = x < size * (a / (a + b))
     return log_tails(score, _beta_binomial_ratio, x, is_below, (size, a, b))

@@ -36,7 +36,10 @@ def _binomial_entropy(n, logits, probs):
     p, q = success_and_failure_probs(logits, probs)
     rare = jnp.minimum(p, q)
     mean, variance = _binomial_moments(n, None, rare)
-    score = lambda k: binomial_log_prob(k, column(n), None, column(rare))  # noqa: E731
+
+    def score(k):
+        return binomial_log_prob(k, column(n), None, column(rare))
+
     return entropy_of_counts(score, mean, jnp.sqrt(variance), 1 - 2 * rare, high=n)
 
 

@@ -87,7 +87,10 @@ def _hypergeometric_ratio(k, step, n, a, b):
 @jax.jit
 def _hypergeometric_log_tails(x, n, a, b):
     arguments = _floats(n, a, b)
-    score = lambda k: _hypergeometric_log_prob(k.astype(n.dtype), n, a, b)  # noqa: E731
+
+    def score(k):
+        return _hypergeometric_log_prob(k.astype(n.dtype), n, a, b)
+
     is_below = x < _hypergeometric_moments(n, a, b)[0]
     return log_tails(score, _hypergeometric_ratio, x, is_below, arguments)
 
@@ -100,7 +103,10 @@ def _hypergeometric_entropy(n, a, b):
     total = jnp.maximum(rare + rest, 1)
     asymmetry = (1 - 2 * drawn / total) * ((rest - rare) / total)
     parameters = tuple(column(x) for x in (n, a, b))
-    score = lambda k: _hypergeometric_log_prob(k, *parameters)  # noqa: E731
+
+    def score(k):
+        return _hypergeometric_log_prob(k, *parameters)
+
     return entropy_of_counts(score, mean, jnp.sqrt(variance), asymmetry, high=jnp.minimum(n, a))
 
 

@@ -26,7 +26,10 @@ def _log_tail_ratio(x, width):
     x = jnp.minimum(x, _FAR)
     inverse = 1 / x
     other = 1 / (x - width)
-    series = lambda v: v * v * (1 - 2.5 * v * v)  # noqa: E731
+
+    def series(v):
+        return v * v * (1 - 2.5 * v * v)
+
     return width * (x - 0.5 * width) - jnp.log1p(-width * inverse) + series(inverse) - series(other)
 
 

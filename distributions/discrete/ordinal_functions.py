@@ -67,13 +67,19 @@ def _all_log_probs(log_prob, cutpoints, loc):
     shape = np.broadcast_shapes(np.shape(cutpoints)[:-1], np.shape(loc))
     cutpoints = jnp.broadcast_to(cutpoints, (*shape, np.shape(cutpoints)[-1]))
     levels = range(cutpoints.shape[-1] + 1)
-    one = lambda k: log_prob(jnp.full(shape, k), cutpoints, jnp.broadcast_to(loc, shape))  # noqa: E731
+
+    def one(k):
+        return log_prob(jnp.full(shape, k), cutpoints, jnp.broadcast_to(loc, shape))
+
     return jnp.stack([one(k) for k in levels], axis=-1)
 
 
 def ordinal_rows(log_prob: Callable[..., Array]) -> dict[str, Any]:
     """The formulas of a family of ordered levels that follow from its log probabilities."""
-    every = lambda *p: _all_log_probs(log_prob, *p)  # noqa: E731
+
+    def every(*p):
+        return _all_log_probs(log_prob, *p)
+
     return {
         "support": _levels,
         "log_prob": log_prob,

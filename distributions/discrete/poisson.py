@@ -30,7 +30,10 @@ def _poisson_mean(rate, log_rate):
 
 def _poisson_entropy(rate, log_rate):
     mean = jnp.asarray(_poisson_mean(rate, log_rate))
-    score = lambda k: log_poisson(k, column(mean))  # noqa: E731
+
+    def score(k):
+        return log_poisson(k, column(mean))
+
     return entropy_of_counts(score, mean, jnp.sqrt(mean), 1.0)
 
 

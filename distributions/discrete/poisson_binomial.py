@@ -35,7 +35,10 @@ def _masses(logits, probs):
     yes, no = jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0)[..., None], chances)
     (n, *batch, _), dtype = yes.fraction.shape, yes.fraction.dtype
     none = scaled_zeros((*batch, 1), dtype)
-    join = lambda *parts: jax.tree.map(lambda *x: jnp.concatenate(x, -1), *parts)  # noqa: E731
+
+    def join(*parts):
+        return jax.tree.map(lambda *x: jnp.concatenate(x, -1), *parts)
+
     start = join(scaled(jnp.ones((*batch, 1), dtype)), scaled_zeros((*batch, n), dtype))
 
     def step(mass, event):

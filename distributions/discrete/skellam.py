@@ -149,7 +149,10 @@ def _sample(key, shape, dtype, rate1, rate2):
 def _entropy(rate1, rate2):
     both = rate1 + rate2
     difference = rate1 - rate2
-    score = lambda k: _log_prob(k, column(rate1), column(rate2))  # noqa: E731
+
+    def score(k):
+        return _log_prob(k, column(rate1), column(rate2))
+
     return entropy_of_counts(score, difference, jnp.sqrt(both), difference / both, low=-np.inf)
 
 

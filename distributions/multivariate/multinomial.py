@@ -63,8 +63,13 @@ def _multinomial_entropy(n, logits, probs):
     sd = jnp.sqrt(size * p * q)
     rate = size * p
     trials = column(size)
-    weight = lambda k: log_binomial_of_probs(k, trials - k, column(rare))  # noqa: E731
-    mass = lambda k: log_poisson(select(column(p) <= 0.5, k, trials - k), column(rate))  # noqa: E731
+
+    def weight(k):
+        return log_binomial_of_probs(k, trials - k, column(rare))
+
+    def mass(k):
+        return log_poisson(select(column(p) <= 0.5, k, trials - k), column(rate))
+
     means = -mean_of_counts(mass, weight, size * rare, sd, high=size)
     is_spread = sd > limit_of_spread(sd.dtype)
     far = select(is_spread, rate, 1)

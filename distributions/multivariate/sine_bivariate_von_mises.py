@@ -83,7 +83,10 @@ def _variance(loc1, loc2, c1, c2, correlation, weighted):
     natural = jnp.broadcast_arrays(c1, c2, _correlation(c1, c2, correlation, weighted))
     ones = jnp.ones_like(natural[0])
     zeros = jnp.zeros_like(natural[0])
-    slope = lambda *unit: jax.jvp(_log_normalizer, tuple(natural), unit)[1]  # noqa: E731
+
+    def slope(*unit):
+        return jax.jvp(_log_normalizer, tuple(natural), unit)[1]
+
     return -jnp.stack([slope(ones, zeros, zeros), slope(zeros, ones, zeros)], -1)
 
 
@@ -108,9 +111,10 @@ def _first_angle(key, shape, dtype, c1, c2, r):
     grid, _, log_marginal = _grid(c1, c2, r)
     best = jnp.argmax(log_marginal, axis=-1)[..., None]
     peak = jnp.abs(jnp.take_along_axis(grid, best, axis=-1))
-    first = lambda x: jax.jvp(  # noqa: E731
-        lambda x: _log_marginal_of_angle(x, c1, c2, r), (x,), (jnp.ones_like(x),)
-    )[1]
+
+    def first(x):
+        return jax.jvp(lambda x: _log_marginal_of_angle(x, c1, c2, r), (x,), (jnp.ones_like(x),))[1]
+
     bend = -jax.jvp(first, (peak[..., 0],), (jnp.ones_like(c1),))[1]
     s = 1 / jnp.sqrt(1 + 4 * jnp.maximum(bend, 0.3 * jnp.sqrt(c1)))
 

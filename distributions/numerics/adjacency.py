@@ -43,7 +43,10 @@ def label_parts(adjacency: Any) -> Any:
             labels = new
             new = spread(new)
     else:
-        going = lambda state: (state[0] != state[1]).any()  # noqa: E731
+
+        def going(state):
+            return (state[0] != state[1]).any()
+
         _, new = lax.while_loop(going, lambda s: (s[1], spread(s[1])), (first, spread(first)))
     return new
 

@@ -118,7 +118,10 @@ def dirichlet_multinomial_entropy(n: Array, a: Array) -> Array:
     rest = _sum_of_others(a)
     size = jnp.maximum(n, 1)
     log_odds = jnp.log(size) - jnp.log(total)
-    score = lambda k: -log_negative_binomial(k, *_columns(a, log_odds))  # noqa: E731
+
+    def score(k):
+        return -log_negative_binomial(k, *_columns(a, log_odds))
+
     means = _beta_binomial_mean(score, *_columns(n, a, rest))
     s = ratio(size, total)
     q = ratio(rest, total)

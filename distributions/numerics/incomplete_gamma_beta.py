@@ -61,7 +61,10 @@ def _step_with_partials(step: Callable[..., Any], places: Places) -> Callable[..
 
     def pair(state, *arguments):
         state, dots = state
-        along = lambda dot, unit: jax.jvp(step, (state, *arguments), (dot, *unit))[1]  # noqa: E731
+
+        def along(dot, unit):
+            return jax.jvp(step, (state, *arguments), (dot, *unit))[1]
+
         return step(state, *arguments), jax.vmap(along)(dots, _units(places, arguments))
 
     return pair
@@ -113,7 +116,10 @@ def _log_fraction(
 
 def _log_f(state: Any) -> Any:
     """The logarithm of the fraction, and its derivatives, out of a state with its derivatives."""
-    is_state = lambda x: isinstance(x, _Lentz)  # noqa: E731
+
+    def is_state(x):
+        return isinstance(x, _Lentz)
+
     return jax.tree.map(lambda x: x.log_f, state, is_leaf=is_state)
 
 

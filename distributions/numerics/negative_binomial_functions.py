@@ -119,7 +119,10 @@ def negative_binomial_entropy(*parameters: Any) -> Array:
     log_failure = jnp.log1p(ratio(few, select(mean > 0, mean, 1)))
     geometric = few * jnp.log1p(ratio(mean, few)) + times_log(mean, log_failure)
     log_odds = column(safe_log(mean) - jnp.log(many))
-    score = lambda k: log_negative_binomial(k, column(many), log_odds)  # noqa: E731
+
+    def score(k):
+        return log_negative_binomial(k, column(many), log_odds)
+
     sd = jnp.sqrt(mean) * jnp.sqrt(1 + mean / many)
     total = entropy_of_counts(score, mean, sd, 1 + 2 * (mean / many))
     return select(is_few, geometric - _integral(few, mean), total)

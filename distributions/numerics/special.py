@@ -170,7 +170,10 @@ def finite_slopes(formula: Callable[..., Array]) -> Callable[..., Array]:
             is_finite = jnp.abs(value) < jnp.inf
             for i, (x, x_dot) in enumerate(zip(primals, tangents, strict=True)):
                 if not isinstance(x_dot, SymbolicZero):
-                    alone = lambda x, i=i: call.fun(*primals[:i], x, *primals[i + 1 :])  # noqa: E731
+
+                    def alone(x, i=i):
+                        return call.fun(*primals[:i], x, *primals[i + 1 :])
+
                     slope = jax.jvp(alone, (x,), (jnp.ones_like(x),))[1]
                     total = total + select(is_finite, slope, 0) * x_dot
             return value, total

@@ -52,7 +52,10 @@ def von_mises_draw(key: Array, shape: tuple[int, ...], dtype: Any, loc: Any, c: 
     it is greatest at `y = 1 / (4 c)`.
     """
     loc, c = (jnp.broadcast_to(jnp.asarray(p), shape) for p in (loc, c))
-    log_ratio = lambda y: jnp.log1p(4 * (c * y)) - 2 * (c * y)  # noqa: E731
+
+    def log_ratio(y):
+        return jnp.log1p(4 * (c * y)) - 2 * (c * y)
+
     log_most = log_ratio(jnp.minimum(0.25 / c, 1))
 
     def propose(key):

@@ -80,9 +80,10 @@ def _log_integral(t: Array, w: Array, u: Array, m: Array) -> tuple[Array, Array]
     x, is_later = _line(lax.stop_gradient(p), lax.stop_gradient(drift))
     y = np.linspace(0, _REACH, _INTERVALS + 1).reshape((1,) * t.ndim + (-1,)).astype(t.dtype)
     y = jnp.broadcast_to(y, (*t.shape, _INTERVALS + 1))
-    wide = lambda real, imaginary=0: lax.complex(  # noqa: E731
-        jnp.broadcast_to(real[..., None], y.shape), imaginary * y
-    )
+
+    def wide(real, imaginary=0):
+        return lax.complex(jnp.broadcast_to(real[..., None], y.shape), imaginary * y)
+
     z = wide(x, 1)
     poles = 1 / (z - wide(drift)) + 1 / (z + wide(drift))
     z = z / wide(root)

@@ -215,7 +215,10 @@ def _move_chain(
     def move(carry: tuple[Any, State, jax.Array]) -> tuple[Any, State, jax.Array]:
         trajectory, _, number = carry
         here = State(trajectory.position, *value_and_grad(trajectory.position))
-        advance = lambda trajectory: kernel.advance(factor, trajectory, *here[1:])  # noqa: E731
+
+        def advance(trajectory):
+            return kernel.advance(factor, trajectory, *here[1:])
+
         return fuse_as_loop(advance, trajectory, number), here, number + 1
 
     start = chain.trajectory, chain.progress.state, jnp.int32(0)
@@ -249,7 +252,9 @@ def advance_stage(
     row = jnp.where(is_kept, progress.iteration - first, len(rows) - 1)
     rows = rows.at[row].set(_row(kernel, chain), mode="promise_in_bounds")
 
-    start = lambda old: step_start(factor, old, last)  # noqa: E731
+    def start(old):
+        return step_start(factor, old, last)
+
     finish = partial(_finish_transition, kernel, plan, trajectory)
     progress = cond_or_select(is_starting, start, progress, axis_name)
     progress = cond_or_select(is_done, finish, progress, axis_name)

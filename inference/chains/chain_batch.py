@@ -86,7 +86,10 @@ class ChainBatch(Batch):
         """Moves the chains in `which` to the states in `progress`; they begin a new transition."""
         kept = jax.device_get(self.chains)
         moved = kept._replace(progress=progress, has_begun=np.zeros(len(which), bool))
-        pick = lambda new, old: np.where(which.reshape(-1, *[1] * (np.ndim(old) - 1)), new, old)  # noqa: E731
+
+        def pick(new, old):
+            return np.where(which.reshape(-1, *[1] * (np.ndim(old) - 1)), new, old)
+
         self.chains = jax.tree.map(pick, moved, kept)
         self.iteration = np.asarray(self.chains.progress.iteration)
 
@@ -167,9 +170,15 @@ def renew_together(batches: Sequence[ChainBatch], pool: np.ndarray, agrees: np.n
     """
     states = [batch.chains.progress.adaptation for batch in batches]
     size = len(batches[0].first)
-    alone = lambda i: batches[i // size].window(i % size)[0]  # noqa: E731
+
+    def alone(i):
+        return batches[i // size].window(i % size)[0]
+
     is_short = len(alone(0)) < FIRST_WINDOW and len(pool) > 0
-    own = lambda i: None if is_short else alone(i)  # noqa: E731
+
+    def own(i):
+        return None if is_short else alone(i)
+
     state = jax.tree.map(lambda *x: np.concatenate(x), *states)
     new = renew_matrices(state, [pool if x else own(i) for i, x in enumerate(agrees)])
     new = new._replace(window=state.window + 1)

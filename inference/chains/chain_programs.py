@@ -104,5 +104,7 @@ def constrain_rows_mapped(target: KeptSites, layout: Layout, rows: jax.Array) ->
 def _constrain_rows(
     target: KeptSites, layout: Layout, rows: jax.Array, at_once: int | None
 ) -> dict[str, Any]:
-    constrain = lambda row: target.constrain(layout.unravel(row[: layout.size]))  # noqa: E731
+    def constrain(row):
+        return target.constrain(layout.unravel(row[: layout.size]))
+
     return jax.vmap(lambda rows: lax.map(constrain, rows, batch_size=at_once))(rows[:, :-1])

@@ -39,7 +39,10 @@ def evaluate_starts(
     target: Target, layout: Layout, positions: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Log densities and gradients at flat positions ``(start, size)``."""
-    density = lambda flat: target.log_density(layout.unravel(flat))  # noqa: E731
+
+    def density(flat):
+        return target.log_density(layout.unravel(flat))
+
     return lax.map(jax.value_and_grad(density), positions)
 
 

@@ -56,7 +56,10 @@ class Recorder:
             num_draws: Maximum of draws of each chain.
         """
         if self.arrays is None:
-            empty = lambda x: np.empty((num_chains, 0, *x.shape), x.dtype)  # noqa: E731
+
+            def empty(x):
+                return np.empty((num_chains, 0, *x.shape), x.dtype)
+
             self.arrays = jax.tree.map(empty, shapes)
         self.num_put = np.full(num_chains, jax.tree.leaves(self.arrays)[0].shape[1])
 

@@ -101,7 +101,10 @@ def finish_run(run: Run, monitor: Monitor, num_draws: int) -> Any:
     try:
         for num_drawn in (number for number in monitor.looks(num_draws) if number >= begun):
             run.go_on(run.num_warmup + num_drawn, monitor)
-            samples = lambda number=num_drawn: share.gather(run.samples(number))  # noqa: E731
+
+            def samples(number=num_drawn):
+                return share.gather(run.samples(number))
+
             if monitor.is_enough(num_drawn, samples, share):
                 break
     except (KeyboardInterrupt, StopRun) as reason:

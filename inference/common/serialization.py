@@ -133,7 +133,10 @@ def restore_structure(value: Any, expected: Any) -> Any:
 
     A value that a file keeps as it is, or that has another number of leaves, stays as it is.
     """
-    is_part = lambda x: isinstance(x, Absent | Leaves)  # noqa: E731
+
+    def is_part(x):
+        return isinstance(x, Absent | Leaves)
+
     parts = jax.tree.leaves(value, is_leaf=is_part)
     leaves = jax.tree.leaves(value)
     structure = jax.tree.structure(expected)

@@ -71,6 +71,9 @@ def kinds(tree: Any) -> str:
 
     The text of the tree itself would not do: objects of a user's class may print their address.
     """
-    name = lambda path: jax.tree_util.keystr(path, simple=True, separator=".")  # noqa: E731
+
+    def name(path):
+        return jax.tree_util.keystr(path, simple=True, separator=".")
+
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return ", ".join(f"{name(path)} {x.dtype}{list(x.shape)}".lstrip() for path, x in leaves)

@@ -98,7 +98,10 @@ def power_scaling(
         names += [f"{name}[{', '.join(map(str, at))}]" if at else name for at in _places(x)]
     flat = np.concatenate(columns, 1)
     base = np.zeros(len(flat)) if log_weights is None else np.ravel(log_weights)
-    of = lambda x: sensitivity(flat, np.ravel(x).astype(np.float64), base, is_smoothed)  # noqa: E731
+
+    def of(x):
+        return sensitivity(flat, np.ravel(x).astype(np.float64), base, is_smoothed)
+
     by_site = {name: of(x) for name, x in log_priors.items()}
     priors = list(log_priors.values())
     (prior, worst), (likelihood, other) = of(sum(priors[1:], priors[0])), of(log_likelihood)

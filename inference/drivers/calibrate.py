@@ -227,7 +227,10 @@ class _Simulator(NamedTuple):
     def simulate(self, key: jax.Array, num: int) -> Values:
         """Values of all sites, ``(simulation, *shape)``."""
         if self.draws is None:
-            one = lambda key: ppl.simulate(self.model)(key, *self.args)  # noqa: E731
+
+            def one(key):
+                return ppl.simulate(self.model)(key, *self.args)
+
             return jax.jit(jax.vmap(one))(jax.random.split(key, num))
         total = len(jax.tree.leaves(self.draws)[0])
         which = np.arange(num) * total // num

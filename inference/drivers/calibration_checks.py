@@ -109,7 +109,10 @@ def check_whole(data: Mapping[str, Any]) -> None:
     Raises:
         ValueError: if some are NaN, or left to `ppl.ignore` or `ppl.impute`.
     """
-    is_missing = lambda x: isinstance(x, Missing)  # noqa: E731
+
+    def is_missing(x):
+        return isinstance(x, Missing)
+
     for path, x in jax.tree_util.tree_leaves_with_path(data, is_leaf=is_missing):
         is_float = not is_missing(x) and np.issubdtype(np.asarray(x).dtype, np.inexact)
         if is_missing(x) or (is_float and np.isnan(np.asarray(x)).any()):

@@ -30,7 +30,10 @@ def flat_draws(result: Any, latent: Sequence[str]) -> Values:
     if hasattr(result, "resample"):
         number = len(jax.tree.leaves(draws)[0][0])
         return pick(result.resample(jax.random.key(0), number), latent)
-    flat = lambda x: np.asarray(x).reshape(-1, *x.shape[2:])  # noqa: E731
+
+    def flat(x):
+        return np.asarray(x).reshape(-1, *x.shape[2:])
+
     return jax.tree.map(flat, pick(draws, latent))
 
 

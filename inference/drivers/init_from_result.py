@@ -154,7 +154,10 @@ def normal_start(result: Any, target: Target, layout: Layout) -> NormalStart:
         ValueError: if the result is of another model.
     """
     is_mode = isinstance(result, OptimizeResult)
-    flat = lambda x: np.reshape(x, (np.prod(np.shape(x)[:2]), *np.shape(x)[2:]))  # noqa: E731
+
+    def flat(x):
+        return np.reshape(x, (np.prod(np.shape(x)[:2]), *np.shape(x)[2:]))
+
     values = result.values if is_mode else jax.tree.map(flat, result.draws)
     _check(values, target, type(result).__name__, 0 if is_mode else 1)
     covariance = covariance_of(result)

@@ -143,7 +143,10 @@ def _stack(args: tuple[Any, ...], in_axes: Any) -> tuple[tuple[Any, ...], list[b
 
 def _spread_axes(args: tuple[Any, ...], in_axes: Any) -> list[int | None]:
     """Axis of each leaf of the arguments."""
-    is_none = lambda x: x is None  # noqa: E731
+
+    def is_none(x):
+        return x is None
+
     if not isinstance(in_axes, int | None):
         in_axes = tuple(in_axes)
         if len(in_axes) != len(args):

@@ -34,7 +34,10 @@ def _search(target: Target, draws: Any, stats: Mapping[str, Any]) -> str | None:
     if latent is None or not diverged.size:
         return None
     everywhere = np.argwhere(np.ones(np.shape(stats["is_divergent"]), bool))
-    spread = lambda x: x[np.linspace(0, len(x) - 1, _NUM_STARTS // 2).astype(int)]  # noqa: E731
+
+    def spread(x):
+        return x[np.linspace(0, len(x) - 1, _NUM_STARTS // 2).astype(int)]
+
     chosen = np.concatenate([spread(diverged), spread(everywhere)])
     values = jax.tree.map(lambda x: np.asarray(x)[tuple(chosen.T)], latent)
     values = parse_init(values, target, _NUM_STARTS).values
@@ -57,5 +60,8 @@ def _log_densities_around(target: Target, values: Any) -> tuple[jax.Array, jax.A
     steps = jnp.asarray(_STEPS, at.dtype)[:, None, None] * jnp.std(at, 0)[None, None]
     points = at[None] + steps * jax.random.normal(key, (len(_STEPS), *at.shape), at.dtype)
     points = points.reshape(-1, at.shape[1])
-    log_density = lambda point: target.log_density(layout.unravel(point))  # noqa: E731
+
+    def log_density(point):
+        return target.log_density(layout.unravel(point))
+
     return points, jax.lax.map(log_density, points)

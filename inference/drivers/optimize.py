@@ -122,7 +122,10 @@ def mode_of(
     """Result with the highest mode found by climbs from several starts."""
     layout = Layout.of(target.position_shapes)
     summit = climb_from_starts(key, target, layout, density, climb)
-    find = lambda: find_noncentering(target)  # noqa: E731
+
+    def find():
+        return find_noncentering(target)
+
     return OptimizeResult.of(summit, layout, density, climb.max_steps, find)
 
 

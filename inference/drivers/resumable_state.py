@@ -79,7 +79,10 @@ def recorder_of(
 
 def _check_sites(target: Target, result: MCMCResult, keep: Any) -> None:
     shapes = jax.eval_shape(KeptSites(target, keep).constrain, target.position_shapes)
-    in_words = lambda shapes: ", ".join(f"{name} {x}" for name, x in shapes)  # noqa: E731
+
+    def in_words(shapes):
+        return ", ".join(f"{name} {x}" for name, x in shapes)
+
     wanted = in_words(
         (name, f"{x.dtype}{list(np.shape(x)[2:])}") for name, x in named_leaves(result.draws)
     )

@@ -38,7 +38,10 @@ def describe_init(init: Any) -> str:
     if isinstance(init, str):
         return init
     leaves = list(named_leaves(init)) if isinstance(init, Mapping) else jax.tree.leaves(init)
-    array = lambda x: np.asarray(x) if isinstance(x, float) else x  # noqa: E731
+
+    def array(x):
+        return np.asarray(x) if isinstance(x, float) else x
+
     return digest(repr(jax.tree.map(lambda x: describe_leaf(array(x)), leaves)))[:16]
 
 

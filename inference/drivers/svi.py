@@ -306,13 +306,22 @@ def _describe_boundary(problem: SVIProblem, parameters: Any, sampled: GuideDraws
     if problem.parametric is not None:
         values, _ = values_of(problem, parameters)
         of_model, parameters = parameters
-        inside = lambda: find_bounded_coordinates(values, of_model)  # noqa: E731
+
+        def inside():
+            return find_bounded_coordinates(values, of_model)
+
         yield from describe_boundary("parameter", of_model, inside)
     if isinstance(guide, GuideFunction):
-        inside = lambda: find_bounded_coordinates(guide.values(parameters), parameters)  # noqa: E731
+
+        def inside():
+            return find_bounded_coordinates(guide.values(parameters), parameters)
+
         yield from describe_boundary("parameter", parameters, inside)
         return
     unravel = problem.layout.unravel
     first = jax.tree.map(lambda x: x[0], sampled.draws)
-    inside = lambda: find_bounded_coordinates(first, unravel(sampled.position[0]))  # noqa: E731
+
+    def inside():
+        return find_bounded_coordinates(first, unravel(sampled.position[0]))
+
     yield from describe_boundary("site", unravel(np.mean(sampled.position, 0)), inside)

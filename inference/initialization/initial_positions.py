@@ -51,7 +51,10 @@ class Init:
             return layout.ravel(target.prior(key))
         if self.strategy == "uniform":
             return layout.ravel(target.initial(key, values))
-        log_density = lambda flat: target.log_density(layout.unravel(flat))  # noqa: E731
+
+        def log_density(flat):
+            return target.log_density(layout.unravel(flat))
+
         min_gain = max(1.0, layout.size / 2) if self.strategy == "bulk" else 1.0
         return climb_briefly(
             log_density, _best_of_ten(log_density, target, layout, key, values), min_gain

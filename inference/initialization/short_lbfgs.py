@@ -180,5 +180,8 @@ def _search_line(
     one = jnp.ones_like(at.value)
     no = jnp.zeros((), bool)
     start = _LineSearch(one, zero, zero, no, jnp.int32(0), no)
-    may_try = lambda old: ~old.is_done & (old.num_tries < _MAX_TRIES)  # noqa: E731
+
+    def may_try(old):
+        return ~old.is_done & (old.num_tries < _MAX_TRIES)
+
     return lax.while_loop(may_try, attempt, start)

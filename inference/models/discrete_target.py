@@ -133,7 +133,10 @@ def fingerprint(
 
 def sites_of(model: Callable[..., Any], args: Any, kwargs: Any) -> dict[Path, ppl.SiteTrace]:
     """Sites of a model by path, with shapes in place of arrays."""
-    trace = lambda key: ppl.trace(model)(key, *args, **kwargs).sites  # noqa: E731
+
+    def trace(key):
+        return ppl.trace(model)(key, *args, **kwargs).sites
+
     return dict(flatten_sites(jax.eval_shape(trace, random.key(0))))
 
 

@@ -149,7 +149,10 @@ def _run(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[P
             for path, site in flatten_sites(found)
             if site.kind != "factor"
         }
-        shape = lambda x: jax.ShapeDtypeStruct(np.shape(x), jnp.result_type(x))  # noqa: E731
+
+        def shape(x):
+            return jax.ShapeDtypeStruct(np.shape(x), jnp.result_type(x))
+
         for path, site in found.items():
             shapes[path] = _Site(site.kind, *jax.tree.map(shape, site[1:]))
         return {path: site[1:] for path, site in found.items() if _has_data(site)}

@@ -162,7 +162,10 @@ def join(chains: Sequence[BatchMeans]) -> BatchMeans:
     parts = [_with_size(chain, joined.size) for chain in chains]
     joined.num_batches = min(means.shape[1] for means, _ in parts)
     means, squares = zip(*parts, strict=True)
-    cut = lambda arrays: np.concatenate([x[:, : joined.num_batches] for x in arrays])  # noqa: E731
+
+    def cut(arrays):
+        return np.concatenate([x[:, : joined.num_batches] for x in arrays])
+
     joined._means, joined._squares = cut(means), cut(squares)
     rest = np.zeros((2, len(joined._means), joined._means.shape[2]))
     joined._rest = rest[0], rest[1]

@@ -60,7 +60,10 @@ class QuantileSketch:
         self._variance += other._variance
         height = max(len(self._levels), len(other._levels))
         streams = len((self._levels or other._levels)[0])
-        pad = lambda levels: [*levels, *[np.zeros((streams, 0))] * (height - len(levels))]  # noqa: E731
+
+        def pad(levels):
+            return [*levels, *[np.zeros((streams, 0))] * (height - len(levels))]
+
         pairs = zip(pad(self._levels), pad(other._levels), strict=True)
         self._levels = [np.concatenate(pair, 1) for pair in pairs]
         self._compress()

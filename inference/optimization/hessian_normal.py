@@ -74,7 +74,10 @@ def curvature(position: jax.Array, target: Target, layout: Layout) -> Curvature:
         return target.log_density(layout.unravel(flat)).astype(layout.dtype)
 
     value_and_grad = jax.value_and_grad(log_density)
-    column = lambda x: jax.jvp(jax.grad(log_density), (position,), (x,))[1]  # noqa: E731
+
+    def column(x):
+        return jax.jvp(jax.grad(log_density), (position,), (x,))[1]
+
     hessian = lax.map(column, jnp.eye(layout.size, dtype=layout.dtype), batch_size=_COLUMNS_AT_ONCE)
     return Curvature(*value_and_grad(position), hessian)
 

@@ -131,7 +131,10 @@ def _extreme_eigenpairs(
 
     linalg: Any = scipy.sparse.linalg
     size = len(scale)
-    scaled = lambda vector: scale * product(scale * np.ravel(vector))  # noqa: E731
+
+    def scaled(vector):
+        return scale * product(scale * np.ravel(vector))
+
     operator = linalg.LinearOperator((size, size), matvec=scaled, dtype=np.float64)
     start = np.random.default_rng(0).normal(size=size)
     with one_blas_thread():

@@ -77,8 +77,13 @@ def ascend(
         Vandenberghe (2004), Convex Optimization, section 9.5.1, on the decrement; Hager and Zhang
         (2006), Algorithm 851: CG_DESCENT, on line searches close to rounding.
     """
-    may_go_on = lambda now: may_climb(now, max_steps)  # noqa: E731
-    step = lambda now: climb_step(log_density, now, tolerance)  # noqa: E731
+
+    def may_go_on(now):
+        return may_climb(now, max_steps)
+
+    def step(now):
+        return climb_step(log_density, now, tolerance)
+
     return climb_end(lax.while_loop(may_go_on, step, climb_init(log_density, position)), tolerance)
 
 
@@ -126,7 +131,10 @@ def climb_step(
     log_density: Callable[[jax.Array], jax.Array], now: Climber, tolerance: jax.Array
 ) -> Climber:
     """One iteration; if the line search finds no better point, the ascent stays where it is."""
-    loss = lambda position: -log_density(position)  # noqa: E731
+
+    def loss(position):
+        return -log_density(position)
+
     rule, search = _optimizer()
     at = now.at
     value = -now.at.log_density

@@ -146,7 +146,10 @@ def follow_path(
     pairs = init_pairs(position, effort.history)
     start = normal_from(pairs, position, jnp.zeros_like(position))
     nothing = BestNormal(jnp.full((), -jnp.inf, position.dtype), start, jnp.int32(0))
-    may_go_on = lambda now: may_climb(now.climber, max_steps)  # noqa: E731
+
+    def may_go_on(now):
+        return may_climb(now.climber, max_steps)
+
     return lax.while_loop(may_go_on, step, PathfinderPath(climber, pairs, nothing))
 
 

@@ -125,7 +125,10 @@ class MCMCResults(Saved):
         import_arviz("to_arviz")
         draws = arrays_by_name(self.draws, self.sites)
         stats = {ARVIZ_NAMES.get(name, name): x for name, x in self.stats.items()}
-        move = lambda x: np.moveaxis(np.asarray(x), 0, 2)  # noqa: E731
+
+        def move(x):
+            return np.moveaxis(np.asarray(x), 0, 2)
+
         groups = {
             "posterior": {name: move(x) for name, x in draws.items()},
             "sample_stats": {name: move(x) for name, x in stats.items()},

@@ -74,7 +74,10 @@ def psis(log_weights: jax.typing.ArrayLike) -> SmoothedWeights:
 @jax.jit
 def _psis(raw: jax.Array) -> SmoothedWeights:
     size = jnp.max(jnp.where(jnp.isfinite(raw), jnp.abs(raw), 0))
-    put = lambda x, index, values: x.at[index].set(values)  # noqa: E731
+
+    def put(x, index, values):
+        return x.at[index].set(values)
+
     return _smooth_tail(jnp, raw, put, _MIN_STEPS * jnp.finfo(raw.dtype).eps * size)
 
 

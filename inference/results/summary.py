@@ -250,7 +250,10 @@ def _scalars(
     columns = []
     units = []
     order = {name: (is_deterministic, i) for i, (name, is_deterministic) in enumerate(sites)}
-    place = lambda leaf: order.get(leaf[0], (False, len(order)))  # noqa: E731
+
+    def place(leaf):
+        return order.get(leaf[0], (False, len(order)))
+
     for name, leaf in sorted(named_leaves(draws), key=place):
         x = np.asarray(leaf)
         pieces = (np.real(x), np.imag(x)) if np.iscomplexobj(x) else (x,)

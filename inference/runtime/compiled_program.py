@@ -195,7 +195,9 @@ def _leaves_of(
 
 
 def _take_leaves(function: Callable[..., Any], structure: Any) -> Callable[..., Any]:
-    of_leaves = lambda *leaves: function(*jax.tree.unflatten(structure, leaves))  # noqa: E731
+    def of_leaves(*leaves):
+        return function(*jax.tree.unflatten(structure, leaves))
+
     of_leaves.__name__ = getattr(function, "__name__", "program")  # the key of the cache on disk
     return of_leaves
 

@@ -35,5 +35,7 @@ def _shapes_of(
     function: Callable[..., Any], structure: Any, kinds: Iterable[jax.ShapeDtypeStruct], _: Any
 ) -> Any:
     # A function of leaves: JAX remembers thousands of the structures it has seen, models included.
-    of_leaves = lambda *leaves: function(*jax.tree.unflatten(structure, leaves))  # noqa: E731
+    def of_leaves(*leaves):
+        return function(*jax.tree.unflatten(structure, leaves))
+
     return jax.eval_shape(of_leaves, *kinds)

@@ -229,10 +229,13 @@ def advance_svi(
 
     def block(now: Advance) -> Advance:
         end = (now.state.step // BLOCK + 1) * BLOCK
-        within = lambda now: now.is_finite & (now.state.step < jnp.minimum(last, end))  # noqa: E731
-        turn = lambda now: lax.fori_loop(  # noqa: E731
-            0, _STEPS_PER_TURN, lambda _, now: step(now, within(now)), now
-        )
+
+        def within(now):
+            return now.is_finite & (now.state.step < jnp.minimum(last, end))
+
+        def turn(now):
+            return lax.fori_loop(0, _STEPS_PER_TURN, lambda _, now: step(now, within(now)), now)
+
         now = lax.while_loop(within, turn if has_turns else step, now)
         settling = select_leaves(
             now.state.step == end, now.state.settling.at_block_end(), now.state.settling
@@ -240,7 +243,9 @@ def advance_svi(
         is_settled = settling.is_settled(tolerance)
         return now._replace(state=now.state._replace(settling=settling), is_settled=is_settled)
 
-    may_go_on = lambda now: now.is_finite & (now.state.step < last) & ~now.is_settled  # noqa: E731
+    def may_go_on(now):
+        return now.is_finite & (now.state.step < last) & ~now.is_settled
+
     return lax.while_loop(may_go_on, block, start)
 
 
@@ -273,7 +278,10 @@ def _elbo_and_gradient(problem: SVIProblem, state: SVIState) -> tuple[jax.Array,
     """The ELBO of the next step, and the gradient of its negative."""
     keys = keys_of(state.seed, state.step, jnp.asarray(problem.particles))
     problem = problem.at(state.seed, state.step)
-    loss = lambda parameters: -problem.elbo(parameters, keys)  # noqa: E731
+
+    def loss(parameters):
+        return -problem.elbo(parameters, keys)
+
     value, gradient = jax.value_and_grad(loss)(state.parameters)
     return -value, gradient
 

@@ -111,7 +111,10 @@ def find_rewritten(jaxpr: Any) -> frozenset[Path]:
     The first depend on sites that were taken out; the second are all deterministic sites.
     """
     found: set[Path] = set()
-    is_derived = lambda site: site.tag == DETERMINISTIC  # noqa: E731
+
+    def is_derived(site):
+        return site.tag == DETERMINISTIC
+
     for scope, summed in _summed_programs(jaxpr):
         inner = summed.summation.jaxpr
         derived = Survey(is_derived, lambda _: False, CONSTRUCTS)(inner)
@@ -122,7 +125,10 @@ def find_rewritten(jaxpr: Any) -> frozenset[Path]:
 
 def _summed_programs(jaxpr: Any) -> list[tuple[tuple[Hashable, ...], Any]]:
     """Each `SummedProgram` in a program, with the scope of its sites."""
-    is_hidden = lambda site: site.tag == Hidden.RECOVERED  # noqa: E731
+
+    def is_hidden(site):
+        return site.tag == Hidden.RECOVERED
+
     found = Survey(is_hidden, lambda _: False, CONSTRUCTS)(jaxpr).values()
     return [(x.site.scope, jax.tree.unflatten(x.site.extra_tree, [])) for x in found]
 

@@ -320,7 +320,10 @@ def is_imputed(site: Site) -> bool:
 
 def check_no_nan(where: str, what: str, values: Mapping[str, Any], remedy: str) -> None:
     """Check that no value is known to be NaN, as its meaning must be said explicitly."""
-    is_missing = lambda x: isinstance(x, Missing)  # noqa: E731
+
+    def is_missing(x):
+        return isinstance(x, Missing)
+
     for path, leaf in jax.tree_util.tree_leaves_with_path(dict(values), is_leaf=is_missing):
         num_missing = 0 if is_missing(leaf) else _count_nan(leaf)
         if num_missing:

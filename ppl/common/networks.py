@@ -63,7 +63,10 @@ def _is_of(net: Any, library: str) -> bool:
 
 def _has_nnx(net: Any) -> bool:
     """Whether a network is a module of Flax NNX, or a pytree of such modules."""
-    is_nnx = lambda x: _is_of(x, "flax.nnx")  # noqa: E731
+
+    def is_nnx(x):
+        return _is_of(x, "flax.nnx")
+
     return any(map(is_nnx, jax.tree.leaves(net, is_leaf=is_nnx)))
 
 
@@ -96,7 +99,10 @@ def _take_apart_functions(
     if not _is_of(net, "flax.linen"):
         return _of_leaves(made, lambda tree: Partial(apply, tree), where)
     rest = {name: x for name, x in made.items() if name != "params"}
-    together = lambda tree: Partial(apply, rest | {"params": tree})  # noqa: E731
+
+    def together(tree):
+        return Partial(apply, rest | {"params": tree})
+
     return _of_leaves(made.get("params", {}), together, where)
 
 

@@ -89,5 +89,8 @@ def factors_at(site: Site) -> list[int]:
 
 def unscaled_terms(site: Site, extras: Any) -> jax.Array:
     """The terms at the site of a scaled `factor`, before they were multiplied."""
-    of = lambda *leaves: jax.tree.unflatten(site.extra_tree, leaves).log_weight  # noqa: E731
+
+    def of(*leaves):
+        return jax.tree.unflatten(site.extra_tree, leaves).log_weight
+
     return lift(of, site.axes)(*extras)

@@ -94,9 +94,10 @@ def fingerprint_wiring(jaxpr: Any) -> Hashable:
     """Fingerprint of how the equations of a program are joined: its variables by number."""
     inner, _ = jaxprs.raw(jaxpr)
     numbers: dict[Any, int] = {}
-    number = lambda v: (  # noqa: E731
-        str(v.aval) if isinstance(v, jex.Literal) else numbers.setdefault(v, len(numbers))
-    )
+
+    def number(v):
+        return str(v.aval) if isinstance(v, jex.Literal) else numbers.setdefault(v, len(numbers))
+
     inputs = tuple((number(v), str(v.aval)) for v in (*inner.constvars, *inner.invars))
     eqns = tuple(
         (

@@ -351,12 +351,18 @@ class ModelRun(Harvester):
     def _find_stripped(self) -> Sites:
         """The deterministic sites that the action strips."""
         strips = self._action.strips
-        is_stripped = lambda site: site.tag == DETERMINISTIC and strips(site)  # noqa: E731
+
+        def is_stripped(site):
+            return site.tag == DETERMINISTIC and strips(site)
+
         return Survey(is_stripped, lambda _: False, CONSTRUCTS)(self._program.jaxpr)
 
     def parameters(self) -> list[Path]:
         """The paths of parameters made by `param`."""
-        is_param = lambda site: site.tag == PARAM  # noqa: E731
+
+        def is_param(site):
+            return site.tag == PARAM
+
         return list(Survey(is_param, lambda _: False, CONSTRUCTS)(self._program.jaxpr))
 
     def records(self, plants: Mapping[Path, Any]) -> dict[Path, Any]:

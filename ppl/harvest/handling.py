@@ -178,7 +178,10 @@ class ContinuationInterpreter:
         if (key := handler_key(eqn)) is not None:
             at = read_performed(eqn, args)
             if not at.batch_shape:
-                k = lambda result: rest(at.fit(result))  # noqa: E731
+
+                def k(result):
+                    return rest(at.fit(result))
+
                 return self._handlers[key](k, *at.operands, *at.static)
         match wiring_of(eqn):
             case Call(body, is_transparent=True):

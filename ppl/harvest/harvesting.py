@@ -256,7 +256,10 @@ def _move_into_scope(jaxpr: Jaxpr, scope: Hashable, memo: dict[int, Jaxpr]) -> J
             )
         if eqn.primitive in SCOPED:
             return eqn.replace(params=SCOPED[eqn.primitive](eqn.params, scope))
-        inside = lambda jaxpr: _move_into_scope(jaxpr, scope, memo)  # noqa: E731
+
+        def inside(jaxpr):
+            return _move_into_scope(jaxpr, scope, memo)
+
         return eqn.replace(params=jaxprs.map_jaxprs(eqn.params, inside))
 
     if id(jaxpr) not in memo:

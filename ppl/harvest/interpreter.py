@@ -136,14 +136,20 @@ class Reaped:
         """Record broadcast to the `vmap` axes of another sow of the same name."""
         if self.site.batch_shape == site.batch_shape:
             return self
-        spread = lambda leaf: jnp.broadcast_to(leaf, site.batch_shape + leaf.shape)  # noqa: E731
+
+        def spread(leaf):
+            return jnp.broadcast_to(leaf, site.batch_shape + leaf.shape)
+
         return dataclasses.replace(jax.tree.map(spread, self), site=site)
 
     def or_zeros(self) -> "Reaped":
         """Record with zeros where it did not take place."""
         if self.pred is None or self.zeroed:
             return self
-        select = lambda leaf: _select(self.pred, leaf, jnp.zeros_like(leaf))  # noqa: E731
+
+        def select(leaf):
+            return _select(self.pred, leaf, jnp.zeros_like(leaf))
+
         return dataclasses.replace(self, record=jax.tree.map(select, self.record))
 
 
@@ -354,7 +360,10 @@ class Interpreter:
         if found.count == 1:
             return group[0]
         axis = found.repeat_axis if self.action.batched else 0
-        stack = lambda *leaves: jnp.stack(leaves, axis)  # noqa: E731
+
+        def stack(*leaves):
+            return jnp.stack(leaves, axis)
+
         return Reaped(jax.tree.map(stack, *[r.record for r in group]), None, found.site)
 
     def condense(self, reaps: list[Reaped]) -> list[Reaped]:

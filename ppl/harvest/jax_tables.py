@@ -163,7 +163,9 @@ def _scan_inputs(num_consts: int, num_carry: int, num_xs: int) -> Any:
     """Parameter `ft_in` of a scan with so many inputs; its class has no public name."""
 
     def scan(consts: list[Any], carry: list[Any], xs: list[Any]) -> Any:
-        total = lambda: sum(consts, jnp.zeros(()))  # noqa: E731
+        def total():
+            return sum(consts, jnp.zeros(()))
+
         return lax.scan(lambda carry, _: ([c + 1.0 for c in carry], total()), carry, xs)
 
     numbers = [[0.0] * num_consts, [0.0] * num_carry, [np.zeros(1)] * num_xs]

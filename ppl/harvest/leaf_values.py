@@ -92,7 +92,10 @@ def convert_foreign_arrays(tree: Any) -> Any:
     if isinstance(tree, tuple):
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
             _check_argument(jax.tree_util.keystr(path[1:], simple=True, separator="."), leaf)
-    is_foreign = lambda x: hasattr(x, "__array__") and not isinstance(x, known)  # noqa: E731
+
+    def is_foreign(x):
+        return hasattr(x, "__array__") and not isinstance(x, known)
+
     tree = jax.tree.map(lambda x: np.asarray(x) if is_foreign(x) else x, tree)
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         if not isinstance(leaf, np.ndarray | np.generic | float):

@@ -146,14 +146,20 @@ class _Type(str):
 
 def _text(value: Any) -> str:
     """Short text of a value, with the types of its tracers."""
-    typed = lambda x: _Type(show([x])) if jax_core.is_traced(x) else x  # noqa: E731
+
+    def typed(x):
+        return _Type(show([x])) if jax_core.is_traced(x) else x
+
     return reprlib.repr(jax.tree.map(typed, value))
 
 
 def _is_rows(value: Any) -> bool:
     """Whether a value is a list or tuple that an array can be made of."""
     leaves = jax.tree.leaves(value)
-    is_number = lambda x: hasattr(x, "dtype") or isinstance(x, complex | float | int)  # noqa: E731
+
+    def is_number(x):
+        return hasattr(x, "dtype") or isinstance(x, complex | float | int)
+
     if not isinstance(value, list | tuple) or not all(map(is_number, leaves)):
         return False
     try:  # by shapes: numbers may be out of range, or traced

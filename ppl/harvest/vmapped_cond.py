@@ -145,9 +145,11 @@ def _merge(items: Sequence[Any], mask: Sequence[bool], new: Sequence[Any]) -> li
 def _batch(
     size: int, args: Sequence[Any], dims: Sequence[Any], *, body: Jaxpr, **params: Any
 ) -> tuple[list[Any], list[int]]:
-    call = lambda *args: vmapped_cond_p.bind(*args, body=body, **params)  # noqa: E731
+    def call(*args):
+        run = _impl if params["is_plain"] else vmapped_cond_p.bind
+        return run(*args, body=body, **params)
+
     if params["is_plain"]:
-        call = lambda *args: _impl(*args, body=body, **params)  # noqa: E731
         outs = jax.vmap(call, dims, axis_size=size)(*args)
         return outs, [0] * len(outs)
     inputs = jaxprs.inputs(body)
@@ -177,7 +179,10 @@ def _batch_cond(
     if dims[0] is None or is_selected or not all(map(jax_core.only_sows, branches)):
         return None
     index = jax.ShapeDtypeStruct((), args[0].dtype)
-    call = lambda *args: primitives.cond_p.bind(*args, **params)  # noqa: E731
+
+    def call(*args):
+        return primitives.cond_p.bind(*args, **params)
+
     return _bind(call, [index, *jaxprs.inputs(branches[0])], size, args, dims)
 
 

@@ -72,7 +72,10 @@ def _gather(eqn: jex.JaxprEqn, operands: Sequence[AbstractValue]) -> Uses:
 def _read_column(index: AbstractValue, column: int, axes: tuple[Any, ...], size: int) -> Indexed:
     """The index along one axis, a column of an index array."""
     at = index.read
-    read = lambda: jnp.clip(at()[..., column], 0, size - 1)  # noqa: E731  # pyright: ignore
+
+    def read():
+        return jnp.clip(at()[..., column], 0, size - 1)  # pyright: ignore
+
     term = index.term if index.shape[-1] == 1 else (index.term, column)
     if index.columns is not None:
         term = index.columns[column]

@@ -242,7 +242,10 @@ class BlockIntegral:
             scores = self._group_scores(group, inputs, plants)
             uses = self._uses(group, inputs)
             uses = {path: tuple(map(_evaluate, each)) for path, each in uses.items()}
-            density = lambda x: layout.total_of_groups(scores(x), uses)  # noqa: E731
+
+            def density(x):
+                return layout.total_of_groups(scores(x), uses)
+
             return self._complete_square(group, density).log_integral()
         square = self._complete_square(group, self._log_density(group, inputs, plants))
         point = square.mode if square.shear is None else square.mode.sheared(square.shear)

@@ -65,7 +65,10 @@ class BlockMatrix:
         if self.below.shape[1]:
             above = _apply(_transpose(self.below), x.inner[:, 1:])
             below = _apply(self.below, x.inner[:, :-1])
-            pad = lambda x, *ends: jnp.pad(x, ((0, 0), ends, (0, 0)))  # noqa: E731
+
+            def pad(x, *ends):
+                return jnp.pad(x, ((0, 0), ends, (0, 0)))
+
             inner = inner + pad(below, 1, 0) + pad(above, 0, 1)
         if not self.border.size:
             return BlockVector(inner, x.border)
@@ -261,7 +264,10 @@ def _factor_blocks(
 
     blocks = tuple(map(_front, (diagonal[:, 1:], below, columns[:, 1:])))
     _, (factors, sides, solved) = lax.scan(step, start, blocks)
-    join = lambda x, rest: jnp.concatenate([x[:, None], _front(rest)], 1)  # noqa: E731
+
+    def join(x, rest):
+        return jnp.concatenate([x[:, None], _front(rest)], 1)
+
     return join(start[0], factors), _front(sides), join(start[1], solved)
 
 
@@ -369,9 +375,10 @@ def _inverse_jvp(primals: Any, tangents: Any) -> Any:
 
 def vary_like(x: BlockVector, multiply: Callable[..., Any]) -> Callable[[BlockVector], Any]:
     """A function of vectors, cast to vary over the same axes of a mesh as `x`."""
-    vary = lambda v: BlockVector(  # noqa: E731
-        vary_alike([v.inner, x.inner])[0], vary_alike([v.border, x.border])[0]
-    )
+
+    def vary(v):
+        return BlockVector(vary_alike([v.inner, x.inner])[0], vary_alike([v.border, x.border])[0])
+
     return lambda v: multiply(vary(v))
 
 

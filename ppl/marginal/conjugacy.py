@@ -120,7 +120,10 @@ class Question:
             # Sows of numbers that are known would be lost where models are traced so.
             with jax.ensure_compile_time_eval():
                 draw = self._drawing(simulation, fixed, numbers)
-                one = lambda key: self._compare(key, program.jaxpr, inputs, draw(key))  # noqa: E731
+
+                def one(key):
+                    return self._compare(key, program.jaxpr, inputs, draw(key))
+
                 keys = jax.random.split(jax.random.key(0), _NUM_DRAWS)
                 found = jax.jit(jax.vmap(one), compiler_options=_QUICK)(keys)
                 is_like, is_finite = map(np.asarray, found)

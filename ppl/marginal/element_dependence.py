@@ -159,7 +159,10 @@ def _compose(use: Indexed, places: Sequence[Place]) -> Use:
 
 def unite_axes(*several: Sequence[int | Step]) -> tuple[int | Step, ...]:
     """All axes of several arrays, with axes of the value before steps of loops."""
-    place = lambda axis: (1, axis.loop) if isinstance(axis, Step) else (0, axis)  # noqa: E731
+
+    def place(axis):
+        return (1, axis.loop) if isinstance(axis, Step) else (0, axis)
+
     return tuple(sorted({axis for axes in several for axis in axes}, key=place))
 
 

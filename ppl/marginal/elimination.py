@@ -293,9 +293,10 @@ class Eliminator:
         """The factors of the states before the first step, and all other factors."""
         starts = {self._chains.starts[u]: u for u in group if u in self._chains.starts}
         before = [f for f in factors if any(x.variable in starts for x in f.locals)]
-        rename = lambda x: (  # noqa: E731
-            Local(starts[x.variable], sign) if _is_of(x, starts) else x
-        )
+
+        def rename(x):
+            return Local(starts[x.variable], sign) if _is_of(x, starts) else x
+
         renamed = [LogFactor(tuple(map(rename, f.labels)), f.table) for f in before]
         return renamed, [f for f in factors if f not in before]
 

@@ -66,7 +66,9 @@ def _squares(
         return BlockVector(jnp.broadcast_to(inner, zeros.inner.shape), border)
 
     def derivatives(i: Any, j: Any) -> tuple[jax.Array, jax.Array]:
-        first = lambda x: jax.jvp(log_density, (x,), (along(i),))[1]  # noqa: E731
+        def first(x):
+            return jax.jvp(log_density, (x,), (along(i),))[1]
+
         return jax.jvp(first, (point,), (along(j),))
 
     count = jnp.arange(2 * d + m)
@@ -80,7 +82,10 @@ def _squares(
 
 def _filter(size: int, height: jax.Array, slope: jax.Array, precision: jax.Array) -> jax.Array:
     """The log integral of all steps up to each; the state before the first is standard normal."""
-    diagonal = lambda x: jnp.diagonal(x, axis1=-2, axis2=-1)  # noqa: E731
+
+    def diagonal(x):
+        return jnp.diagonal(x, axis1=-2, axis2=-1)
+
     num_border = slope.shape[-1] - 2 * size
     before = slice(size, 2 * size)
     kept = jnp.array([*range(size), *range(2 * size, 2 * size + num_border)], int)

@@ -53,7 +53,10 @@ class _RecordFactor(SiteAction):
         values = operands.values if plant is None else plant
         if site.path != self.path:
             return values, None
-        of = lambda *leaves: leaves[self.place]  # noqa: E731
+
+        def of(*leaves):
+            return leaves[self.place]
+
         return values, lift(of, site.axes)(*operands.extras)
 
 
@@ -108,7 +111,10 @@ class GroupFactors:
 
     def _signature(self, path: Path, factors: Sequence[Multiplier], axes: Axes) -> Any:
         """A key that is equal for factors that are known to be equal."""
-        names = lambda found: tuple(axes.of_scores[path][i] for i in found)  # noqa: E731
+
+        def names(found):
+            return tuple(axes.of_scores[path][i] for i in found)
+
         signs = [
             (m.value.term, names(m.axes), names(m.loops) if m.varies_by_step else ())
             for m in factors

@@ -60,7 +60,10 @@ class CountEntries(SiteAction):
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         """The site sown again."""
         if site.path in self.paths:
-            make = lambda d: Counted(d, self.of_missing)  # noqa: E731
+
+            def make(d):
+                return Counted(d, self.of_missing)
+
             site, operands = replace_distribution(site, operands, make)
         return sow_again(site, operands), None
 

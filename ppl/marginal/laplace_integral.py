@@ -68,7 +68,10 @@ class LaplaceIntegral(BlockIntegral):
             shear = jnp.where(jnp.isfinite(shear), shear, 0)
             log_density = sheared(plain, shear)
         mode = find_mode(layout, log_density, start, self.tolerance, self.max_steps)
-        gradient = lambda x: value_and_slope(log_density, x)[1]  # noqa: E731
+
+        def gradient(x):
+            return value_and_slope(log_density, x)[1]
+
         slope, multiply = jax.linearize(gradient, mode)
         slope = lax.stop_gradient(slope)  # 0, but for what Newton's method has left
         matrix = precision_of(layout, vary_like(mode, multiply), dtype)

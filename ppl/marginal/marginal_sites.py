@@ -291,6 +291,9 @@ class RecordSites(SiteAction):
         if site.path not in self.wanted:
             return values, None
         if self.distributions:
-            of = lambda _, d: distribution_protocol.with_all_batch_axes(d)  # noqa: E731
+
+            def of(_, d):
+                return distribution_protocol.with_all_batch_axes(d)
+
             return values, apply_at_site(site, operands, values, of)
         return values, jax.tree.unflatten(site.tree, values)

@@ -54,7 +54,10 @@ def measure_in_bulk(
         fit: The natural parameters from that.
         start: The first place.
     """
-    zeros = lambda x: vary_alike([jnp.zeros(x.shape, x.dtype), start.center])[0]  # noqa: E731
+
+    def zeros(x):
+        return vary_alike([jnp.zeros(x.shape, x.dtype), start.center])[0]
+
     nothing = jax.tree.map(zeros, jax.eval_shape(measure, start))
 
     def move(carry: Any, _: None) -> Any:

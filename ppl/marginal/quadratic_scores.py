@@ -89,7 +89,10 @@ def _merge_known(
     Replaced entries are scored as standard normal. So an integral over all entries equals the
     integral over the missing ones.
     """
-    of = lambda x, d: (d.merge_known(x), jnp.broadcast_to(missing_entries(d), x.shape))  # noqa: E731
+
+    def of(x, d):
+        return (d.merge_known(x), jnp.broadcast_to(missing_entries(d), x.shape))
+
     merged, missing = apply_at_site(site, operands, values, of)
     log_prob = -(jnp.square(values[0]) + math.log(2 * math.pi)) / 2
     return [merged], jnp.where(missing, 0, log_prob)

@@ -284,7 +284,10 @@ def _gather(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
 
 def _without_batch(numbers: Any, sizes: Sequence[int], gone: Sequence[int]) -> dict[str, Any]:
     """Parameters of a gather after its batch axes `gone` are removed from the operand."""
-    at = lambda axes: tuple(i - sum(j < i for j in gone) for i in axes if i not in gone)  # noqa: E731
+
+    def at(axes):
+        return tuple(i - sum(j < i for j in gone) for i in axes if i not in gone)
+
     pairs = zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
     numbers = lax.GatherDimensionNumbers(
         offset_dims=numbers.offset_dims,

@@ -400,7 +400,10 @@ def _trace_at_site(
 
 def _mark_start(uses: Uses, later: Uses, loop: int, is_first: bool) -> Uses:
     """Dependences of a step; in the first step, sources that no later step has get a `start`."""
-    is_new = lambda source: source not in later and source.start is None and is_first  # noqa: E731
+
+    def is_new(source):
+        return source not in later and source.start is None and is_first
+
     return {Source(s.path, loop) if is_new(s) else s: each for s, each in uses.items()}
 
 

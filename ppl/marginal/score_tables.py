@@ -71,7 +71,10 @@ class ScoreStates(SiteAction):
         if site.path not in self.states:
             return score_parts(site, operands, values)
         states = jnp.asarray(self.states[site.path], values[0].dtype)
-        each = lambda k: _score_state(site, operands, values[0], k)  # noqa: E731
+
+        def each(k):
+            return _score_state(site, operands, values[0], k)
+
         return values, jax.vmap(each, out_axes=-1)(states)
 
 
@@ -210,7 +213,10 @@ class Evaluator:
     def _find_constant(self, table: ScoreTable) -> frozenset[Path]:
         """The summed sites whose elements all have one state in a configuration."""
         mine = {path: [c for c in table.coordinates if c.path == path] for path in self._states}
-        is_one = lambda found: len(found) < 2 and all(set(c.element) <= {None} for c in found)  # noqa: E731
+
+        def is_one(found):
+            return len(found) < 2 and all(set(c.element) <= {None} for c in found)
+
         return frozenset(path for path, found in mine.items() if is_one(found))
 
     def _paths(self, table: ScoreTable, config: Sequence[Any]) -> dict[Path, Any]:

@@ -271,7 +271,10 @@ def _pair_starts(
     pairs: dict[Path, set[Path]] = {}
     for dependence in dependences.values():
         begins = [source.path for source in dependence.uses if source.start is not None]
-        looks_back = lambda uses: not _lags([uses]) <= {0}  # noqa: E731
+
+        def looks_back(uses):
+            return not _lags([uses]) <= {0}
+
         chains = {
             s.path for s, uses in dependence.uses.items() if s.start is None and looks_back(uses)
         }

@@ -356,7 +356,10 @@ def _local(structure: SumStructure, path: Path, c: Coordinate, at: Mapping[int, 
         elif isinstance(use, Indexed):
             over = tuple(structure.plate_of_score(path, i) for i in use.axes if i not in at)
             where = tuple(at.get(i, slice(None)) for i in use.axes)
-            read = lambda use=use, where=where: jnp.asarray(use.read())[where]  # noqa: E731
+
+            def read(use=use, where=where):
+                return jnp.asarray(use.read())[where]
+
             gathers.append(Gather(plate, over, (use.term, str(where)), shape[axis], read))
     return Local(Variable(c.path, tuple(element)), c.lag, tuple(gathers))
 

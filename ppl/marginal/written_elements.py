@@ -87,7 +87,10 @@ class _Written:
         )
         counted = np.broadcast_to(counted, self.shape_of_updates)
         others = tuple(i for i in range(len(self.shape)) if i not in over)
-        read = lambda: jnp.maximum(jnp.max(self._write(counted), others) - 1, 0)  # noqa: E731
+
+        def read():
+            return jnp.maximum(jnp.max(self._write(counted), others) - 1, 0)
+
         terms = tuple(x.term for x in self.indices)
         shapes = self.shape, self.shape_of_updates
         return Indexed(

@@ -87,6 +87,12 @@ def _observe_partially(
 ) -> tuple[Site, Operands]:
     """A site observed in part: missing entries are latent (`impute`) or left out (`ignore`)."""
     (drawn,) = operands.values
+
+    def make(d):
+        if gaps is None:
+            return _wrap_ignored(site, d, missing)
+        return _wrap_imputed(site, d, data, missing, gaps)
+
     if gaps is None:
         if joint_scores_of(site):
             raise ValueError(
@@ -94,12 +100,10 @@ def _observe_partially(
                 "a transformation of that model stands between, so that no entry can be left out. "
                 "Ignore them before that: ppl.marginalize(ppl.condition(model, data), sites)."
             )
-        make = lambda d: _wrap_ignored(site, d, missing)  # noqa: E731
         site = dataclasses.replace(site, note=OBSERVED)
         nothing = jnp.nan if jnp.issubdtype(data.dtype, jnp.floating) else 0
         value = jnp.where(missing, jnp.asarray(nothing, data.dtype), data)
     else:
-        make = lambda d: _wrap_imputed(site, d, data, missing, gaps)  # noqa: E731
         value = jnp.where(missing, drawn, data)
     site, operands = replace_distribution(site, operands, make, (data, missing))
     return site, dataclasses.replace(operands, values=(value,))
@@ -200,7 +204,9 @@ def _condition_inside(
     def apply(model: Model, sums: Any) -> Model:
         return _condition(model, data, (*taken_out, *dict(getattr(sums, "strategies", ()))))
 
-    is_entry = lambda x: not isinstance(x, Mapping)  # noqa: E731
+    def is_entry(x):
+        return not isinstance(x, Mapping)
+
     paths = jax.tree_util.tree_leaves_with_path(data, is_leaf=is_entry)
     names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths]
     return move_inside(model, names, apply, plans=True)
@@ -222,7 +228,10 @@ class Conditioned(Partial):
     def _data(self) -> list[tuple[str, str]]:
         """Names of the sites with data, of all conditions, each with what it has."""
         inner, data = self.args
-        is_whole = lambda x: isinstance(x, Missing)  # noqa: E731
+
+        def is_whole(x):
+            return isinstance(x, Missing)
+
         leaves = jax.tree_util.tree_leaves_with_path(data, is_leaf=is_whole)
         found = [(jax.tree_util.keystr(p, simple=True, separator="."), _show(x)) for p, x in leaves]
         return [*(inner._data() if isinstance(inner, Conditioned) else ()), *found]

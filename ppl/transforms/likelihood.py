@@ -59,7 +59,10 @@ class Select(SiteAction):
         """Sow the value again, with the log probabilities of the elements that count."""
         if plant is not None:
             (counts,) = plant
-            make = lambda d: Selected(d, counts)  # noqa: E731
+
+            def make(d):
+                return Selected(d, counts)
+
             site = score_by_step(site)
             site, operands = replace_distribution(site, operands, make, (counts,))
         return sow_again(site, operands), None

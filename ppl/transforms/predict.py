@@ -199,7 +199,9 @@ def _chunks(plan: PredictionPlan, model: Model, data: Any, key: Any, draws: Any)
 
 @functools.partial(jax.jit, static_argnums=0)
 def _predict_all(plan: PredictionPlan, model: Model, data: Any, key: Any, draws: Any) -> Any:
-    one = lambda of: plan.one(model, data, key, *of)  # noqa: E731
+    def one(of):
+        return plan.one(model, data, key, *of)
+
     flat = jax.tree.map(plan.flat, draws)
     values = lax.map(one, (jnp.arange(plan.num_draws), flat), batch_size=plan.batch_size)
     return jax.tree.map(lambda x: x.reshape(*plan.batch, *x.shape[1:]), values)

@@ -123,7 +123,10 @@ class Reparameterize(SiteAction):
                 where = f"reparam: the rule, of site {describe(site.path)}"
                 strategy = None if found is None else _parse_strategy(where, found)
             if strategy is not None:
-                make = lambda d: _wrap_with_strategy(d, strategy, describe(site.path))  # noqa: E731
+
+                def make(d):
+                    return _wrap_with_strategy(d, strategy, describe(site.path))
+
                 site, operands = replace_distribution(site, operands, make)
         return sow_again(site, operands), None
 
@@ -213,7 +216,10 @@ def reparam(
                 f"strategy, got {short_repr(strategies)}."
             )
         return Partial(_run_by_rule, as_pytree(model), as_pytree(strategies))
-    as_pytrees = lambda s: s if isinstance(s, Mapping) else _parse_strategy("reparam", s)  # noqa: E731
+
+    def as_pytrees(s):
+        return s if isinstance(s, Mapping) else _parse_strategy("reparam", s)
+
     checked = jax.tree.map(as_pytrees, dict(strategies), is_leaf=lambda s: not isinstance(s, dict))
     return Partial(_run_reparameterized, as_pytree(model), checked)
 

@@ -240,7 +240,10 @@ class Circular:
                 f"{getattr(d, 'support', None)}. Shift the distribution, or give a function of it "
                 "that returns a ppl.Pushforward."
             )
-        inverse = lambda x: jnp.stack([jnp.cos(x), jnp.sin(x)], -1)  # noqa: E731
+
+        def inverse(x):
+            return jnp.stack([jnp.cos(x), jnp.sin(x)], -1)
+
         return Pushforward(Plane(d), angle, inverse)
 
 
@@ -313,7 +316,10 @@ def _apply_by_part(d: Any, strategy: Any) -> Pushforward:
     ndim = len(d.distribution.event_shape)
     # Bases of this module take their shape from the position, so only their parameters widen.
     if isinstance(part.base, distribution_protocol.DistributionWrapper):
-        widened = lambda x: jnp.expand_dims(x, tuple(range(-num, 0))) if jnp.ndim(x) else x  # noqa: E731
+
+        def widened(x):
+            return jnp.expand_dims(x, tuple(range(-num, 0))) if jnp.ndim(x) else x
+
         base = replace(part.base, {name: widened(x) for name, x in vars(part.base).items()})
     else:
         base = replace(d, {"distribution": part.base})

@@ -52,7 +52,10 @@ class Multiply(SiteAction):
             factor = by_element[0]
             site = score_by_step(site)
         if site.tag == RANDOM and factor is not None:
-            make = lambda d: Scaled(d, factor)  # noqa: E731
+
+            def make(d):
+                return Scaled(d, factor)
+
             site, operands = replace_distribution(site, operands, make, by_element)
         elif site.tag == FACTOR and factor is not None:
             site, operands = _multiply_term(site, operands, factor, bool(by_element))

@@ -141,7 +141,10 @@ def _switch_unclamped(index: Any, branches: Sequence[Callable[..., Any]], *opera
 
     The index is in range. XLA does not see that, and would keep a clamp in each harvested cond.
     """
-    call = lambda *args: lax.switch(args[0], branches, *args[1:])  # noqa: E731
+
+    def call(*args):
+        return lax.switch(args[0], branches, *args[1:])
+
     jaxpr, out = jax.make_jaxpr(call, return_shape=True)(index, *operands)
     given = jaxprs.raw(jaxpr)[0].invars[0]
 

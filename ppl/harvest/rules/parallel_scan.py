@@ -110,7 +110,10 @@ class Steps:
         states = inner.invars[: self._num_carry]
         scanned = inner.invars[self._num_carry :]
         needed = [eqn for eqn, _ in _find_needed(inner, range(self._num_carry), is_open=False)[0]]
-        may_map = lambda eqn: not _waits(eqn, is_open=False)  # noqa: E731
+
+        def may_map(eqn):
+            return not _waits(eqn, is_open=False)
+
         before, looped = _partition_equations(needed, {*scanned, *inner.constvars}, may_map)
         made = _output_variables(needed)
         after, read = _find_needed(inner, range(self._num_carry, len(inner.outvars)), made)
@@ -174,7 +177,10 @@ def map_elements(fn: Callable[[Any], Any], rows: Any, length: int) -> Any:
         inner, _ = jaxprs.raw(jaxpr)
         if not inner.effects:
             wanted = range(len(inner.outvars))
-            element = lambda known: _evaluate(jaxpr, wanted, dict(enumerate(known)))  # noqa: E731
+
+            def element(known):
+                return _evaluate(jaxpr, wanted, dict(enumerate(known)))
+
             outs = jax.vmap(element, axis_size=length)(jax.tree.leaves(rows))
             return jax.tree.unflatten(jax.tree.structure(shape), outs)
     return jax.vmap(fn, axis_size=length)(rows)

@@ -66,7 +66,10 @@ class VmappedCondRule(Construct):
         wiring = self.wiring(eqn)
         consts, _, rows = wiring.split(args)
         body = leave_vmap(wiring.body)
-        element = lambda rows: on.run(body, [*consts, *rows], state)[0]  # noqa: E731
+
+        def element(rows):
+            return on.run(body, [*consts, *rows], state)[0]
+
         return jax.vmap(element, axis_size=wiring.length)(rows), state
 
 
