@@ -21,7 +21,13 @@ from ppl.harvest.survey import Path
 
 @dataclasses.dataclass(frozen=True)
 class Lookup:
-    """Known index of a group along one of their axes, which runs along axes of a score."""
+    """For each entry of a score along some axes, the index of its group along one axis of groups.
+
+    Attributes:
+        axes: The axes of the score.
+        shape: The shape of the indices.
+        numbers: The bytes of the indices, 64-bit integers.
+    """
 
     axes: tuple[int, ...]
     shape: tuple[int, ...]
@@ -29,7 +35,7 @@ class Lookup:
 
     @classmethod
     def of(cls, axes: Sequence[int], read: Callable[[], Any]) -> "Lookup | None":
-        """The numbers of an index, if they are known before the program runs; else None."""
+        """The lookup of an index that is known before the program runs; else None."""
         try:
             with jax.ensure_compile_time_eval():
                 array = np.asarray(read(), np.int64)
@@ -38,11 +44,11 @@ class Lookup:
         return cls(tuple(axes), array.shape, array.tobytes())
 
     def within(self, num_outer: int) -> "Lookup":
-        """The index with axes of something around in front of those of the score."""
+        """The lookup for a score with `num_outer` more axes in front."""
         return dataclasses.replace(self, axes=tuple(axis + num_outer for axis in self.axes))
 
     def along(self, num_axes: int) -> np.ndarray:
-        """The index with axes for all those of the score."""
+        """The indices with an axis for each axis of the score."""
         array = np.frombuffer(self.numbers, np.int64).reshape(self.shape)
         array = np.transpose(array, np.argsort(self.axes).tolist())
         return np.expand_dims(array, [i for i in range(num_axes) if i not in self.axes])
@@ -56,8 +62,8 @@ class Spread:
         shape: The shape of the score: `vmap` axes, loops, the distribution's batch, and the axes of
             independent parts of an event.
         parts: The axes of independent parts, over which the log probability has no axes.
-        axes: For each axis of the groups, the axis of the score that runs along it, a `Lookup`, or
-            None if that is not known.
+        axes: For each axis of the groups, the axis of the score along it, a `Lookup`, or None if
+            neither is known.
     """
 
     shape: tuple[int, ...]
@@ -65,7 +71,7 @@ class Spread:
     axes: tuple[int | Lookup | None, ...]
 
     def within(self, outer: tuple[int, ...]) -> "Spread":
-        """The entries with axes of something around, which separate groups as well, in front."""
+        """The entries of copies of the program: axes `outer` in front are axes of groups, too."""
         num = len(outer)
         moved = [
             axis.within(num) if isinstance(axis, Lookup) else None if axis is None else axis + num
@@ -99,15 +105,15 @@ class Spread:
 
 @dataclasses.dataclass(frozen=True)
 class GroupScores:
-    """The numbers of a sum or an integral, and what each of them belongs to.
+    """Layout of a log sum or log integral: a number for each group of entries, and its entries.
 
     Attributes:
         taken_out: The sites that are summed or integrated out.
         sizes: The shape of the numbers: one for each group.
         spreads: The sites and factors that are scored, in the order of the program.
-        time: The axis of the numbers along which each is given those before; None if there is none.
+        time: The axis of steps of a chain; each number is given the data before. None without one.
         is_reversed: Whether the last step comes first.
-        data: The sites that are taken out, but for their known entries, which are scored, too.
+        data: The sites that are taken out but also have known entries, which are scored.
     """
 
     taken_out: tuple[Path, ...]
@@ -126,7 +132,7 @@ class GroupScores:
         return hash((self.taken_out, self.sizes, self.spreads, self.time, self.data))
 
     def within(self, outer: tuple[int, ...]) -> "GroupScores":
-        """The numbers of copies of the program, whose axes stand in front: of `vmap` or a loop."""
+        """The layout for copies of the program, with axes of `vmap` or a loop in front."""
         if not outer:
             return self
         return dataclasses.replace(
@@ -138,7 +144,7 @@ class GroupScores:
 
     @property
     def path(self) -> Path:
-        """The name of the groups: what is taken out and what is scored, in their common scope."""
+        """The joint name of the groups: all sites taken out or scored, in their common scope."""
         paths = (*self.taken_out, *dict(self.spreads))
         depth = 0
         while all(len(p) > depth + 1 and p[depth] == paths[0][depth] for p in paths):
@@ -161,12 +167,12 @@ class GroupScores:
 
     @property
     def are_apart(self) -> bool:
-        """Whether each number belongs to one entry of the one site that is scored."""
+        """Whether only one site is scored, and each number belongs to one entry of it."""
         return self._entry_of_group is not None
 
     @property
     def time_of_site(self) -> int | None:
-        """The axis of the log probability of the one site that runs along the steps, or None."""
+        """The axis of steps in the log probability of the single scored site, or None."""
         ((_, spread),) = self.spreads
         axis = None if self.time is None else spread.axes[self.time]
         if not isinstance(axis, int):
@@ -174,7 +180,7 @@ class GroupScores:
         return axis - sum(i < axis for i in spread.parts)
 
     def arrange(self, found: jax.Array) -> jax.Array:
-        """The numbers in the shape of the log probability of the one site, if they are apart."""
+        """The numbers in the shape of the single scored site, if `are_apart`; else unchanged."""
         entries = self._entry_of_group
         if entries is None:
             return found
@@ -192,7 +198,7 @@ class GroupScores:
         return flat[group_of_entry].reshape(shape)
 
     def arrange_factor(self, factor: jax.Array) -> jax.Array:
-        """Factors of the numbers, in the shape of these as they are arranged."""
+        """Factors of the numbers, arranged in the same way as the numbers."""
         factor = jnp.broadcast_to(factor, self.sizes)
         entries = self._entry_of_group
         if entries is None:
@@ -219,7 +225,7 @@ class GroupScores:
         return np.where(low == high, low, -1)
 
     def has_rows(self, num_axes: int) -> bool:
-        """Whether the first axes of the numbers are those of each site, in their order."""
+        """Whether the first axes of the numbers are the first axes of each site, in order."""
         front = self.sizes[:num_axes]
         num_within = math.prod(self.sizes[num_axes:])
         for path, spread in self.spreads:

@@ -22,9 +22,9 @@ _COMMUTING: dict[Any, bool] = {}
 
 
 def commutes(run: Any, *, by_name: bool = False) -> Any:
-    """Register what runs a transformed model as acting at each site by itself.
+    """Register the function of a transformation that acts at each site by itself.
 
-    So it may come before or after one that acts at other sites.
+    Such a transformation may come before or after another that acts at other sites.
 
     Args:
         run: The function of a `Partial` whose first argument is the model, or its class.
@@ -45,12 +45,11 @@ def move_inside(
     Args:
         model: A marginalized model, perhaps within transformations that commute.
         names: Names of the sites that are transformed.
-        apply: The transformation, a function of the model before its sums and of what takes them.
-        plans: Whether a rule that says what is taken out looks at the transformed model.
+        apply: The transformation, a function of the model before its sums and of the sums.
+        plans: Whether a rule such as `auto_marginal` looks at the transformed model.
 
     Returns:
-        The model, or None if it is not a marginalized one, or a transformation stands between that
-        does not commute.
+        The model; None if it is not marginalized, or if a transformation between does not commute.
     """
     model = _without_jit(unwrap_model(model))
     if not (isinstance(model, Partial) and model.args):
@@ -92,7 +91,7 @@ def is_planned_by_rule(model: Model) -> bool:
 
 
 def _without_jit(model: Model) -> Model:
-    """The model that jax.jit was called with, which is the same one."""
+    """The model inside of jax.jit; jit does not change a model."""
     while isinstance(model, Partial) and not model.args:
         if not isinstance(model.func, jax.stages.Wrapped):
             break

@@ -23,13 +23,12 @@ class JointlyScored(distribution_protocol.DistributionWrapper):
     They are scored at one of them, the host; the others have the log probability 0.
 
     Attributes:
-        base: The distribution whose support and map from unconstrained space the site has.
+        base: A distribution with the site's support and map from unconstrained space.
         path: The path of the site.
-        is_host: Whether the log probability of all is scored here.
-        scores: Which entries of which sites its numbers belong to; None if the site is scored by
-            itself.
-        by_step: Whether it is scored as finely as it comes apart, a chain of normal states step by
-            step, which takes longer.
+        is_host: Whether the log probability of the whole group is scored here.
+        scores: The layout of the group's log probability; None if the site is scored by itself.
+        by_step: Whether the log probability keeps all independent numbers. For a chain of normal
+            states, one number a step takes longer.
     """
 
     base: Any
@@ -39,12 +38,12 @@ class JointlyScored(distribution_protocol.DistributionWrapper):
     by_step: bool = dataclasses.field(default=False, metadata={"static": True})
 
     def draw_with_others(self, key: jax.Array) -> list[Any]:
-        """The leaves of a draw of the site, with all that is scored together by the same key."""
+        """The leaves of a draw of the site; sites of a group share a joint draw for one key."""
         raise NotImplementedError
 
 
 def score_by_step(site: Site) -> Site:
-    """A site that is scored step by step, if it is scored together with others."""
+    """The site with `by_step` set, if it is scored together with others."""
 
     def by_step(d: Any) -> Any:
         if isinstance(d, JointlyScored):
@@ -62,7 +61,8 @@ def score_by_step(site: Site) -> Site:
 def joint_score_of(site: Site) -> JointlyScored | None:
     """The wrapper that scores a site with others, without arrays; None if it is by itself.
 
-    Of a sum over an integral, it is the one whose entries are not apart, as it names all of them.
+    A sum over an integral gives two wrappers. A wrapper with joint entries comes first, as its name
+    has all sites.
     """
     found = [d for d in joint_scores_of(site) if d.scores is not None]
     together = [d for d in found if d.scores is not None and not d.scores.are_apart]
@@ -70,10 +70,7 @@ def joint_score_of(site: Site) -> JointlyScored | None:
 
 
 def name_scores(sites: Sites, records: Mapping[Path, jax.Array]) -> dict[Path, jax.Array]:
-    """Log probabilities by site, or by the name of their groups where sites have none of their own.
-
-    Sites that are scored together with others have none.
-    """
+    """Log probabilities by site; sites that are scored together have one under a joint name."""
     found = {}
     elsewhere = []
     for path, record in records.items():
@@ -91,7 +88,7 @@ def name_scores(sites: Sites, records: Mapping[Path, jax.Array]) -> dict[Path, j
 
 
 def name_of_score(path: Path, joint: JointlyScored) -> Path:
-    """The path under which a site is scored: its own, or one by the name of the groups."""
+    """The path under which a site is scored: its own path, or the joint name of its groups."""
     scores = joint.scores
     if scores is None or scores.are_apart:
         return path

@@ -61,15 +61,14 @@ class _RedrawOne(Redraw):
 
 
 def redraw_one(program: Program, wanted: Path, plants: Any) -> list[Any]:
-    """The leaves of one site of a program whose data are drawn anew, but for planted values."""
+    """The leaves of one site of a program; data without a planted value are drawn anew."""
     return Harvester(program, _RedrawOne(wanted)).run(plants, live_outs=False)[1][wanted]
 
 
 def _redraw(site: Site, operands: Operands) -> tuple[Site, Operands]:
     """A site with a draw in place of data.
 
-    What depends on sites that are taken out is drawn with these, all of it by the same draw of
-    them.
+    Sites that depend on sites taken out are drawn together with these, from one joint draw.
     """
     is_joint = bool(joint_scores_of(site))
     if not (is_joint or kind_of(site) == OBSERVED or is_imputed(site)):
@@ -81,7 +80,7 @@ def _redraw(site: Site, operands: Operands) -> tuple[Site, Operands]:
 
 
 def _without_gaps(d: Any) -> Any:
-    """A distribution of which no entries are known."""
+    """The distribution without `Imputed`, so that no entry is known."""
     if isinstance(d, Imputed):
         return _without_gaps(d.base)
     if isinstance(d, distribution_protocol.DistributionWrapper):
@@ -90,7 +89,7 @@ def _without_gaps(d: Any) -> Any:
 
 
 def _draw(site: Site, operands: Operands) -> tuple[Any, ...]:
-    """The leaves of a draw at a site, the one that `sample` makes there."""
+    """The leaves of the draw that `sample` makes at a site."""
 
     def one(key: Any, *leaves: Any) -> tuple[Any, ...]:
         d = jax.tree.unflatten(site.extra_tree, leaves)

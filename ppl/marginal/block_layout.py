@@ -99,7 +99,7 @@ class BlockLayout:
         return BlockVector(jnp.zeros(shape, dtype), jnp.zeros(self.size_of_border, dtype))
 
     def total(self, scores: Mapping[Path, jax.Array]) -> jax.Array:
-        """The sum of scores, for each element of the plates if these are apart."""
+        """The sum of scores, for each element of the plates if the plates are independent."""
         if self.score_axes is None:
             return functools.reduce(jnp.add, map(jnp.sum, scores.values()))
         found = []
@@ -114,7 +114,7 @@ class BlockLayout:
     def total_of_groups(
         self, scores: Mapping[Path, jax.Array], uses: Mapping[Path, Sequence[int | Indexed]]
     ) -> jax.Array:
-        """The sum of scores for each element of the plates, also where indices read them."""
+        """The sum of scores for each element of the plates; scores may read plates by indices."""
         found = jnp.zeros(self.plates, jnp.result_type(*scores.values()))
         for path, score in scores.items():
             along = jnp.indices(score.shape, sparse=True)
@@ -131,7 +131,7 @@ class BlockLayout:
 
     @property
     def has_steps(self) -> bool:
-        """Whether the scores of steps may be told apart."""
+        """Whether the scores of each step can be summed by themselves."""
         is_apart = self.num_plates == 1 or self.score_axes is not None
         return self.step_axes is not None and is_apart
 
@@ -155,7 +155,7 @@ class BlockLayout:
 
     @property
     def shape_of_steps(self) -> tuple[int, ...]:
-        """The plates, if they are apart, and the steps."""
+        """The sizes of the plates, if these are independent, and the number of steps."""
         return (*(self.plates if self.score_axes else ()), self.num_steps)
 
     def arrange_steps(self, found: jax.Array) -> jax.Array:

@@ -27,7 +27,7 @@ class CompletedSquare:
 
     Attributes:
         mode: A point, near the maximum.
-        height: The log density there, with an axis for each plate if their elements are apart.
+        height: The log density there, with an axis for each plate if plates are independent.
         slope: The gradient there.
         matrix: The precision `P`.
         factor: Its Cholesky factor.

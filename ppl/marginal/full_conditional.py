@@ -276,7 +276,7 @@ def normal_conditional(
         integral: The integral over the site.
         inputs: The inputs of the program.
         plants: The values of all other random sites.
-        make: The normal distribution with given natural parameters, if elements are apart.
+        make: Gives the normal distribution with natural parameters, for independent elements.
     """
     square = integral.complete_square(inputs, plants)
     center = jax.tree.map(jnp.add, square.mode, square.step)

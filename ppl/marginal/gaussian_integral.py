@@ -31,7 +31,7 @@ class GaussianIntegral(BlockIntegral):
     strategy: ClassVar[str] = "ppl.Gaussian"
 
     def check(self) -> None:
-        """Check that the integral exists as far as the program tells.
+        """Check that the integral exists, as far as the program shows.
 
         Raises:
             ValueError: If a site is not real, or not jointly normal with the others.

@@ -24,7 +24,7 @@ from ppl.primitives.site_kinds import FACTOR, RANDOM
 
 
 class Axes(NamedTuple):
-    """Names of axes along which the elements of a sum or an integral are apart.
+    """Names of axes along which the elements of a sum or an integral are independent.
 
     Attributes:
         of_scores: By path, the name of each axis of a recorded score; None if elements along the

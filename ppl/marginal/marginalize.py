@@ -280,7 +280,7 @@ class _Rewriting:
         return program.unflatten(outs)
 
     def _score_known(self) -> dict[Path, jax.Array]:
-        """The log probabilities of the known entries of summed sites, where these come apart.
+        """The log probabilities of known entries of summed sites, if entries are independent.
 
         These do not depend on summed sites, and scores that depend on the site are given them.
         """

@@ -28,7 +28,7 @@ class _State(NamedTuple):
         x: The best point so far.
         height: The log density there.
         damping: What is added to the precision, relative to its diagonal.
-        gain: How much higher the mode is, as far as the last step tells.
+        gain: How much higher the mode is, as the last step estimates it.
         count: The number of trials.
     """
 
@@ -54,7 +54,7 @@ def find_mode(
 
     Args:
         layout: The layout of the variables.
-        log_density: A number, or one for each element of the plates if these are apart.
+        log_density: A number, or one for each element of independent plates.
         start: Where the search begins.
         tolerance: The search ends where the mode is at most so many nats higher.
         max_steps: The largest number of trials.

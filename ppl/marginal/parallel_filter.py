@@ -22,7 +22,7 @@ _MAX_ELEMENTS = 2**26  # of a product of all matrices, before its sum
 
 
 def is_parallel(shape: Sequence[int]) -> bool:
-    """Whether log matrices of a shape, with steps in front, had better be multiplied in parallel.
+    """Whether to multiply log matrices of a shape, with steps in front, in parallel.
 
     On an accelerator a loop costs a launch for each step. On a CPU it costs less than the products,
     which are of matrices with matrices, not with vectors.

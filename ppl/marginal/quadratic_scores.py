@@ -126,7 +126,7 @@ class TracedScores:
         Args:
             jaxpr: The program, without constants.
             plants: The abstract values of all random sites.
-            scored: The sites whose scores matter.
+            scored: The sites whose scores are recorded.
             integrated: Sites to integrate over, arrays of real numbers without bounds.
             strategy: What integrates over them, in errors.
 

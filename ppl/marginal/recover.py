@@ -45,7 +45,7 @@ class TakeRecovered(SiteAction):
         return super().matches(site) or site.tag == Hidden.RECOVERED
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
-        """The value, if nothing is planted, and the distribution that it is held against."""
+        """The value, if nothing is planted, and the distribution for a check of the support."""
         return not planted, False, _is_checked(site)
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:

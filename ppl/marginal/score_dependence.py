@@ -63,7 +63,7 @@ class ScoreDependence:
 
     @property
     def layout(self) -> list[int]:
-        """For each axis of the score as it is recorded, its axis in `shape`."""
+        """For each axis of the recorded score, its axis in `shape`."""
         num_inner = len(self.shape) - len(self.loops)
         order = list(range(num_inner))
         for depth in range(len(self.loops)):
@@ -71,7 +71,7 @@ class ScoreDependence:
         return order
 
     def spread(self, num_parts: int, axes: Sequence[int | Lookup | None]) -> Spread:
-        """The entries of the score as it is recorded, spread over groups along some axes."""
+        """The entries of the recorded score, spread over groups along some axes."""
         order = self.layout
         num_body = len(self.shape) - len(self.loops)
         parts = sorted(order.index(axis) for axis in range(num_body - num_parts, num_body))
@@ -95,14 +95,14 @@ class DependenceReader:
 
     Args:
         summed: Paths of the sites that are summed out.
-        scored: Paths of the sites whose scores matter, including summed sites.
+        scored: Paths of the sites whose scores are read, including summed sites.
         planted: Values of sites, by path, as far as indices may be computed from them.
-        bounds_summed: Whether the supports of summed sites are looked at, too.
+        bounds_summed: Whether supports of summed sites are checked, too.
 
     Attributes:
-        causes: By path of a summed site, why many of its elements matter at once.
-        bounded: Sites whose support depends on a summed site; with `bounds_summed`, summed ones
-            too, whose support depends on values of their own in earlier steps of a loop.
+        causes: By path of a summed site, the reason why a score depends on many of its elements.
+        bounded: Sites whose support depends on a summed site. With `bounds_summed`, also summed
+            sites whose support depends on their own values in earlier steps of a loop.
     """
 
     def __init__(
@@ -263,7 +263,7 @@ class DependenceReader:
     def _depends(
         self, fn: Callable[[Any, Any], Any], eqn: jex.JaxprEqn, extras: Sequence[AbstractValue]
     ) -> bool:
-        """Whether a function of the distribution of a site and a value depends on a summed site."""
+        """Whether `fn(distribution, value)` at a site depends on a summed site by parameters."""
         site = eqn.params["site"]
         values, _, atoms, _ = site.split(eqn.invars)
         if not any(x.uses for x in extras):
