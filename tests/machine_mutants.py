@@ -129,16 +129,27 @@ def num_code_lines(source: str) -> int:
 
 @functools.cache
 def nearest_tests(module: str) -> tuple[str, ...]:
-    """Files of tests that use a module, or its importers: those first that use little else."""
+    """Files of tests that use a module, or its importers.
+
+    First comes the one of its name, then those that use it themselves, not by a helper, and few
+    others beside it.
+    """
+
+    own = f"test_{module.rpartition('.')[2]}"
+
+    def last_name(test: str) -> str:
+        return test.rpartition(".")[2]
+
+    def distance(test: str) -> tuple[bool, bool, int, str]:
+        return last_name(test) != own, module not in used_by(test), len(used_by(test)), test
+
     users = users_among_tests({module}) or users_among_tests(importers({module}))
-    tests = {name: path for name, path in files().items() if path in users}
-    near = [x for x in sorted(tests, key=lambda x: (len(used_by(x)), x)) if is_of_tests(x)]
-    return tuple(tests[x].relative_to(ROOT).as_posix() for x in near[:_MAX_NEAREST]) or ("tests",)
-
-
-def is_of_tests(module: str) -> bool:
-    """Whether pytest collects a file."""
-    return module.rpartition(".")[2].startswith("test_")
+    tests = {
+        name: path.relative_to(ROOT).as_posix()
+        for name, path in files().items()
+        if last_name(name) == own or (path in users and last_name(name).startswith("test_"))
+    }
+    return tuple(tests[x] for x in sorted(tests, key=distance)[:_MAX_NEAREST]) or ("tests",)
 
 
 def mutants() -> Iterator[Mutant]:
