@@ -9,9 +9,7 @@ import jax.numpy as jnp
 
 from ppl.common import distribution_protocol
 from ppl.common.missing_data import is_imputed, missing_entries
-from ppl.core.model_run import SiteAction
-from ppl.core.replaced_distribution import replace_distribution
-from ppl.harvest.harvesting import sow_again
+from ppl.core.site_rewriting import RewriteSites, replace_distribution
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.program import Harvester, Program, rewrite
 from ppl.harvest.pytrees import register_dataclass
@@ -46,26 +44,21 @@ class Counted(distribution_protocol.DistributionWrapper):
 
 
 @dataclasses.dataclass(frozen=True)
-class CountEntries(SiteAction):
+class CountEntries(RewriteSites):
     """Action that sows all sites again, with the distributions of `paths` as `Counted`."""
 
     paths: frozenset[Path]
     of_missing: bool
-    records = False
 
-    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
-        """All operands."""
-        return True, True, True
-
-    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        """The site sown again."""
+    def rewrite(self, site: Site, operands: Operands, plant: Any) -> tuple[Site, Operands]:
+        """The site such that only some of its entries count, if it is one of those."""
         if site.path in self.paths:
 
             def make(d):
                 return Counted(d, self.of_missing)
 
             site, operands = replace_distribution(site, operands, make)
-        return sow_again(site, operands), None
+        return site, operands
 
 
 def count_entries(program: Program, paths: Collection[Path], *, of_missing: bool) -> Program:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from ppl.common import distribution_protocol
 from ppl.core.joint_scores import JointlyScored, score_by_step
 from ppl.core.model_run import SiteAction, apply_at_site, log_prob
-from ppl.core.redraw import redraw_one
+from ppl.core.site_rewriting import redraw_one
 from ppl.harvest.harvesting import sow_again
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.plants import PathDict

@@ -9,8 +9,8 @@ from jax.tree_util import Partial
 from ppl.analysis.summed_sites import GraphSite, find_rewritten, find_with_summed
 from ppl.core.inside_sums import commutes, move_inside_if_joint
 from ppl.core.model_pytree import Model, as_pytree
-from ppl.core.model_run import ModelRun, SiteAction, trace_model
-from ppl.harvest.harvesting import sow_again
+from ppl.core.model_run import ModelRun, trace_model
+from ppl.core.site_rewriting import RewriteSites
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.leaf_values import short_repr
 from ppl.harvest.names import suggest_names
@@ -23,11 +23,10 @@ from ppl.transforms.intervene import as_deterministic
 
 
 @dataclasses.dataclass(frozen=True)
-class Hide(SiteAction):
+class Hide(RewriteSites):
     """Action of `block`: named sites get a tag that no transformation of a model looks at."""
 
     names: frozenset[str] = frozenset()
-    records = False
 
     def hides(self, path: Path) -> bool:
         """Whether a site, or a scope around it, has one of the names."""
@@ -37,13 +36,13 @@ class Hide(SiteAction):
         """All operands; the distribution only if the site stays visible."""
         return True, True, not self.hides(site.path)
 
-    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        """Sow the value again, with the hidden tag if the site is named."""
+    def rewrite(self, site: Site, operands: Operands, plant: Any) -> tuple[Site, Operands]:
+        """The site, with the hidden tag if it is named."""
         if self.hides(site.path):
             # The site stays, so that its value has the axes that its key is mapped over.
             site = dataclasses.replace(as_deterministic(site), tag=Hidden.SITE, note=None)
             operands = dataclasses.replace(operands, extras=())
-        return sow_again(site, operands), None
+        return site, operands
 
 
 def block(model: Model, names: Collection[str]) -> Model:

@@ -29,13 +29,11 @@ from ppl.core.joint_scores import joint_scores_of
 from ppl.core.model_pytree import Model, as_pytree, name_of
 from ppl.core.model_run import (
     ModelRun,
-    SiteAction,
     apply_at_site,
     trace_model,
 )
-from ppl.core.replaced_distribution import replace_distribution
+from ppl.core.site_rewriting import RewriteSites, replace_distribution
 from ppl.harvest import leaf_values
-from ppl.harvest.harvesting import sow_again
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.site_names import describe
 from ppl.harvest.sowing import Site
@@ -44,29 +42,27 @@ from ppl.primitives.site_kinds import OBSERVED
 
 
 @dataclasses.dataclass(frozen=True)
-class Observe(SiteAction):
+class Observe(RewriteSites):
     """Action of `condition`: planted data replace the value, and the site becomes observed."""
 
     missing: Mapping[Path, Gaps | None] = dataclasses.field(default_factory=dict)
     completes: bool = False  # whether a plant may fill the gaps of a site observed in part
-    records = False
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
         """The value, if no plant replaces all of it; predicate and distribution always."""
         return not planted or self.missing.get(site.path) is not None, True, True
 
-    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        """Sow the planted value, or the drawn one if there is no plant."""
+    def rewrite(self, site: Site, operands: Operands, plant: Any) -> tuple[Site, Operands]:
+        """The planted value as data, or the site as it is if there is no plant."""
         if plant is None:
-            return sow_again(site, operands), None
-        if site.path not in self.missing:
-            if is_imputed(site):
-                plant = self._complete_values(site, operands, plant)
-            site = dataclasses.replace(site, note=OBSERVED)
-            return sow_again(site, dataclasses.replace(operands, values=plant)), None
-        data, missing = plant
-        site, operands = _observe_partially(site, operands, data, missing, self.missing[site.path])
-        return sow_again(site, operands), None
+            return site, operands
+        if site.path in self.missing:
+            data, missing = plant
+            return _observe_partially(site, operands, data, missing, self.missing[site.path])
+        if is_imputed(site):
+            plant = self._complete_values(site, operands, plant)
+        operands = dataclasses.replace(operands, values=plant)
+        return dataclasses.replace(site, note=OBSERVED), operands
 
     def _complete_values(self, site: Site, operands: Operands, plant: Any) -> Sequence[Any]:
         """The planted values of a site observed in part, with the known entries kept."""

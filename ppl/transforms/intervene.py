@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -11,9 +11,9 @@ from jax.tree_util import Partial
 from ppl.common.missing_data import Missing, check_no_nan, is_imputed
 from ppl.core.inside_sums import commutes, move_inside_if_joint
 from ppl.core.model_pytree import Model, as_pytree
-from ppl.core.model_run import ModelRun, SiteAction, trace_model
+from ppl.core.model_run import ModelRun, trace_model
+from ppl.core.site_rewriting import RewriteSites
 from ppl.harvest import leaf_values
-from ppl.harvest.harvesting import sow_again
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.leaf_values import short_repr
 from ppl.harvest.site_names import describe
@@ -22,17 +22,15 @@ from ppl.primitives.site_kinds import DETERMINISTIC, LATENT
 
 
 @dataclasses.dataclass(frozen=True)
-class Fix(SiteAction):
+class Fix(RewriteSites):
     """Action of `intervene`: the planted value replaces the site, which becomes deterministic."""
-
-    records = False
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
         """The predicate always; value and distribution only if nothing is planted."""
         return not planted, True, not planted
 
-    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        """Sow the planted value as a deterministic site, or the site again if there is none."""
+    def rewrite(self, site: Site, operands: Operands, plant: Any) -> tuple[Site, Operands]:
+        """The planted value as a deterministic site, or the site as it is if there is none."""
         if plant is not None:
             if is_imputed(site):
                 raise ValueError(
@@ -41,7 +39,7 @@ class Fix(SiteAction):
                 )
             site = as_deterministic(site)
             operands = dataclasses.replace(operands, values=plant, extras=())
-        return sow_again(site, operands), None
+        return site, operands
 
 
 def as_deterministic(site: Site) -> Site:

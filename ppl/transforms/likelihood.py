@@ -16,9 +16,8 @@ from ppl.common.scaled_distribution import factors_at
 from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.core.joint_scores import joint_score_of, name_of_score, name_scores, score_by_step
 from ppl.core.model_pytree import Model, as_pytree
-from ppl.core.model_run import ModelRun, SiteAction, trace_model
-from ppl.core.replaced_distribution import replace_distribution
-from ppl.harvest.harvesting import sow_again
+from ppl.core.model_run import ModelRun, trace_model
+from ppl.core.site_rewriting import RewriteSites, replace_distribution
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.names import nest_by_path, paths_in
 from ppl.harvest.program import Program
@@ -46,17 +45,11 @@ class Selected(distribution_protocol.DistributionWrapper):
 
 
 @dataclasses.dataclass(frozen=True)
-class Select(SiteAction):
+class Select(RewriteSites):
     """Action of `select`: wraps the distributions of sites that have a planted mask."""
 
-    records = False
-
-    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
-        """All operands."""
-        return True, True, True
-
-    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        """Sow the value again, with the log probabilities of the elements that count."""
+    def rewrite(self, site: Site, operands: Operands, plant: Any) -> tuple[Site, Operands]:
+        """The site with the log probabilities of the elements that count."""
         if plant is not None:
             (counts,) = plant
 
@@ -65,7 +58,7 @@ class Select(SiteAction):
 
             site = score_by_step(site)
             site, operands = replace_distribution(site, operands, make, (counts,))
-        return sow_again(site, operands), None
+        return site, operands
 
 
 def select(model: Model, counts: Mapping[str, Any]) -> Model:

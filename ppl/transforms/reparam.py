@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -17,9 +17,8 @@ from ppl.common.scaled_distribution import Scaled
 from ppl.core.inside_sums import commutes
 from ppl.core.joint_scores import JointlyScored
 from ppl.core.model_pytree import Model, as_pytree
-from ppl.core.model_run import ModelRun, SiteAction, trace_model
-from ppl.core.replaced_distribution import replace_distribution
-from ppl.harvest.harvesting import sow_again
+from ppl.core.model_run import ModelRun, trace_model
+from ppl.core.site_rewriting import RewriteSites, replace_distribution
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.leaf_values import short_repr
 from ppl.harvest.pytrees import register_dataclass
@@ -97,20 +96,15 @@ class Reparameterized(distribution_protocol.DistributionWrapper):
 
 
 @dataclasses.dataclass(frozen=True)
-class Reparameterize(SiteAction):
+class Reparameterize(RewriteSites):
     """Action of `reparam`: gives latent sites coordinates, chosen by path or by a rule."""
 
     strategies: Mapping[Any, Strategy] = dataclasses.field(default_factory=dict)
     rule: Callable[..., Strategy | None] | None = None
     constants: frozenset[Path] | None = None
-    records = False
 
-    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
-        """All operands."""
-        return True, True, True
-
-    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        """Sow the site again, its distribution wrapped if a strategy is chosen for it."""
+    def rewrite(self, site: Site, operands: Operands, plant: Any) -> tuple[Site, Operands]:
+        """The site, its distribution wrapped if a strategy is chosen for it."""
         if kind_of(site) == LATENT:
             d = jax.tree.unflatten(site.extra_tree, operands.extras)
             strategy = self.strategies.get(site.path)
@@ -128,7 +122,7 @@ class Reparameterize(SiteAction):
                     return _wrap_with_strategy(d, strategy, describe(site.path))
 
                 site, operands = replace_distribution(site, operands, make)
-        return sow_again(site, operands), None
+        return site, operands
 
 
 def unwrap_distribution(d: Any) -> Any:

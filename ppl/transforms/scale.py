@@ -13,10 +13,8 @@ from ppl.common.scaled_distribution import Scaled, ScaledTerm, multiply_score
 from ppl.core.inside_sums import commutes
 from ppl.core.joint_scores import joint_scores_of, score_by_step
 from ppl.core.model_pytree import as_pytree
-from ppl.core.model_run import SiteAction
-from ppl.core.replaced_distribution import replace_distribution
+from ppl.core.site_rewriting import RewriteSites, replace_distribution
 from ppl.harvest import jax_core, leaf_values
-from ppl.harvest.harvesting import sow_again
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.plants import PathDict
 from ppl.harvest.program import Harvester, Program, trace
@@ -28,7 +26,7 @@ from ppl.transforms.density import LogProbs
 
 
 @dataclasses.dataclass(frozen=True)
-class Multiply(SiteAction):
+class Multiply(RewriteSites):
     """Action of `scale`: multiplies log probabilities and factors.
 
     Attributes:
@@ -36,15 +34,10 @@ class Multiply(SiteAction):
     """
 
     factor: Any = None
-    records = False
     perturbs = True  # A plant does not replace the value.
 
-    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
-        """All operands."""
-        return True, True, True
-
-    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        """Sow the site again: a random one in `Scaled`, a factor multiplied."""
+    def rewrite(self, site: Site, operands: Operands, plant: Any) -> tuple[Site, Operands]:
+        """A random site in `Scaled`, a factor multiplied."""
         factor = self.factor
         by_element: tuple[Any, ...] = ()
         if plant is not None:
@@ -59,7 +52,7 @@ class Multiply(SiteAction):
             site, operands = replace_distribution(site, operands, make, by_element)
         elif site.tag == FACTOR and factor is not None:
             site, operands = _multiply_term(site, operands, factor, bool(by_element))
-        return sow_again(site, operands), None
+        return site, operands
 
 
 def _multiply_term(

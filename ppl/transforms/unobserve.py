@@ -6,7 +6,7 @@ from jax.tree_util import Partial
 
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
-from ppl.core.redraw import Redraw
+from ppl.core.site_rewriting import Redraw
 
 
 def unobserve(model: Model) -> Model:

@@ -1,15 +1,12 @@
 """unscaled: a program whose scores have no factors of `scale`."""
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 import jax
 
 from ppl.common.scaled_distribution import factors_at, unscaled_terms, without_factors
-from ppl.core.model_run import SiteAction
-from ppl.core.replaced_distribution import replace_distribution
-from ppl.harvest.harvesting import sow_again
+from ppl.core.site_rewriting import RewriteSites, replace_distribution
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.program import Program, rewrite
 from ppl.harvest.sowing import Site
@@ -18,17 +15,11 @@ from ppl.primitives.site_kinds import FACTOR, RANDOM
 
 
 @dataclasses.dataclass(frozen=True)
-class Unscale(SiteAction):
+class Unscale(RewriteSites):
     """Action that sows all sites again without the factors of their scores."""
 
-    records = False
-
-    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
-        """All operands."""
-        return True, True, True
-
-    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        """The site sown again."""
+    def rewrite(self, site: Site, operands: Operands, plant: Any) -> tuple[Site, Operands]:
+        """The site without factors."""
         if site.tag == RANDOM and factors_at(site):
             site, operands = replace_distribution(site, operands, without_factors)
         elif site.tag == FACTOR and site.num_extras:
@@ -37,7 +28,7 @@ class Unscale(SiteAction):
             axes = tuple(dataclasses.replace(axis, mapped=()) for axis in site.axes)
             nothing = jax.tree.structure(None)
             site = dataclasses.replace(site, extra_tree=nothing, axes=axes)
-        return sow_again(site, operands), None
+        return site, operands
 
 
 def unscaled(program: Program, sites: Sites) -> Program:
