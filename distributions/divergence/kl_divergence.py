@@ -16,10 +16,11 @@ from distributions.divergence import kl_continuous, kl_discrete, kl_gamma
 
 def _multivariate_normal(p: Any, q: Any) -> Array:
     from distributions.common.linear_algebra import log_diagonal, solve, solve_matrix, square_sum
-    from distributions.numerics.covariance_factors import dense_scale_tril
+    from distributions.numerics.covariance_factors import ScatterMatrix
 
     ndim = max(len(p.batch_shape), len(q.batch_shape))
-    a, b = (align(dense_scale_tril(d), 2, ndim) for d in (p, q))
+    parameters = (d._arrays(d._float_dtype, len(d.batch_shape)) for d in (p, q))
+    a, b = (align(ScatterMatrix(*x).dense_scale_tril, 2, ndim) for _, *x in parameters)
     shift = full(p.loc, p.event_shape, a.dtype) if np.ndim(p.loc) == 0 else jnp.asarray(p.loc)
     shift = align(shift, 1, ndim) - align(convert(q.loc, a.dtype), 1, ndim)
     squares = square_sum(solve_matrix(b, a), 2) + square_sum(solve(b, shift))

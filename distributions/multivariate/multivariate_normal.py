@@ -17,15 +17,7 @@ from distributions.constraints import (
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.core.standard_form import Factor
-from distributions.numerics.covariance_factors import (
-    draw_from_factor,
-    event_size,
-    factor_diagonal,
-    factor_half_log_det,
-    multiply_factor,
-    solve_factor,
-    square_and_log_det,
-)
+from distributions.numerics.covariance_factors import ScatterMatrix
 from distributions.numerics.special import LOG_SQRT_TWO_PI
 
 
@@ -34,7 +26,7 @@ def _rows(matrix):
 
 
 def _multivariate_normal_log_prob(x, loc, *matrix):
-    square, half_log_det = square_and_log_det(*matrix)
+    square, half_log_det = ScatterMatrix(*matrix).square_and_log_det()
     return -0.5 * square(x - loc) - (half_log_det + x.shape[-1] * LOG_SQRT_TWO_PI)
 
 
@@ -44,17 +36,17 @@ def _multivariate_normal_log_prob(x, loc, *matrix):
     one_of=("covariance", "precision", "scale_tril", "scale_diag", ("cov_factor", "cov_diag")),
     log_prob=_multivariate_normal_log_prob,
     sample=lambda key, shape, dtype, loc, *matrix: (
-        loc + draw_from_factor(key, shape, dtype, *matrix)
+        loc + ScatterMatrix(*matrix).sample(key, shape, dtype)
     ),
     mean=lambda loc, *matrix: loc,
-    variance=lambda loc, *matrix: factor_diagonal(*matrix),
+    variance=lambda loc, *matrix: ScatterMatrix(*matrix).diagonal,
     mode=lambda loc, *matrix: loc,
     entropy=lambda loc, *matrix: (
-        factor_half_log_det(*matrix) + event_size(*matrix) * (0.5 + LOG_SQRT_TWO_PI)
+        ScatterMatrix(*matrix).half_log_det + ScatterMatrix(*matrix).size * (0.5 + LOG_SQRT_TWO_PI)
     ),
     standard=Factor(
-        lambda z, loc, *matrix: loc + multiply_factor(z, *matrix),
-        lambda x, loc, *matrix: solve_factor(x - loc, *matrix),
+        lambda z, loc, *matrix: loc + ScatterMatrix(*matrix).multiply_root(z),
+        lambda x, loc, *matrix: ScatterMatrix(*matrix).solve_root(x - loc),
     ),
 )
 class MultivariateNormal(Family):

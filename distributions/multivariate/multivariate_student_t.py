@@ -22,15 +22,7 @@ from distributions.constraints import (
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.core.standard_form import Factor
-from distributions.numerics.covariance_factors import (
-    draw_from_factor,
-    event_size,
-    factor_diagonal,
-    factor_half_log_det,
-    multiply_factor,
-    solve_factor,
-    square_and_log_det,
-)
+from distributions.numerics.covariance_factors import ScatterMatrix
 from distributions.numerics.gamma_functions import digamma_step, log_beta
 from distributions.numerics.gamma_sampler import gamma
 from distributions.numerics.special import LOG_PI, log1p_quotient
@@ -42,7 +34,8 @@ def _standard_t_normalizer(df, n):
 
 
 def _student_t_log_prob(x, df, loc, *matrix):
-    n, (square, half_log_det) = x.shape[-1], square_and_log_det(*matrix)
+    n = x.shape[-1]
+    square, half_log_det = ScatterMatrix(*matrix).square_and_log_det()
     log_kernel = -0.5 * (df + n) * log1p_quotient(square(x - loc), df)
     return log_kernel - (half_log_det + _standard_t_normalizer(df, n))
 
@@ -51,21 +44,20 @@ def _student_t_sample(key, shape, dtype, df, loc, *matrix):
     key, gamma_key = random.split(key)
     half_chi2 = gamma(gamma_key, 0.5 * df, shape[:-1], dtype)
     half_chi2 = jnp.maximum(half_chi2, jnp.finfo(dtype).tiny)
-    return (
-        loc
-        + draw_from_factor(key, shape, dtype, *matrix) * jnp.sqrt(0.5 * df / half_chi2)[..., None]
-    )
+    draw = ScatterMatrix(*matrix).sample(key, shape, dtype)
+    return loc + draw * jnp.sqrt(0.5 * df / half_chi2)[..., None]
 
 
 def _student_t_variance(df, loc, *matrix):
     df = per_event(df)
     factor = select(df > 2, df / (select(df > 2, df, 3) - 2), jnp.inf)
-    return select(df > 1, factor, jnp.nan) * factor_diagonal(*matrix)
+    return select(df > 1, factor, jnp.nan) * ScatterMatrix(*matrix).diagonal
 
 
 def _student_t_entropy(df, loc, *matrix):
-    n = event_size(*matrix)
-    normalizer = factor_half_log_det(*matrix) + _standard_t_normalizer(df, n)
+    s = ScatterMatrix(*matrix)
+    n = s.size
+    normalizer = s.half_log_det + _standard_t_normalizer(df, n)
     return normalizer + 0.5 * (df + n) * digamma_step(0.5 * df, 0.5 * n)
 
 
@@ -80,8 +72,8 @@ def _student_t_entropy(df, loc, *matrix):
     mode=lambda df, loc, *matrix: loc,
     entropy=_student_t_entropy,
     standard=Factor(
-        lambda z, df, loc, *matrix: loc + multiply_factor(z, *matrix),
-        lambda x, df, loc, *matrix: solve_factor(x - loc, *matrix),
+        lambda z, df, loc, *matrix: loc + ScatterMatrix(*matrix).multiply_root(z),
+        lambda x, df, loc, *matrix: ScatterMatrix(*matrix).solve_root(x - loc),
         lambda d: {
             "loc": jnp.zeros(d.batch_shape + d.event_shape, d.dtype),
             **dict.fromkeys(("scale", "precision")),

@@ -10,7 +10,7 @@
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array, lax, random
@@ -28,10 +28,6 @@ from distributions.common.linear_algebra import (
     square_sum,
 )
 from distributions.common.triangular_factors import cholesky
-
-
-def _tril(covariance, scale_tril):
-    return cholesky(covariance) if scale_tril is None else scale_tril
 
 
 def _capacitance(cov_factor, cov_diag):
@@ -57,153 +53,121 @@ def _low_rank_square(x, a, c, tril, cov_diag):
     return square_sum(y - multiply(a, u)) + square_sum(u / c)
 
 
-def square_and_log_det(
-    covariance: Any,
-    precision: Any,
-    scale_tril: Any,
-    scale_diag: Any = None,
-    cov_factor: Any = None,
-    cov_diag: Any = None,
-) -> tuple[Callable[[Array], Array], Array]:
-    """The function `x -> x^T S^-1 x`, and `log det S / 2`, from one factor, differentiated once."""
-    if cov_factor is not None and cov_diag is not None:
-        a, c, tril = _capacitance(cov_factor, cov_diag)
-        half_log_det = log_diagonal(tril) + a.shape[-1] * jnp.log(c[..., 0])
-        half_log_det += 0.5 * jnp.sum(jnp.log(cov_diag), -1)
-        return lambda x: _low_rank_square(x, a, c, tril, cov_diag), half_log_det
-    if scale_diag is not None:
-        return lambda x: square_sum(x / scale_diag), jnp.sum(jnp.log(scale_diag), -1)
-    if precision is not None:
-        tril = cholesky(precision)
-        return lambda x: square_sum(multiply(tril.mT, x)), -log_diagonal(tril)
-    tril = _tril(covariance, scale_tril)
-    return lambda x: square_sum(solve(tril, x)), log_diagonal(tril)
-
-
-def factor_half_log_det(*matrix: Any) -> Array:
-    """`log det S / 2`."""
-    return square_and_log_det(*matrix)[1]
-
-
-def factor_diagonal(
-    covariance: Any,
-    precision: Any,
-    scale_tril: Any,
-    scale_diag: Any = None,
-    cov_factor: Any = None,
-    cov_diag: Any = None,
-) -> Array:
-    """The diagonal of `S`."""
-    if cov_factor is not None and cov_diag is not None:
-        return square_sum(cov_factor) + cov_diag
-    if scale_diag is not None:
-        return jnp.square(scale_diag)
-    if precision is not None:
-        return inverse_diagonal(cholesky(precision))
-    return diagonal(covariance) if scale_tril is None else square_sum(scale_tril)
-
-
-def draw_from_factor(
-    key: Array,
-    shape: tuple[int, ...],
-    dtype: Any,
-    covariance: Any,
-    precision: Any,
-    scale_tril: Any,
-    scale_diag: Any = None,
-    cov_factor: Any = None,
-    cov_diag: Any = None,
-) -> Array:
-    """Normal draws with mean 0 and covariance `S`."""
-    if cov_factor is not None and cov_diag is not None:
-        key, few_key = random.split(key)
-        z = random.normal(key, shape, dtype)
-        few = random.normal(few_key, (*shape[:-1], cov_factor.shape[-1]), dtype)
-        return multiply(cov_factor, few) + jnp.sqrt(cov_diag) * z
-    z = random.normal(key, shape, dtype)
-    return multiply_factor(z, covariance, precision, scale_tril, scale_diag)
-
-
-def multiply_factor(
-    z: Array,
-    covariance: Any,
-    precision: Any,
-    scale_tril: Any,
-    scale_diag: Any = None,
-    cov_factor: Any = None,
-    cov_diag: Any = None,
-) -> Array:
-    """`R z` with a root `R R^T = S`; with `cov_factor`, `R = D^(1/2) (I + A (I + T)^-1 A^T)`.
-
-    `T` is the Cholesky factor of `I + A^T A`, with `A = D^(-1/2) W`.
-    """
-    if cov_factor is not None and cov_diag is not None:
-        a, c, tril = _capacitance(cov_factor, cov_diag)
-        u = solve(_add_unit(tril, c), multiply(a.mT, z))
-        return jnp.sqrt(cov_diag) * (z + c * multiply(a, u))
-    if scale_diag is not None:
-        return scale_diag * z
-    if precision is not None:
-        return solve(cholesky(precision), z, transpose=True)
-    return multiply(_tril(covariance, scale_tril), z)
-
-
-def solve_factor(
-    x: Array,
-    covariance: Any,
-    precision: Any,
-    scale_tril: Any,
-    scale_diag: Any = None,
-    cov_factor: Any = None,
-    cov_diag: Any = None,
-) -> Array:
-    """`R^-1 x` with the root `R` of `multiply_factor`.
-
-    With `cov_factor`, `R^-1 = (I - A (I + T^T)^-1 T^-1 A^T) D^(-1/2)`.
-    """
-    if cov_factor is not None and cov_diag is not None:
-        a, c, tril = _capacitance(cov_factor, cov_diag)
-        y = x / jnp.sqrt(cov_diag)
-        u = solve(_add_unit(tril, c), solve(tril, multiply(a.mT, y)), transpose=True)
-        return y - multiply(a, u)
-    if scale_diag is not None:
-        return x / scale_diag
-    if precision is not None:
-        return multiply(cholesky(precision).mT, x)
-    return solve(_tril(covariance, scale_tril), x)
-
-
 def _add_unit(tril: Array, c: Array) -> Array:
     """`(I + T) / c`, where `tril` is `T / c`."""
     unit = align(jnp.eye(tril.shape[-1], dtype=tril.dtype), 2, tril.ndim - 2)
     return tril + unit / c[..., None]
 
 
-def event_size(
-    covariance: Any,
-    precision: Any,
-    scale_tril: Any,
-    scale_diag: Any = None,
-    cov_factor: Any = None,
-    cov_diag: Any = None,
-) -> int:
-    """The number of rows of `S`."""
-    matrices = (m for m in (covariance, precision, scale_tril, scale_diag) if m is not None)
-    return next(matrices, cov_diag).shape[-1]  # pyright: ignore[reportOptionalMemberAccess]
+class ScatterMatrix(NamedTuple):
+    """The matrix `S`, by those of its parameters that are given."""
 
+    covariance: Any
+    precision: Any
+    scale_tril: Any
+    scale_diag: Any = None
+    cov_factor: Any = None
+    cov_diag: Any = None
 
-def dense_scale_tril(d: Any) -> Array:
-    """The Cholesky factor of the covariance of a `MultivariateNormal`."""
-    _, covariance, precision, scale_tril, scale_diag, cov_factor, cov_diag = d._arrays(
-        d._float_dtype, len(d.batch_shape)
-    )
-    if cov_factor is not None and cov_diag is not None:
-        covariance = gram(cov_factor) + diagonal_matrix(cov_diag)
-    if scale_diag is not None:
-        return diagonal_matrix(scale_diag)
-    if precision is not None:
-        # With J that reverses the order, J (chol(J P J))^-T J is lower-triangular.
-        reverse = jnp.flip(cholesky(jnp.flip(precision, (-2, -1))), (-2, -1))
-        unit = diagonal_matrix(jnp.ones_like(reverse[..., 0]))
-        return solve_matrix(reverse.mT, unit)
-    return _tril(covariance, scale_tril)
+    @property
+    def _has_low_rank(self) -> bool:
+        return self.cov_factor is not None and self.cov_diag is not None
+
+    @property
+    def _tril(self) -> Array:
+        return cholesky(self.covariance) if self.scale_tril is None else self.scale_tril
+
+    def square_and_log_det(self) -> tuple[Callable[[Array], Array], Array]:
+        """The function `x -> x^T S^-1 x`, and `log det S / 2`, from one factor."""
+        if self._has_low_rank:
+            cov_diag = self.cov_diag
+            a, c, tril = _capacitance(self.cov_factor, cov_diag)
+            half_log_det = log_diagonal(tril) + a.shape[-1] * jnp.log(c[..., 0])
+            half_log_det += 0.5 * jnp.sum(jnp.log(cov_diag), -1)
+            return lambda x: _low_rank_square(x, a, c, tril, cov_diag), half_log_det
+        if self.scale_diag is not None:
+            scale = self.scale_diag
+            return lambda x: square_sum(x / scale), jnp.sum(jnp.log(scale), -1)
+        if self.precision is not None:
+            tril = cholesky(self.precision)
+            return lambda x: square_sum(multiply(tril.mT, x)), -log_diagonal(tril)
+        tril = self._tril
+        return lambda x: square_sum(solve(tril, x)), log_diagonal(tril)
+
+    @property
+    def half_log_det(self) -> Array:
+        """`log det S / 2`."""
+        return self.square_and_log_det()[1]
+
+    @property
+    def diagonal(self) -> Array:
+        """The diagonal of `S`."""
+        if self._has_low_rank:
+            return square_sum(self.cov_factor) + self.cov_diag
+        if self.scale_diag is not None:
+            return jnp.square(self.scale_diag)
+        if self.precision is not None:
+            return inverse_diagonal(cholesky(self.precision))
+        if self.scale_tril is None:
+            return diagonal(self.covariance)
+        return square_sum(self.scale_tril)
+
+    def sample(self, key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Normal draws with mean 0 and covariance `S`."""
+        if self._has_low_rank:
+            key, few_key = random.split(key)
+            z = random.normal(key, shape, dtype)
+            few = random.normal(few_key, (*shape[:-1], self.cov_factor.shape[-1]), dtype)
+            return multiply(self.cov_factor, few) + jnp.sqrt(self.cov_diag) * z
+        return self.multiply_root(random.normal(key, shape, dtype))
+
+    def multiply_root(self, z: Array) -> Array:
+        """`R z` with a root `R R^T = S`; with `cov_factor`, `R = D^(1/2) (I + A (I + T)^-1 A^T)`.
+
+        `T` is the Cholesky factor of `I + A^T A`, with `A = D^(-1/2) W`.
+        """
+        if self._has_low_rank:
+            a, c, tril = _capacitance(self.cov_factor, self.cov_diag)
+            u = solve(_add_unit(tril, c), multiply(a.mT, z))
+            return jnp.sqrt(self.cov_diag) * (z + c * multiply(a, u))
+        if self.scale_diag is not None:
+            return self.scale_diag * z
+        if self.precision is not None:
+            return solve(cholesky(self.precision), z, transpose=True)
+        return multiply(self._tril, z)
+
+    def solve_root(self, x: Array) -> Array:
+        """`R^-1 x` with the root `R` of `multiply_root`.
+
+        With `cov_factor`, `R^-1 = (I - A (I + T^T)^-1 T^-1 A^T) D^(-1/2)`.
+        """
+        if self._has_low_rank:
+            a, c, tril = _capacitance(self.cov_factor, self.cov_diag)
+            y = x / jnp.sqrt(self.cov_diag)
+            u = solve(_add_unit(tril, c), solve(tril, multiply(a.mT, y)), transpose=True)
+            return y - multiply(a, u)
+        if self.scale_diag is not None:
+            return x / self.scale_diag
+        if self.precision is not None:
+            return multiply(cholesky(self.precision).mT, x)
+        return solve(self._tril, x)
+
+    @property
+    def size(self) -> int:
+        """The number of rows of `S`."""
+        dense = (self.covariance, self.precision, self.scale_tril, self.scale_diag)
+        return next((x for x in dense if x is not None), self.cov_diag).shape[-1]
+
+    @property
+    def dense_scale_tril(self) -> Array:
+        """The Cholesky factor of `S`."""
+        if self._has_low_rank:
+            return cholesky(gram(self.cov_factor) + diagonal_matrix(self.cov_diag))
+        if self.scale_diag is not None:
+            return diagonal_matrix(self.scale_diag)
+        if self.precision is not None:
+            # With J that reverses the order, J (chol(J P J))^-T J is lower-triangular.
+            reverse = jnp.flip(cholesky(jnp.flip(self.precision, (-2, -1))), (-2, -1))
+            unit = diagonal_matrix(jnp.ones_like(reverse[..., 0]))
+            return solve_matrix(reverse.mT, unit)
+        return self._tril

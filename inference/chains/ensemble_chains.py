@@ -11,7 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
 
-from inference.chains.step_chains import repeat_transitions
+from inference.chains.step_chains import (
+    check_form,
+    initial_state,
+    repeat_transitions,
+    shapes_of_step,
+    statistics_of,
+)
 from inference.common.layout import Layout
 from inference.common.target import Target
 from inference.common.threefry import threefry
@@ -52,13 +58,7 @@ def begin_ensemble(kernel: EnsembleKernel, layout: Layout, positions: jax.Array)
     Raises:
         TypeError: if the state has no position.
     """
-    state = kernel.init(jax.vmap(layout.unravel)(positions))
-    if not hasattr(state, "position"):
-        raise TypeError(
-            f"the state of {type(kernel).__name__} must be a NamedTuple with a position, got a "
-            f"{type(state).__name__}"
-        )
-    return jax.tree.map(jnp.asarray, state)
+    return initial_state(kernel, jax.vmap(layout.unravel)(positions))
 
 
 def move_ensemble(
@@ -93,11 +93,8 @@ def make_transitions(
         jax.tree.map(jnp.asarray, state),
     )
     positions = jax.vmap(layout.ravel)(state.position)
-    stats = dict(info._asdict())
-    if hasattr(state, "log_density"):
-        stats["log_density"] = state.log_density
     shape = positions.shape[:1]
-    stats = {name: jnp.broadcast_to(x, shape) for name, x in sorted(stats.items())}
+    stats = {name: jnp.broadcast_to(x, shape) for name, x in statistics_of(info, state).items()}
     return chains._replace(iteration=iteration + 1, state=state), (positions, stats)
 
 
@@ -109,15 +106,8 @@ def check_ensemble(kernel: Any, layout: Layout, state: Any, num_chains: int) -> 
             NamedTuple of scalars and of arrays with a number for each chain.
     """
     name = type(kernel).__name__
-    key = jax.eval_shape(lambda: random.key(0))
     number = jax.ShapeDtypeStruct((), np.int32)
-    found = shapes_of(_step, kernel, key, state)
-    if hasattr(found, "_asdict") or not isinstance(found, tuple) or len(found) != 2:
-        raise TypeError(
-            f"{name}.step must return a plain tuple of two, the next state and an info (a "
-            f"NamedTuple, which may be empty), got {found}"
-        )
-    after, info = found
+    after, info = shapes_of_step(kernel, state, "NamedTuple")
     shapes = [np.shape(x) for x in info] if hasattr(info, "_asdict") else [None]
     if any(shape not in ((), (num_chains,)) for shape in shapes):
         raise TypeError(
@@ -125,16 +115,8 @@ def check_ensemble(kernel: Any, layout: Layout, state: Any, num_chains: int) -> 
             f"({num_chains},) with a number for each chain, got {info}"
         )
     adapted = shapes_of(_adapt, kernel, state, info, number, number)
-    for method, new in (("step", after), ("adapt", adapted)):
-        before, now = (
-            (jax.tree.structure(x), [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(x)])
-            for x in (state, new)
-        )
-        if before != now:
-            raise TypeError(
-                f"{name}.{method} must return a state like that of {name}.init: it has {now}, and "
-                f"that of init {before}"
-            )
+    check_form(kernel, "step", state, after)
+    check_form(kernel, "adapt", state, adapted)
     one = layout.unravel(jnp.zeros(layout.size))
     expected = jax.tree.map(lambda x: (num_chains, *x.shape), one)
     shapes = expected, jax.tree.map(np.shape, state.position)
@@ -143,10 +125,6 @@ def check_ensemble(kernel: Any, layout: Layout, state: Any, num_chains: int) -> 
             f"the position of {name} must stay as init has got it, with shapes {shapes[0]}, got "
             f"{shapes[1]}"
         )
-
-
-def _step(kernel: Any, key: jax.Array, state: Any) -> Any:
-    return kernel.step(key, state)
 
 
 def _adapt(kernel: Any, state: Any, info: Any, iteration: jax.Array, num_warmup: jax.Array) -> Any:

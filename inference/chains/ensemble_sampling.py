@@ -151,14 +151,4 @@ class EnsembleRun(StepRun):
         _, row = shapes_of(make_transitions, self.kernel, self.layout, chains)
         row = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), row)
         self._make_rows(row, num_chains, MAX_NUMBERS_WHOLE)
-        arguments = chains, self.no_rows, np.int32(0), np.int32(1), self.kernel, self.layout
-        by_chain = ("chains", "rows")
-        self.advance = compile_once(
-            move_ensemble,
-            *arguments,
-            share=self.share,
-            donate=by_chain,
-            sharded=by_chain,
-            joint=num_chains,
-        )
-        self._compile_values(row[1])
+        self._compile_programs(move_ensemble, row, joint=num_chains)

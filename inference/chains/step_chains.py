@@ -16,6 +16,7 @@ from inference.common.layout import Layout
 from inference.common.target import Target
 from inference.common.threefry import threefry
 from inference.hamiltonian.kernel import Kernel
+from inference.runtime.signature import shapes_of
 
 
 class StepChain(NamedTuple):
@@ -37,15 +38,24 @@ def begin_chains(
 
     def begin(vector: jax.Array) -> tuple[Any, jax.Array]:
         position = layout.unravel(vector)
-        state = kernel.init(position)
-        if not hasattr(state, "position"):
-            raise TypeError(
-                f"the state of {type(kernel).__name__} must be a NamedTuple with a position, got a "
-                f"{type(state).__name__}"
-            )
-        return jax.tree.map(jnp.asarray, state), target.log_density(position)
+        return initial_state(kernel, position), target.log_density(position)
 
     return lax.map(begin, positions)
+
+
+def initial_state(kernel: Kernel, position: Any) -> Any:
+    """The kernel's state at a position, or at those of all chains.
+
+    Raises:
+        TypeError: if the state has no position.
+    """
+    state = kernel.init(position)
+    if not hasattr(state, "position"):
+        raise TypeError(
+            f"the state of {type(kernel).__name__} must be a NamedTuple with a position, got a "
+            f"{type(state).__name__}"
+        )
+    return jax.tree.map(jnp.asarray, state)
 
 
 def step_chains(
@@ -124,12 +134,17 @@ def make_transition(
     words = jnp.stack(threefry(chain.seed, chain.iteration))
     key = random.wrap_key_data(words, impl="threefry2x32")
     state, info = kernel.step(key, chain.state)
+    state, stats = jax.tree.map(jnp.asarray, (state, statistics_of(info, state)))
+    new = StepChain(chain.seed, chain.iteration + 1, state)
+    return new, (layout.ravel(state.position), stats)
+
+
+def statistics_of(info: Any, state: Any) -> dict[str, Any]:
+    """Statistics of a transition, by name in their order: of the info, and the log density."""
     stats = dict(info._asdict())
     if hasattr(state, "log_density"):
         stats["log_density"] = state.log_density
-    state, stats = jax.tree.map(jnp.asarray, (state, dict(sorted(stats.items()))))
-    new = StepChain(chain.seed, chain.iteration + 1, state)
-    return new, (layout.ravel(state.position), stats)
+    return dict(sorted(stats.items()))
 
 
 def check_protocol(kernel: Any, layout: Layout, state: Any) -> None:
@@ -140,26 +155,54 @@ def check_protocol(kernel: Any, layout: Layout, state: Any) -> None:
             NamedTuple of scalars.
     """
     name = type(kernel).__name__
-    key = jax.eval_shape(lambda: random.key(0))
-    found = jax.eval_shape(lambda key, state: kernel.step(key, state), key, state)
-    if hasattr(found, "_asdict") or not isinstance(found, tuple) or len(found) != 2:
-        raise TypeError(
-            f"{name}.step must return a plain tuple of two, the next state and an info (a "
-            f"NamedTuple of scalars, which may be empty), got {found}"
-        )
-    after, info = found
-    before, after = (
-        (jax.tree.structure(x), [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(x)])
-        for x in (state, after)
-    )
-    if before != after:
-        raise TypeError(
-            f"{name}.step must return a state like that of {name}.init: it has {after}, and that "
-            f"of init {before}"
-        )
+    after, info = shapes_of_step(kernel, state, "NamedTuple of scalars")
+    check_form(kernel, "step", state, after)
     if not hasattr(info, "_asdict") or any(np.shape(x) for x in info):
         raise TypeError(f"the info of {name}.step must be a NamedTuple of scalars, got {info}")
     if Layout.of(state.position) != layout:
         raise TypeError(
             f"the position of {name} must stay as init has got it, {layout}, got {state.position}"
+        )
+
+
+def shapes_of_step(kernel: Any, state: Any, what: str) -> tuple[Any, Any]:
+    """Shapes of the state and the info that `step` returns.
+
+    Args:
+        kernel: The kernel.
+        state: Its state.
+        what: What the info is to be, for the message.
+
+    Raises:
+        TypeError: if `step` returns no pair.
+    """
+    key = jax.eval_shape(lambda: random.key(0))
+    found = shapes_of(_step, kernel, key, state)
+    if hasattr(found, "_asdict") or not isinstance(found, tuple) or len(found) != 2:
+        raise TypeError(
+            f"{type(kernel).__name__}.step must return a plain tuple of two, the next state and an "
+            f"info (a {what}, which may be empty), got {found}"
+        )
+    return found
+
+
+def _step(kernel: Any, key: jax.Array, state: Any) -> Any:
+    return kernel.step(key, state)
+
+
+def check_form(kernel: Any, method: str, state: Any, new: Any) -> None:
+    """Checks that a method of a kernel keeps the structure, shapes and dtypes of a state.
+
+    Raises:
+        TypeError: if it does not.
+    """
+    name = type(kernel).__name__
+    before, after = (
+        (jax.tree.structure(x), [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(x)])
+        for x in (state, new)
+    )
+    if before != after:
+        raise TypeError(
+            f"{name}.{method} must return a state like that of {name}.init: it has {after}, and "
+            f"that of init {before}"
         )

@@ -14,6 +14,7 @@ from inference.chains.batch import Batch
 from inference.chains.chain_run import ChainRun
 from inference.chains.chain_threads import CALL_SECONDS
 from inference.common.state_leaves import State
+from inference.runtime.compiled_program import compile_once
 
 # Memory for draws between two calls: maximum of numbers in all rows of a batch, one of many and one
 # of all chains.
@@ -48,6 +49,27 @@ class StepRun(ChainRun):
         self.num_rows = self._num_rows(size, max_numbers)
         shape = size, self.num_rows + 1  # one row more, for values that are not kept
         self.no_rows = jax.tree.map(lambda x: np.zeros((*shape, *x.shape), x.dtype), row)
+
+    def _compile_programs(self, function: Any, row: Any, joint: int = 0) -> None:
+        """Compiles what moves a batch, `function`, and what computes values of sites from rows.
+
+        Args:
+            function: Function from chains, rows, offset, number, kernel and layout to chains and
+                rows.
+            row: Shapes of a row of one chain, flat position and statistics.
+            joint: Number of chains that the function moves together, 0 for each by itself.
+        """
+        chains = self.batches[0].chains
+        by_chain = ("chains", "rows")
+        self.advance = compile_once(
+            function,
+            *(chains, self.no_rows, np.int32(0), np.int32(1), self.kernel, self.layout),
+            share=self.share,
+            donate=by_chain,
+            sharded=by_chain,
+            joint=joint,
+        )
+        self._compile_values(row[1])
 
     def _call(self, batch: Batch, rows: Any, budget: int) -> int:
         """Starts a call that makes up to `budget` transitions, within warm-up or after it.

@@ -143,13 +143,4 @@ class PlainRun(StepRun):
             lambda kernel, chain: make_transition(kernel, self.layout, chain), self.kernel, chain
         )
         self._make_rows(row, size, MAX_NUMBERS_WHOLE if is_whole else MAX_NUMBERS)
-        arguments = parts[0], self.no_rows, np.int32(0), np.int32(1), self.kernel, self.layout
-        by_chain = ("chains", "rows")
-        self.advance = compile_once(
-            step_chains_mapped if is_mapped else step_chains,
-            *arguments,
-            share=self.share,
-            donate=by_chain,
-            sharded=by_chain,
-        )
-        self._compile_values(row[1])
+        self._compile_programs(step_chains_mapped if is_mapped else step_chains, row)
