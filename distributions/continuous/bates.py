@@ -8,8 +8,7 @@ from jax.typing import ArrayLike
 from distributions.common.arrays import select
 from distributions.common.pytree import static
 from distributions.constraints import interval, real
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.quadrature import integral
 from distributions.numerics.scaled_numbers import (
     Scaled,

@@ -8,8 +8,7 @@ from jax.typing import ArrayLike
 from distributions.common.point import complement_of, log_complement_of, log_of, value_of
 from distributions.constraints import open_interval, positive
 from distributions.core.exponential_family import ScalarFamily
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.beta_functions import beta_entropy, beta_variance
 from distributions.numerics.gamma_sampler import beta
 from distributions.numerics.incomplete_gamma_beta import log_betainc

@@ -6,8 +6,7 @@ from distributions.constraints import positive
 from distributions.continuous.beta import Beta
 from distributions.continuous.unit_support import unit
 from distributions.core.derived_formulas import reparameterize_formulas
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 
 
 @family(

@@ -8,8 +8,7 @@ from jax.typing import ArrayLike
 
 from distributions.common.point import log_of, value_of
 from distributions.constraints import positive
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.gamma_functions import gamma_entropy, log_beta_half
 from distributions.numerics.gamma_sampler import log_gamma
 from distributions.numerics.incomplete_gamma_beta import log_gammainc

@@ -6,8 +6,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive
 from distributions.continuous.gamma import GAMMA, Gamma
 from distributions.core.derived_formulas import reparameterize_formulas
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 
 
 @family(

@@ -7,8 +7,7 @@ from jax.typing import ArrayLike
 
 from distributions.common.point import complement_of, value_of
 from distributions.constraints import open_interval, real, unit_interval
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.exponential_tilt import (
     log_total,
     tilted_log_cdf,

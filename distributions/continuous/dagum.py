@@ -7,8 +7,7 @@ from jax.typing import ArrayLike
 
 from distributions.common.point import log_of
 from distributions.constraints import positive
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import SCALE
 from distributions.numerics.gamma_functions import log_beta
 from distributions.numerics.power_law_functions import where_finite

@@ -7,8 +7,7 @@ from jax.scipy.special import digamma, polygamma
 from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import Factor
 from distributions.numerics.exp_gamma_functions import (
     exp_gamma_entropy,

@@ -6,8 +6,7 @@ from jax.typing import ArrayLike
 
 from distributions.constraints import nonnegative, positive
 from distributions.continuous.gamma import GAMMA
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import RATE
 from distributions.numerics.special import (
     complement_of_exp,

@@ -5,8 +5,7 @@ from jax import lax, random
 from jax.typing import ArrayLike
 
 from distributions.constraints import positive
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import SCALE
 from distributions.numerics.extreme_value_functions import log_ratio
 from distributions.numerics.special import (

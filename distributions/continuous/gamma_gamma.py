@@ -6,8 +6,7 @@ from jax.nn import log_sigmoid
 from jax.typing import ArrayLike
 
 from distributions.constraints import positive
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import LocationScale
 from distributions.numerics.beta_functions import beta_entropy
 from distributions.numerics.gamma_sampler import log_gamma

@@ -6,8 +6,7 @@ from jax.typing import ArrayLike
 
 from distributions.common.arrays import promote
 from distributions.constraints import open_interval, positive, real
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.extreme_value_functions import (
     from_reduced_variate,

@@ -7,8 +7,7 @@ from jax import lax, random
 from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.gamma_sampler import log_gamma
 from distributions.numerics.incomplete_gamma_beta import log_gammainc

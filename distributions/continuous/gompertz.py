@@ -5,8 +5,7 @@ from jax import random
 from jax.typing import ArrayLike
 
 from distributions.constraints import nonnegative, positive
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import RATE
 from distributions.numerics.quadrature import exponential_expectation
 from distributions.numerics.special import complement_of_exp

@@ -7,8 +7,7 @@ from jax import random
 from jax.typing import ArrayLike
 
 from distributions.constraints import at_least, positive, real
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.special import (
     LOG_PI,

@@ -8,8 +8,7 @@ from jax.scipy.special import ndtr, ndtri
 from jax.typing import ArrayLike
 
 from distributions.constraints import nonnegative, positive
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import SCALE
 from distributions.numerics.normal_functions import log_ndtr
 from distributions.numerics.special import (

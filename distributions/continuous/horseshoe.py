@@ -7,8 +7,7 @@ from jax.scipy.special import ndtr
 from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import SCALE
 from distributions.numerics.special import EULER_GAMMA, LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, ratio
 

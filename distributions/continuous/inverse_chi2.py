@@ -7,8 +7,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive
 from distributions.continuous.inverse_gamma import INVERSE_GAMMA, InverseGamma
 from distributions.core.derived_formulas import reparameterize_formulas
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import Factor
 from distributions.numerics.loader_kernels import log_gamma_kernel
 

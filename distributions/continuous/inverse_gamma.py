@@ -5,8 +5,7 @@ from jax.typing import ArrayLike
 
 from distributions.constraints import positive
 from distributions.core.exponential_family import ScalarFamily
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import SCALE
 from distributions.numerics.gamma_functions import gamma_entropy
 from distributions.numerics.gamma_sampler import gamma

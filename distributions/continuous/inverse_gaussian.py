@@ -6,8 +6,7 @@ from jax.typing import ArrayLike
 
 from distributions.constraints import positive
 from distributions.core.derived_formulas import differentiate_implicitly
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import LocationScale
 from distributions.numerics.normal_functions import log_mills, log_ndtr
 from distributions.numerics.quadrature import exponential_expectation

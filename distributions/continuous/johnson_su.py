@@ -6,8 +6,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.continuous.normal import Normal
 from distributions.core.derived_formulas import transform_formulas
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.hyperbolic import log_cosh
 from distributions.numerics.quadrature import argmax, normal_expectation

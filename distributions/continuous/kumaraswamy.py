@@ -9,8 +9,7 @@ from distributions.common.arrays import select
 from distributions.common.point import log_complement_of, log_of
 from distributions.constraints import positive
 from distributions.continuous.unit_support import clip_unit, unit
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.gamma_functions import log_beta
 from distributions.numerics.special import EULER_GAMMA, log1mexp
 

@@ -10,8 +10,7 @@ from distributions.common.point import log_of
 from distributions.constraints import positive, real
 from distributions.continuous.logistic import Logistic
 from distributions.core.derived_formulas import transform_formulas
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import ImageOf
 from distributions.numerics.special import (
     clip_positive,

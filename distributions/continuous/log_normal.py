@@ -9,8 +9,7 @@ from distributions.common.point import log_of
 from distributions.constraints import positive, real
 from distributions.continuous.normal import Normal
 from distributions.core.exponential_family import ScalarFamily
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import ImageOf
 from distributions.numerics.normal_functions import log_ndtr
 from distributions.numerics.special import (

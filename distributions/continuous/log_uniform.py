@@ -5,8 +5,7 @@ from jax import random
 from jax.typing import ArrayLike
 
 from distributions.constraints import interval, positive
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.exponential_tilt import log_place
 from distributions.numerics.special import log_quotient
 

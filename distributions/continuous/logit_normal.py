@@ -12,8 +12,7 @@ from distributions.constraints import positive, real
 from distributions.continuous.normal import Normal
 from distributions.continuous.unit_support import clip_unit, unit
 from distributions.core.derived_formulas import transform_formulas
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import ImageOf
 from distributions.numerics.quadrature import normal_expectation
 from distributions.numerics.special import LOG_SQRT_TWO_PI

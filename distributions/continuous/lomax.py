@@ -5,8 +5,7 @@ from jax import random
 from jax.typing import ArrayLike
 
 from distributions.constraints import nonnegative, positive
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import SCALE
 from distributions.numerics.power_law_functions import pareto_variance, where_finite
 from distributions.numerics.special import (

@@ -7,8 +7,7 @@ from jax.typing import ArrayLike
 
 from distributions.constraints import nonnegative, positive
 from distributions.core.derived_formulas import differentiate_implicitly
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.gamma_sampler import gamma
 from distributions.numerics.incomplete_gamma_beta import log_gammainc
 from distributions.numerics.loader_kernels import log_gamma_kernel

@@ -8,8 +8,7 @@ from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
 from distributions.continuous.inverse_gaussian import inverse_gaussian_sample
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import LocationScale
 from distributions.numerics.quadrature import argmax
 from distributions.numerics.special import (

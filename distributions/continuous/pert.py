@@ -7,8 +7,7 @@ from distributions.constraints import open_interval, positive, real
 from distributions.continuous.beta import Beta
 from distributions.continuous.unit_support import clip_unit, peak_inside
 from distributions.core.derived_formulas import transform_formulas
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.beta_functions import beta_entropy, beta_variance
 
 

@@ -9,8 +9,7 @@ from jax.typing import ArrayLike
 
 from distributions.common.point import log_complement_of, log_of, logit_of
 from distributions.constraints import open_interval, positive, real
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.special import safe_log, safe_log1m
 
 

@@ -9,8 +9,7 @@ from jax.scipy.special import expit, i0e, i1e
 from jax.typing import ArrayLike
 
 from distributions.constraints import nonnegative, positive
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import LocationScale
 from distributions.numerics.quadrature import argmax
 from distributions.numerics.special import (

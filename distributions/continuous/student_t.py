@@ -5,8 +5,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.gamma_sampler import student_t
 from distributions.numerics.special import LOG_TWO, ratio

@@ -5,8 +5,7 @@ from jax.typing import ArrayLike
 
 from distributions.constraints import open_interval, real
 from distributions.continuous.unit_support import peak_inside
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 
 
 def _sides(low, high, peak):

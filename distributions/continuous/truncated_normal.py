@@ -6,8 +6,7 @@ from jax import Array, random
 from jax.typing import ArrayLike
 
 from distributions.constraints import extended_real, interval, positive, real
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.normal_functions import (
     log_normal_mass,
     truncated_normal_moments,

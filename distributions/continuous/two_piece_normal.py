@@ -7,8 +7,7 @@ from jax.scipy.special import ndtri
 from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.normal_functions import log_ndtr
 from distributions.numerics.special import (

@@ -6,8 +6,7 @@ from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
 from distributions.core.derived_formulas import differentiate_implicitly
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.gamma_sampler import student_t
 from distributions.numerics.special import LOG_TWO, bounded_ratio, log1mexp, log_two_sided

@@ -9,8 +9,7 @@ from distributions.common.arrays import as_host_array
 from distributions.constraints import interval, real
 from distributions.continuous.beta import BETA
 from distributions.core.exponential_family import ExponentialFamily
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 
 
 @family(

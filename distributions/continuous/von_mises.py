@@ -9,8 +9,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import interval, positive, real
 from distributions.core.derived_formulas import differentiate_implicitly
 from distributions.core.exponential_family import ScalarFamily
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.special import gauss_legendre
 from distributions.numerics.von_mises_functions import (
     FULL_TURN,

@@ -13,8 +13,7 @@ from distributions.common.arrays import promote
 from distributions.common.pytree import pytree_dataclass
 from distributions.constraints import Constraint, nonnegative, open_interval, positive, real
 from distributions.core.distribution import Shape
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.rejection_sampler import MAX_ROUNDS
 from distributions.numerics.special import (
     LOG_PI,

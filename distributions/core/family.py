@@ -1,4 +1,4 @@
-"""The table of families: the decorator `family` and the class `Family`.
+"""The table of families: the decorator `family`, the class `Family` and its fields `parameter`.
 
 A row of the table is a class statement without methods. Its fields are the parameters with their
 constraints; the decorator `family` holds the support and the formulas.
@@ -87,11 +87,24 @@ from distributions.core.parameter_checks import (
     check_shapes,
     check_values,
 )
-from distributions.core.row import Formula, Parameter, Row, parameter
+from distributions.core.row import Formula, Parameter, Row
 from distributions.core.standard_form import StandardForm
 from distributions.numerics.special import finite_slopes, open_uniform
 
 T = TypeVar("T")
+
+
+def parameter(constraint: Constraint, *, event_ndims: int | None = None, **kwargs: Any) -> Any:
+    """Dataclass field for a parameter of a family.
+
+    Args:
+        constraint: The set of valid parameters.
+        event_ndims: The number of trailing axes that belong to one distribution; by default the
+            event axes of the constraint.
+        **kwargs: `default` and `kw_only`, as for any field of a dataclass.
+    """
+    ndims = constraint.event_ndims if event_ndims is None else event_ndims
+    return dataclasses.field(metadata={"constraint": constraint, "event_ndims": ndims}, **kwargs)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(parameter, static))

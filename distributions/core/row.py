@@ -1,4 +1,4 @@
-"""Rows of the table of families, and the parameters of a family."""
+"""Rows of the table of families, and the parameters that a row has."""
 
 from __future__ import annotations
 
@@ -49,16 +49,3 @@ class Parameter:
     name: str
     constraint: Constraint
     event_ndims: int
-
-
-def parameter(constraint: Constraint, *, event_ndims: int | None = None, **kwargs: Any) -> Any:
-    """Dataclass field for a parameter of a family.
-
-    Args:
-        constraint: The set of valid parameters.
-        event_ndims: The number of trailing axes that belong to one distribution; by default the
-            event axes of the constraint.
-        **kwargs: `default` and `kw_only`, as for any field of a dataclass.
-    """
-    ndims = constraint.event_ndims if event_ndims is None else event_ndims
-    return dataclasses.field(metadata={"constraint": constraint, "event_ndims": ndims}, **kwargs)

@@ -8,8 +8,7 @@ from jax.typing import ArrayLike
 
 from distributions.common.arrays import select
 from distributions.constraints import boolean, real, unit_interval
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.bernoulli_functions import (
     bernoulli_entropy,
     bernoulli_log_probs,

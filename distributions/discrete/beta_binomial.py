@@ -13,8 +13,7 @@ from distributions.constraints import (
     nonnegative_integer,
     positive,
 )
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.beta_mixture_entropy import (
     beta_binomial_entropy,
     beta_binomial_log_mass,

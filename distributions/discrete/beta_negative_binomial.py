@@ -8,8 +8,7 @@ from jax.typing import ArrayLike
 
 from distributions.common.arrays import select
 from distributions.constraints import nonnegative_integer, positive
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.beta_mixture_entropy import beta_negative_binomial_entropy
 from distributions.numerics.gamma_ratios import log_tails
 from distributions.numerics.gamma_sampler import log_gamma

@@ -12,8 +12,7 @@ from distributions.constraints import (
     log_weights,
     simplex,
 )
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.categorical_functions import (
     categorical_sample,
     category_entropy,

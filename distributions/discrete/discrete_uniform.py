@@ -6,8 +6,7 @@ from jax import random
 from jax.typing import ArrayLike
 
 from distributions.constraints import integer, integer_interval
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 
 
 def _size(low, high):

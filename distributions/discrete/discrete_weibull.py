@@ -12,8 +12,7 @@ from distributions.constraints import (
     open_interval,
     positive,
 )
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.special import log1mexp_exp
 
 

@@ -14,8 +14,7 @@ from distributions.common.arrays import align, float_dtype, select
 from distributions.constraints import log_weights, ordered, simplex
 from distributions.constraints.counts import FiniteSet
 from distributions.core.distribution_functions import cumulative_formula
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.categorical_functions import (
     category_entropy,
     category_log_probs,

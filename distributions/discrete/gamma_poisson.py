@@ -4,8 +4,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from distributions.constraints import nonnegative_integer, positive
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.count_tails import tail_formulas
 from distributions.numerics.negative_binomial_functions import (
     negative_binomial_entropy,

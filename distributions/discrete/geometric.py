@@ -7,8 +7,7 @@ from jax import random
 from jax.typing import ArrayLike
 
 from distributions.constraints import nonnegative_integer, real, unit_interval
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.binomial_functions import (
     success_and_failure_log_probs,
     success_and_failure_probs,

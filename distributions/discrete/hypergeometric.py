@@ -13,8 +13,7 @@ from distributions.constraints import (
     integer_interval,
     nonnegative_integer,
 )
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.binomial_functions import binomial_log_prob, difference
 from distributions.numerics.loader_log_pmf import (
     column,

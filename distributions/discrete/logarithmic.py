@@ -5,8 +5,7 @@ from jax import random
 from jax.typing import ArrayLike
 
 from distributions.constraints import open_interval, positive_integer
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.incomplete_gamma_beta import beta_fraction
 from distributions.numerics.special import log1mexp, log1p_ratio, open_uniform
 

@@ -8,8 +8,7 @@ from jax.typing import ArrayLike
 
 from distributions.common.arrays import select
 from distributions.constraints import ordered, real
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.discrete.ordinal_functions import (
     adjacent_cutpoints,
     distance_to_cutpoint_above,

@@ -6,8 +6,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from distributions.constraints import nonnegative, nonnegative_integer, real
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.count_tails import poisson_tails, tail_formulas
 from distributions.numerics.loader_log_pmf import (
     column,

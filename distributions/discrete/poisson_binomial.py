@@ -12,8 +12,7 @@ from jax.typing import ArrayLike
 
 from distributions.common.arrays import select
 from distributions.constraints import independent, integer_interval, real, unit_interval
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.categorical_functions import category_entropy, take
 from distributions.numerics.scaled_numbers import (
     add,

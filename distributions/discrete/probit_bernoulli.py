@@ -9,8 +9,7 @@ from jax.typing import ArrayLike
 
 from distributions.common.arrays import select
 from distributions.constraints import boolean, real, unit_interval
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.bernoulli_functions import bernoulli_entropy
 from distributions.numerics.normal_functions import log_ndtr
 from distributions.numerics.special import safe_log, safe_log1m

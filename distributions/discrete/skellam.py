@@ -17,8 +17,7 @@ from jax.typing import ArrayLike
 
 from distributions.common.arrays import select
 from distributions.constraints import integer, positive
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.loader_log_pmf import column, entropy_of_counts, poisson_draw
 from distributions.numerics.special import hypot, log1mexp
 

@@ -12,8 +12,7 @@ from distributions.constraints import (
     real,
     real_vector,
 )
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.discrete.ordinal_functions import ordinal_rows, pick_entry
 from distributions.numerics.cumulative_sum import cumulative_sum
 from distributions.numerics.loader_log_pmf import column

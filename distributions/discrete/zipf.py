@@ -8,8 +8,7 @@ from jax.typing import ArrayLike
 
 from distributions.common.arrays import select
 from distributions.constraints import greater_than, positive_integer
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.loader_log_pmf import log_zeta
 from distributions.numerics.rejection_sampler import draw_first_accepted
 from distributions.numerics.special import open_uniform

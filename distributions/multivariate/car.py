@@ -20,8 +20,7 @@ from distributions.common.linear_algebra import (
 )
 from distributions.common.triangular_factors import cholesky
 from distributions.constraints import adjacency, open_interval, positive, real, real_vector
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import Factor
 from distributions.numerics.adjacency import sum_over_edges
 from distributions.numerics.special import LOG_SQRT_TWO_PI

@@ -7,8 +7,7 @@ from jax.typing import ArrayLike
 
 from distributions.common.linear_algebra import last_axis, square_sum
 from distributions.constraints import independent, real, real_vector
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import Factor
 from distributions.numerics.special import LOG_SQRT_TWO_PI
 

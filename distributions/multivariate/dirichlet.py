@@ -9,8 +9,7 @@ from distributions.common.point import log_of
 from distributions.common.unit_vectors import unit_vector
 from distributions.constraints import independent, open_simplex, positive
 from distributions.core.exponential_family import SimplexFamily
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.gamma_functions import dirichlet_entropy, log_multivariate_beta
 from distributions.numerics.gamma_sampler import log_gamma
 

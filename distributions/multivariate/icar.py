@@ -11,8 +11,7 @@ from jax.typing import ArrayLike
 from distributions.common.arrays import align, as_host_array
 from distributions.common.linear_algebra import last_axis, multiply, per_event
 from distributions.constraints import adjacency, positive, real_vector
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import Factor
 from distributions.numerics.adjacency import count_parts, label_parts, sum_over_edges
 from distributions.numerics.special import LOG_SQRT_TWO_PI, scale_by_reciprocal

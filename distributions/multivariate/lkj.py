@@ -11,8 +11,7 @@ from distributions.common.linear_algebra import (
 from distributions.common.pytree import static
 from distributions.common.triangular_factors import cholesky
 from distributions.constraints import correlation, positive
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.lkj_functions import (
     lkj_cholesky_mode,
     lkj_cholesky_sample,

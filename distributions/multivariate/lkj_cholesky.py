@@ -10,8 +10,7 @@ from distributions.common.linear_algebra import (
 )
 from distributions.common.pytree import static
 from distributions.constraints import correlation_cholesky, positive
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.gamma_functions import log_beta
 from distributions.numerics.lkj_functions import (
     lkj_cholesky_mode,

@@ -14,8 +14,7 @@ from distributions.common.linear_algebra import (
     square_sum,
 )
 from distributions.constraints import independent, lower_cholesky, real
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import Factor
 from distributions.numerics.special import LOG_SQRT_TWO_PI
 

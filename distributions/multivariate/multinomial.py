@@ -13,8 +13,7 @@ from distributions.constraints import (
     nonnegative_integer,
     simplex,
 )
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.loader_log_pmf import (
     column,
     limit_of_spread,

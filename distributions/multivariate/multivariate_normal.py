@@ -14,8 +14,7 @@ from distributions.constraints import (
     real,
     real_vector,
 )
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import Factor
 from distributions.numerics.covariance_factors import ScatterMatrix
 from distributions.numerics.special import LOG_SQRT_TWO_PI

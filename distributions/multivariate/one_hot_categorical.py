@@ -8,8 +8,7 @@ from jax.typing import ArrayLike
 
 from distributions.common.arrays import select
 from distributions.constraints import log_weights, one_hot, simplex
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.categorical_functions import (
     categorical_sample,
     category_entropy,

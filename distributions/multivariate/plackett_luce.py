@@ -6,8 +6,7 @@ from jax import lax, random
 from jax.typing import ArrayLike
 
 from distributions.constraints import independent, permutation, positive
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 
 
 def _plackett_luce_log_prob(y, scores):

@@ -6,8 +6,7 @@ from jax.typing import ArrayLike
 
 from distributions.common.linear_algebra import per_event, square_sum
 from distributions.constraints import nonnegative, unit_vector
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.gamma_functions import digamma_step, log_beta
 from distributions.numerics.gamma_sampler import gamma
 from distributions.numerics.special import LOG_PI, LOG_TWO

@@ -9,8 +9,7 @@ from jax.typing import ArrayLike
 from distributions.common.arrays import align, select
 from distributions.common.linear_algebra import square_sum
 from distributions.constraints import real_vector, unit_vector
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.gamma_functions import log_beta_half
 from distributions.numerics.poisson_mixture import log_poisson_mixture, poisson_terms
 from distributions.numerics.special import LOG_PI, LOG_SQRT_TWO_PI, gauss_legendre

@@ -9,8 +9,7 @@ from jax.typing import ArrayLike
 
 from distributions.common.point import log_of
 from distributions.constraints import open_simplex, positive, real_vector
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.categorical_functions import category_log_probs
 from distributions.numerics.loader_log_pmf import column
 

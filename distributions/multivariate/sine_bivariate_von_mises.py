@@ -10,8 +10,7 @@ from jax import Array, lax, random
 from jax.typing import ArrayLike
 
 from distributions.constraints import independent, interval, positive, real
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.rejection_sampler import draw_first_accepted
 from distributions.numerics.special import hypot, open_uniform, ratio
 from distributions.numerics.sphere import log_sum

@@ -9,8 +9,7 @@ from distributions.common.linear_algebra import per_event
 from distributions.common.pytree import static
 from distributions.common.unit_vectors import unit_vector
 from distributions.constraints import open_simplex, positive
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.cumulative_sum import cumulative_sum
 
 

@@ -9,8 +9,7 @@ from jax.typing import ArrayLike
 from distributions.common.arrays import align
 from distributions.common.linear_algebra import per_event, square_sum
 from distributions.constraints import nonnegative, unit_vector
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.numerics.gamma_sampler import beta
 from distributions.numerics.rejection_sampler import draw_first_accepted
 from distributions.numerics.special import LOG_TWO

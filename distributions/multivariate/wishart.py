@@ -11,8 +11,7 @@ from distributions.common.linear_algebra import (
 )
 from distributions.common.triangular_factors import cholesky
 from distributions.constraints import lower_cholesky, positive, positive_definite
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import Factor
 from distributions.numerics.wishart_functions import (
     PARAMETERS,

@@ -12,8 +12,7 @@ from distributions.common.linear_algebra import (
     matmul,
 )
 from distributions.constraints import lower_cholesky, positive, positive_definite
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import Factor
 from distributions.numerics.special import LOG_TWO
 from distributions.numerics.wishart_functions import (

@@ -11,8 +11,7 @@ from jax.typing import ArrayLike
 from distributions.common.linear_algebra import per_event, square_sum
 from distributions.common.pytree import static
 from distributions.constraints import positive, zero_sum
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import Factor
 from distributions.numerics.special import LOG_SQRT_TWO_PI, scale_by_reciprocal
 

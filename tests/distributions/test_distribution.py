@@ -12,8 +12,7 @@ import pytest
 
 import distributions as dist
 from distributions import constraints
-from distributions.core.family import Family, family
-from distributions.core.row import parameter
+from distributions.core.family import Family, family, parameter
 from tests.distributions.cases import CASES, SIGNATURES, Case, over
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
