@@ -11,7 +11,7 @@ from inference.drivers.advice import advise
 from inference.models.same_model import latent_draws
 from inference.results.psis import psis_of
 from inference.runtime.jax_settings import numbers_of_any_kind
-from ppl.harvest.site_names import join_scopes
+from ppl.harvest.survey import join_scopes
 
 _NUM_DRAWS = 1000  # looked at, for which k has an error of about 0.1
 

@@ -15,7 +15,7 @@ from inference.models.model_groups import missing_entries
 from ppl.common.missing_data import Missing
 from ppl.core.model_pytree import name_of
 from ppl.core.model_run import ModelRun, trace_model
-from ppl.harvest.site_names import join_scopes
+from ppl.harvest.survey import join_scopes
 from ppl.transforms.density import LogDensity
 from ppl.transforms.likelihood import Likelihood
 from ppl.transforms.prior_weights import latent_sites

@@ -22,8 +22,7 @@ from inference.models.discrete_target import (
 from inference.runtime.devices import copy_to_default_device
 from ppl.harvest.names import nest_by_path
 from ppl.harvest.pytrees import register_dataclass
-from ppl.harvest.site_names import join_scopes
-from ppl.harvest.survey import Path
+from ppl.harvest.survey import Path, join_scopes
 
 
 @register_dataclass

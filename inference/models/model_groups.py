@@ -22,8 +22,7 @@ from ppl.common.missing_data import Ignored, Imputed
 from ppl.core.model_pytree import as_pytree, innermost
 from ppl.harvest.leaf_values import convert_foreign_arrays
 from ppl.harvest.names import nest_by_path
-from ppl.harvest.site_names import join_scopes
-from ppl.harvest.survey import Path
+from ppl.harvest.survey import Path, join_scopes
 from ppl.primitives.sample import check_key
 from ppl.transforms.likelihood import Likelihood
 from ppl.transforms.scored_entries import ScoredEntries

@@ -8,9 +8,8 @@ from ppl.common import distribution_protocol
 from ppl.common.missing_data import Ignored
 from ppl.harvest import leaf_values
 from ppl.harvest.program import Program
-from ppl.harvest.site_names import describe
 from ppl.harvest.sowing import Site
-from ppl.harvest.survey import Path, Sites
+from ppl.harvest.survey import Path, Sites, describe
 from ppl.primitives.site_kinds import DETERMINISTIC
 
 

@@ -8,9 +8,8 @@ from typing import NamedTuple
 from ppl.analysis.symbolic_evaluation import Occurrence, Symbolic
 from ppl.analysis.terms import Term
 from ppl.harvest.program import Program
-from ppl.harvest.site_names import describe
 from ppl.harvest.sowing import Site
-from ppl.harvest.survey import Path, Survey
+from ppl.harvest.survey import Path, Survey, describe
 
 _LOOPS = {
     "scan": (

@@ -6,9 +6,8 @@ from typing import Any
 from jax.extend import core as jex
 
 from ppl.harvest import jax_core
-from ppl.harvest.site_names import describe
 from ppl.harvest.sowing import sites_in
-from ppl.harvest.survey import MisplacedError
+from ppl.harvest.survey import MisplacedError, describe
 from ppl.primitives.site_kinds import RANDOM
 
 _WHY = {

@@ -17,9 +17,8 @@ from ppl.harvest.interpreter import Action, Interpreter, Opened, Operands, Reape
 from ppl.harvest.liveness import Liveness, Mask
 from ppl.harvest.program import Program
 from ppl.harvest.rules import CONSTRUCTS
-from ppl.harvest.site_names import describe
 from ppl.harvest.sowing import Site
-from ppl.harvest.survey import Path, Sites, Survey
+from ppl.harvest.survey import Path, Sites, Survey, describe
 from ppl.harvest.wirings import Branches, Call, Scan, Wiring
 from ppl.primitives.site_kinds import RANDOM
 

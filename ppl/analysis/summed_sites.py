@@ -10,8 +10,7 @@ from ppl.analysis.dependence import Dependence, Earlier, SownSite
 from ppl.harvest import jaxprs
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.rules import CONSTRUCTS
-from ppl.harvest.site_names import describe
-from ppl.harvest.survey import Found, Path, Survey
+from ppl.harvest.survey import Found, Path, Survey, describe
 from ppl.primitives.draw_primitive import draw_p
 from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, SUMMED, TAGS, Hidden, kind_of
 

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppl.harvest import jax_core
-from ppl.harvest.site_names import describe
-from ppl.harvest.survey import Path
+from ppl.harvest.survey import Path, describe
 
 
 def has_counts(value: Any) -> bool:

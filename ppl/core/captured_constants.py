@@ -20,7 +20,7 @@ from ppl.harvest.function_equality import likeness
 from ppl.harvest.leaf_values import check_range
 from ppl.harvest.program import Program
 from ppl.harvest.rules import wiring_of
-from ppl.harvest.site_names import describe
+from ppl.harvest.survey import describe
 from ppl.harvest.wirings import Shards
 
 _PLAIN = (bool, int, float, str, types.NoneType, enum.Enum, np.dtype)

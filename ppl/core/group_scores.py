@@ -15,8 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ppl.harvest.site_names import join_scopes
-from ppl.harvest.survey import Path
+from ppl.harvest.survey import Path, join_scopes
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,8 +13,7 @@ from jax.tree_util import Partial
 from ppl.analysis.summed_sites import find_rewritten
 from ppl.core.model_pytree import Model, unwrap_model
 from ppl.harvest.program import Program
-from ppl.harvest.site_names import describe, join_scopes
-from ppl.harvest.survey import Path
+from ppl.harvest.survey import Path, describe, join_scopes
 
 Transformation = Callable[[Model, Any], Model]
 

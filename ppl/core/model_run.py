@@ -27,9 +27,17 @@ from ppl.harvest.interpreter import Action, Operands
 from ppl.harvest.names import fit_plant, paths_in, suggest_names
 from ppl.harvest.program import Harvester, Program, trace
 from ppl.harvest.rules import CONSTRUCTS
-from ppl.harvest.site_names import describe, join_scopes
 from ppl.harvest.sowing import Site
-from ppl.harvest.survey import Found, MisplacedError, Path, Sites, SowError, Survey
+from ppl.harvest.survey import (
+    Found,
+    MisplacedError,
+    Path,
+    Sites,
+    SowError,
+    Survey,
+    describe,
+    join_scopes,
+)
 from ppl.primitives.site_kinds import (
     DETERMINISTIC,
     FACTOR,

@@ -10,9 +10,8 @@ from jax.extend import core as jex
 
 from ppl.harvest import jax_core, leaf_values
 from ppl.harvest.names import fit
-from ppl.harvest.site_names import describe
 from ppl.harvest.sowing import check_hashable, sow_p
-from ppl.harvest.survey import struct_of
+from ppl.harvest.survey import describe, struct_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

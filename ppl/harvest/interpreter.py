@@ -17,9 +17,8 @@ from ppl.harvest.leaked_tracers import explain_leaked_tracer
 from ppl.harvest.liveness import Liveness, LiveRule, Mask
 from ppl.harvest.plants import Plants, move_axis
 from ppl.harvest.pytrees import register_dataclass
-from ppl.harvest.site_names import describe
 from ppl.harvest.sowing import Site, sow_p, tangent_p
-from ppl.harvest.survey import FindRule, Found, Path, Sites, Survey
+from ppl.harvest.survey import FindRule, Found, Path, Sites, Survey, describe
 
 
 class Action(abc.ABC):

@@ -12,8 +12,7 @@ from jax.tree_util import keystr
 
 from ppl.harvest import jax_core, leaf_values
 from ppl.harvest.leaf_values import short_repr
-from ppl.harvest.site_names import describe
-from ppl.harvest.survey import Found, Path, Sites, show
+from ppl.harvest.survey import Found, Path, Sites, describe, show
 
 Leaves = tuple[jax.Array, ...]
 

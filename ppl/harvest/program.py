@@ -16,8 +16,7 @@ from ppl.harvest.jaxprs import Jaxpr
 from ppl.harvest.leaked_tracers import explain_leaked_tracer
 from ppl.harvest.plants import unstack
 from ppl.harvest.rules import CONSTRUCTS
-from ppl.harvest.site_names import describe
-from ppl.harvest.survey import Path, Sites, Survey, struct_of
+from ppl.harvest.survey import Path, Sites, Survey, describe, struct_of
 
 _NO_NUMBERS = "OSUmM"  # dtype kinds that no JAX array has: objects, text, dates
 

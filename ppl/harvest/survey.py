@@ -1,4 +1,7 @@
-"""Survey of the sows of a program, before it is evaluated; misuse of a mode is an error here."""
+"""Survey of the sows of a program, before it is evaluated; misuse of a mode is an error here.
+
+Sows of one name are found by their path, which tables and errors print with its scopes.
+"""
 
 import dataclasses
 import math
@@ -11,12 +14,26 @@ from jax.extend import core as jex
 from ppl.harvest import jax_core, jaxprs
 from ppl.harvest.hidden_sows import hides_sow, sows
 from ppl.harvest.jaxprs import Jaxpr
-from ppl.harvest.site_names import describe
 from ppl.harvest.sowing import Site, sow_p
 
 Path = tuple[Hashable, ...]
 Sites = Mapping[Path, "Found"]
 CLOBBERS = ("clobber", "cond_clobber")
+
+
+def join_scopes(path: Path) -> str:
+    """Path of a site as one name, scopes joined by dots: `a.x`."""
+    return ".".join(map(str, path))
+
+
+def describe(path: Path) -> str:
+    """Path of a site as errors print it: `'a.x'`."""
+    return repr(join_scopes(path))
+
+
+def describe_all(paths: Iterable[Path]) -> str:
+    """Paths of sites as errors print them: `'a.x', 'y'`."""
+    return ", ".join(map(describe, paths))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,8 +13,7 @@ from ppl.common.text_table import table
 from ppl.core.model_pytree import Model, as_pytree, name_of
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest.program import Program
-from ppl.harvest.site_names import join_scopes
-from ppl.harvest.survey import Path
+from ppl.harvest.survey import Path, join_scopes
 from ppl.marginal.block_integral import find_equal_inputs
 from ppl.marginal.finite_supports import find_states
 from ppl.marginal.gaussian_integral import GaussianIntegral

@@ -20,8 +20,7 @@ from ppl.core.group_scores import GroupScores, Lookup
 from ppl.harvest import jax_core
 from ppl.harvest.leaf_values import vary_alike
 from ppl.harvest.program import Harvester, Program
-from ppl.harvest.site_names import describe, describe_all
-from ppl.harvest.survey import Path, Sites
+from ppl.harvest.survey import Path, Sites, describe, describe_all
 from ppl.marginal.block_layout import BlockLayout
 from ppl.marginal.block_matrices import BlockVector
 from ppl.marginal.completed_square import CompletedSquare

@@ -15,8 +15,7 @@ from ppl.core.model_pytree import Model, as_pytree, name_of
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest.names import suggest_names
 from ppl.harvest.program import Harvester
-from ppl.harvest.site_names import describe, join_scopes
-from ppl.harvest.survey import Path
+from ppl.harvest.survey import Path, describe, join_scopes
 from ppl.marginal.block_integral import find_equal_inputs
 from ppl.marginal.conjugacy import Question
 from ppl.marginal.factors import EliminationError

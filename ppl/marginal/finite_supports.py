@@ -12,9 +12,8 @@ from ppl.common.lift import lift
 from ppl.harvest import jax_core, jaxprs
 from ppl.harvest.construct import wiring_of
 from ppl.harvest.program import Program
-from ppl.harvest.site_names import describe
 from ppl.harvest.sowing import Site, sow_p
-from ppl.harvest.survey import Path, struct_of
+from ppl.harvest.survey import Path, describe, struct_of
 from ppl.harvest.wirings import Branches, Call, Scan
 
 Found = TypeVar("Found")

@@ -10,8 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ppl.harvest import jax_core
-from ppl.harvest.site_names import describe_all
-from ppl.harvest.survey import Path
+from ppl.harvest.survey import Path, describe_all
 from ppl.marginal.block_integral import (
     BlockIntegral,
     LogDensity,

@@ -16,9 +16,8 @@ from ppl.core.model_run import SiteAction
 from ppl.harvest import jax_core
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.program import Harvester, Program
-from ppl.harvest.site_names import describe, describe_all
 from ppl.harvest.sowing import Site
-from ppl.harvest.survey import Path
+from ppl.harvest.survey import Path, describe, describe_all
 from ppl.marginal.multipliers import Multiplier, read_multipliers
 from ppl.primitives.site_kinds import FACTOR, RANDOM
 

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ppl.harvest import jax_core
-from ppl.harvest.site_names import describe, describe_all
-from ppl.harvest.survey import Path
+from ppl.harvest.survey import Path, describe, describe_all
 from ppl.marginal.block_integral import BlockIntegral, LogDensity, sheared, value_and_slope
 from ppl.marginal.block_matrices import vary_like
 from ppl.marginal.completed_square import CompletedSquare, precision_of

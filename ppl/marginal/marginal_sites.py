@@ -16,9 +16,8 @@ from ppl.harvest.interpreter import Operands
 from ppl.harvest.plants import PathDict
 from ppl.harvest.program import Harvester, Program
 from ppl.harvest.pytrees import register_dataclass
-from ppl.harvest.site_names import describe, describe_all
 from ppl.harvest.sowing import Site
-from ppl.harvest.survey import Found, Path
+from ppl.harvest.survey import Found, Path, describe, describe_all
 from ppl.marginal.block_integral import BlockIntegral
 from ppl.marginal.summation import Summation
 from ppl.primitives.site_kinds import FACTOR, RANDOM, Hidden

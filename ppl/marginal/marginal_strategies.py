@@ -10,8 +10,7 @@ from ppl.core.model_run import ModelRun
 from ppl.harvest.leaf_values import short_repr
 from ppl.harvest.names import suggest_names
 from ppl.harvest.program import Program
-from ppl.harvest.site_names import describe, join_scopes
-from ppl.harvest.survey import Path
+from ppl.harvest.survey import Path, describe, join_scopes
 from ppl.marginal.block_integral import BlockIntegral, find_equal_inputs
 from ppl.marginal.finite_supports import find_states
 from ppl.marginal.gaussian_integral import GaussianIntegral

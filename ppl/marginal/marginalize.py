@@ -19,9 +19,8 @@ from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest.plants import PathDict
 from ppl.harvest.program import Harvester
-from ppl.harvest.site_names import join_scopes
 from ppl.harvest.sowing import Site, sow_p
-from ppl.harvest.survey import Path
+from ppl.harvest.survey import Path, join_scopes
 from ppl.marginal.group_factors import GroupFactors
 from ppl.marginal.known_entries import count_entries, score_known
 from ppl.marginal.marginal_sites import (

@@ -15,9 +15,8 @@ from ppl.core.model_run import SiteAction, apply_at_site
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.plants import PathDict
 from ppl.harvest.program import Harvester, Program
-from ppl.harvest.site_names import describe, describe_all
 from ppl.harvest.sowing import Site
-from ppl.harvest.survey import Path
+from ppl.harvest.survey import Path, describe, describe_all
 from ppl.marginal.degree import CONSTANT, Degree, find_degrees
 from ppl.marginal.score_tables import score_parts
 from ppl.primitives.site_kinds import FACTOR, RANDOM

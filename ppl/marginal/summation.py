@@ -13,8 +13,7 @@ import numpy as np
 from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
 from ppl.core.group_scores import GroupScores
 from ppl.harvest.program import Harvester, Program
-from ppl.harvest.site_names import describe
-from ppl.harvest.survey import Path
+from ppl.harvest.survey import Path, describe
 from ppl.marginal.element_dependence import Aligned, Indexed, Source
 from ppl.marginal.elimination import Eliminator, TimePlates
 from ppl.marginal.factors import EliminationError, Gather, Local, LogFactor, Variable

@@ -15,9 +15,8 @@ from ppl.harvest.interpreter import Operands
 from ppl.harvest.leaf_values import short_repr
 from ppl.harvest.names import suggest_names
 from ppl.harvest.program import Program
-from ppl.harvest.site_names import join_scopes
 from ppl.harvest.sowing import Site
-from ppl.harvest.survey import Path, Sites
+from ppl.harvest.survey import Path, Sites, join_scopes
 from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, LATENT, Hidden, kind_of
 from ppl.transforms.intervene import as_deterministic
 

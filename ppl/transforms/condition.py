@@ -35,9 +35,8 @@ from ppl.core.model_run import (
 from ppl.core.site_rewriting import RewriteSites, replace_distribution
 from ppl.harvest import leaf_values
 from ppl.harvest.interpreter import Operands
-from ppl.harvest.site_names import describe
 from ppl.harvest.sowing import Site
-from ppl.harvest.survey import Path
+from ppl.harvest.survey import Path, describe
 from ppl.primitives.site_kinds import OBSERVED
 
 

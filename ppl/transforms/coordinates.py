@@ -15,9 +15,8 @@ from ppl.common.text_table import table
 from ppl.core.model_pytree import Model, as_pytree, name_of
 from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.harvest.interpreter import Operands
-from ppl.harvest.site_names import join_scopes
 from ppl.harvest.sowing import Site
-from ppl.harvest.survey import Path
+from ppl.harvest.survey import Path, join_scopes
 from ppl.primitives.site_kinds import LATENT, RANDOM, kind_of
 from ppl.transforms.reparam import Reparameterized, unwrap_distribution
 from ppl.transforms.reparam_strategies import auto_reparam

@@ -17,9 +17,8 @@ from ppl.core.joint_scores import joint_score_of
 from ppl.core.model_run import apply_at_site
 from ppl.harvest import jax_core
 from ppl.harvest.interpreter import Operands
-from ppl.harvest.site_names import describe, describe_all
 from ppl.harvest.sowing import Site
-from ppl.harvest.survey import Found, Path
+from ppl.harvest.survey import Found, Path, describe, describe_all
 from ppl.primitives.site_kinds import LATENT, OBSERVED, Hidden, kind_of
 
 # Of the way to a point of the support, in units of the precision: draws may be rounded to its edge.

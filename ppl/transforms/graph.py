@@ -17,8 +17,7 @@ from ppl.common.text_table import html_table, table
 from ppl.core.model_pytree import Model
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest.names import suggest_names
-from ppl.harvest.site_names import join_scopes
-from ppl.harvest.survey import Path, show
+from ppl.harvest.survey import Path, join_scopes, show
 from ppl.transforms.trace import Inspect
 
 Edge = tuple[str, str]

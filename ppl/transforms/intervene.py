@@ -16,8 +16,8 @@ from ppl.core.site_rewriting import RewriteSites
 from ppl.harvest import leaf_values
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.leaf_values import short_repr
-from ppl.harvest.site_names import describe
 from ppl.harvest.sowing import Site
+from ppl.harvest.survey import describe
 from ppl.primitives.site_kinds import DETERMINISTIC, LATENT
 
 

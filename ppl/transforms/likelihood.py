@@ -22,8 +22,8 @@ from ppl.harvest.interpreter import Operands
 from ppl.harvest.names import nest_by_path, paths_in
 from ppl.harvest.program import Program
 from ppl.harvest.pytrees import register_dataclass
-from ppl.harvest.site_names import join_scopes
 from ppl.harvest.sowing import Site
+from ppl.harvest.survey import join_scopes
 from ppl.primitives.site_kinds import FACTOR, LATENT, OBSERVED, kind_of
 from ppl.transforms.density import LogProbs
 from ppl.transforms.scored_entries import ScoredEntries, find_scored

@@ -22,9 +22,8 @@ from ppl.harvest.interpreter import Operands
 from ppl.harvest.leaf_values import short_repr
 from ppl.harvest.names import nest_by_path, paths_in
 from ppl.harvest.plants import PathDict
-from ppl.harvest.site_names import describe
 from ppl.harvest.sowing import Site
-from ppl.harvest.survey import Found, Path
+from ppl.harvest.survey import Found, Path, describe
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import DETERMINISTIC, LATENT, OBSERVED, RANDOM, kind_of
 from ppl.transforms.draw_checks import check_apart, check_given, draw_at_site, is_near_support

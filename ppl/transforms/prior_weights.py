@@ -17,8 +17,7 @@ from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest.names import nest_by_path, paths_in
 from ppl.harvest.program import Program
 from ppl.harvest.pytrees import register_dataclass
-from ppl.harvest.site_names import describe
-from ppl.harvest.survey import Found, Path
+from ppl.harvest.survey import Found, Path, describe
 from ppl.primitives.site_kinds import LATENT, OBSERVED, kind_of
 from ppl.transforms.density import Scores, total
 from ppl.transforms.simulate import simulate

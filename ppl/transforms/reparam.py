@@ -22,9 +22,8 @@ from ppl.core.site_rewriting import RewriteSites, replace_distribution
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.leaf_values import short_repr
 from ppl.harvest.pytrees import register_dataclass
-from ppl.harvest.site_names import describe, join_scopes
 from ppl.harvest.sowing import Site
-from ppl.harvest.survey import Path
+from ppl.harvest.survey import Path, describe, join_scopes
 from ppl.primitives.site_kinds import LATENT, kind_of
 from ppl.transforms.reparam_strategies import Pushforward
 

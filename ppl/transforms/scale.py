@@ -18,9 +18,8 @@ from ppl.harvest import jax_core, leaf_values
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.plants import PathDict
 from ppl.harvest.program import Harvester, Program, trace
-from ppl.harvest.site_names import describe
 from ppl.harvest.sowing import Site
-from ppl.harvest.survey import Path, struct_of
+from ppl.harvest.survey import Path, describe, struct_of
 from ppl.primitives.site_kinds import FACTOR, RANDOM
 from ppl.transforms.density import LogProbs
 

@@ -10,8 +10,7 @@ import numpy as np
 from ppl.common.missing_data import is_imputed
 from ppl.core.group_scores import GroupScores
 from ppl.core.joint_scores import joint_score_of, name_of_score
-from ppl.harvest.site_names import join_scopes
-from ppl.harvest.survey import Path, Sites
+from ppl.harvest.survey import Path, Sites, join_scopes
 from ppl.primitives.site_kinds import FACTOR, LATENT, OBSERVED, kind_of
 
 

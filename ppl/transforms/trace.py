@@ -19,9 +19,8 @@ from ppl.harvest.interpreter import Operands
 from ppl.harvest.names import nest_by_path
 from ppl.harvest.program import Program
 from ppl.harvest.pytrees import register_dataclass
-from ppl.harvest.site_names import join_scopes
 from ppl.harvest.sowing import Site
-from ppl.harvest.survey import Path, show
+from ppl.harvest.survey import Path, join_scopes, show
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import DETERMINISTIC, RANDOM, kind_of
 

@@ -25,9 +25,8 @@ from ppl.harvest.names import nest_by_path, paths_in, suggest_names
 from ppl.harvest.plants import PathDict
 from ppl.harvest.program import Program
 from ppl.harvest.pytrees import register_dataclass
-from ppl.harvest.site_names import describe, join_scopes
 from ppl.harvest.sowing import Site
-from ppl.harvest.survey import Found, Path, show
+from ppl.harvest.survey import Found, Path, describe, join_scopes, show
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, LATENT, RANDOM, kind_of
 from ppl.transforms.condition import condition_and_complete
