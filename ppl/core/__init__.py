@@ -1,4 +1,5 @@
 """A model traced to a program and run under an action at its sites.
 
-Reading order: `model_pytree`, `model_run`, `site_cache`, `captured_constants`.
+Reading order: `model_pytree`, `model_run`, `site_cache`, `joint_scores`, `site_rewriting`,
+`captured_constants`.
 """

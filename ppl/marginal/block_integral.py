@@ -16,7 +16,7 @@ from jax import lax
 
 from ppl.common.missing_data import is_imputed
 from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
-from ppl.core.group_scores import GroupScores, Lookup
+from ppl.core.joint_scores import GroupScores, Lookup
 from ppl.harvest import jax_core
 from ppl.harvest.leaf_values import vary_alike
 from ppl.harvest.program import Harvester, Program

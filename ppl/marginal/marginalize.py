@@ -13,8 +13,8 @@ from ppl.analysis.dependence import Dependence
 from ppl.analysis.summed_sites import SummedProgram
 from ppl.common.missing_data import is_imputed
 from ppl.common.scaled_distribution import Scaled, ScaledTerm, multiply_score
-from ppl.core.group_scores import GroupScores
 from ppl.core.inside_sums import Transformation
+from ppl.core.joint_scores import GroupScores
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest.plants import PathDict

@@ -12,7 +12,7 @@ from jax.extend import core as jex
 from ppl.analysis.terms import Terms
 from ppl.common import distribution_protocol
 from ppl.common.lift import lift
-from ppl.core.group_scores import Lookup, Spread
+from ppl.core.joint_scores import Lookup, Spread
 from ppl.harvest import jax_core, jaxprs
 from ppl.harvest.jaxprs import Jaxpr
 from ppl.harvest.leaf_values import nodes

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ppl.core.group_scores import Lookup, Spread
+from ppl.core.joint_scores import Lookup, Spread
 from ppl.harvest.survey import Path
 from ppl.marginal.element_dependence import ALL, Aligned, Indexed, Source, Use, join
 from ppl.marginal.score_dependence import ScoreDependence

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
-from ppl.core.group_scores import GroupScores
+from ppl.core.joint_scores import GroupScores
 from ppl.harvest.program import Harvester, Program
 from ppl.harvest.survey import Path, describe
 from ppl.marginal.element_dependence import Aligned, Indexed, Source

@@ -12,8 +12,7 @@ import numpy as np
 from ppl.common import distribution_protocol
 from ppl.common.cut_off_draws import has_counts
 from ppl.common.missing_data import is_imputed
-from ppl.core.group_scores import GroupScores
-from ppl.core.joint_scores import joint_score_of
+from ppl.core.joint_scores import GroupScores, joint_score_of
 from ppl.core.model_run import apply_at_site
 from ppl.harvest import jax_core
 from ppl.harvest.interpreter import Operands

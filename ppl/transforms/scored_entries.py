@@ -8,8 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ppl.common.missing_data import is_imputed
-from ppl.core.group_scores import GroupScores
-from ppl.core.joint_scores import joint_score_of, name_of_score
+from ppl.core.joint_scores import GroupScores, joint_score_of, name_of_score
 from ppl.harvest.survey import Path, Sites, join_scopes
 from ppl.primitives.site_kinds import FACTOR, LATENT, OBSERVED, kind_of
 
