@@ -80,6 +80,11 @@ def check_scalar(
     return given
 
 
+def check_positive_scalar(name: str, value: Any, dtype: Any) -> jax.Array:
+    """The argument called `name` as a positive, finite scalar of `dtype`; see `check_scalar`."""
+    return check_scalar(name, value, dtype, "a positive, finite number", lambda x: 0 < x < np.inf)
+
+
 def check_fraction(name: str, value: Any, also: str = "") -> float:
     """The argument called `name` as a number in (0, 1).
 

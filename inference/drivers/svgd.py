@@ -147,11 +147,9 @@ def _make_swarm(target: Any, optimizer: Any, bandwidth: Any, layout: Layout) -> 
     number = np.asarray(-1.0, layout.dtype)
     if bandwidth is not None:
         what = "a positive number, or be None"
-
-        def is_valid(x):
-            return 0 < x < np.inf
-
-        number = np.asarray(check_scalar("bandwidth", bandwidth, layout.dtype, what, is_valid))
+        number = np.asarray(
+            check_scalar("bandwidth", bandwidth, layout.dtype, what, lambda x: 0 < x < np.inf)
+        )
     return jax.device_put(Swarm(target, optimizer_of(optimizer, 0.1), number, layout))
 
 

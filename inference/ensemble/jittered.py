@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from inference.common.argument_checks import check_scalar
+from inference.common.argument_checks import check_positive_scalar, check_scalar
 from inference.common.layout import Layout
 from inference.common.threefry import normal, seed_of, uniform
 from inference.ensemble.kernel import DensityKernel, check_num_chains, layout_of
@@ -249,11 +249,6 @@ class JitteredKernel(DensityKernel, abc.ABC):
         """Trajectory length before warm-up, if none is given."""
 
     def _tuning(self, layout: Layout) -> Tuning:
-        positive = "a positive, finite number"
-
-        def is_positive(x):
-            return 0 < x < np.inf
-
         given = self.trajectory_length
         length = self.initial_length(layout) if given is None else given
         check_scalar(
@@ -281,7 +276,7 @@ class JitteredKernel(DensityKernel, abc.ABC):
                         f"{np.asarray(variance)[wrong][0]} at place {np.argmax(wrong)}"
                     )
         return init_tuning(
-            check_scalar("step_size", self.step_size, layout.dtype, positive, is_positive),
-            check_scalar("trajectory_length", length, layout.dtype, positive, is_positive),
+            check_positive_scalar("step_size", self.step_size, layout.dtype),
+            check_positive_scalar("trajectory_length", length, layout.dtype),
             variance,
         )

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from inference.common.argument_checks import check_count, check_scalar
+from inference.common.argument_checks import check_count, check_positive_scalar
 from inference.common.layout import Layout
 from inference.common.threefry import normal, random_words, seed_of, unit_of
 from inference.ensemble.kernel import DensityKernel, check_num_chains, layout_of
@@ -154,13 +154,7 @@ class MEADS(DensityKernel):
             TypeError: if it is not a real number.
             ValueError: if it is not a scalar, or is known not to be positive and finite.
         """
-        positive = "a positive, finite number"
-
-        def is_positive(x):
-            return 0 < x < np.inf
-
-        factor = self.step_size_factor
-        check_scalar("step_size_factor", factor, layout.dtype, positive, is_positive)
+        check_positive_scalar("step_size_factor", self.step_size_factor, layout.dtype)
 
     def step(self, key: jax.Array, state: MEADSState) -> tuple[MEADSState, MEADSInfo]:
         """One cycle of moves of all chains."""

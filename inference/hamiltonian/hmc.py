@@ -100,11 +100,8 @@ class HMC(HamiltonianKernel):
             ValueError: if the step size is not positive and finite, or the jitter not in [0, 1).
         """
         what = "a number in [0, 1)"
-
-        def is_valid(x):
-            return 0 <= x < 1
-
-        check_scalar("step_size_jitter", self.step_size_jitter, layout.dtype, what, is_valid)
+        jitter = self.step_size_jitter
+        check_scalar("step_size_jitter", jitter, layout.dtype, what, lambda x: 0 <= x < 1)
         return super().check(layout)
 
     def begin(

@@ -7,11 +7,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jax.tree_util import Partial
 
-from inference.common.argument_checks import check_scalar
+from inference.common.argument_checks import check_positive_scalar
 from inference.common.layout import Layout
 from inference.common.lockstep import any_chain, select_leaves
 from inference.common.matrices import Matrix, check_mass_matrix, check_positive, factorize, pull
@@ -145,12 +144,7 @@ class HamiltonianKernel(Kernel, abc.ABC):
             TypeError: if the step size is not a real number.
             ValueError: if the step size is not a scalar, or is known not to be positive and finite.
         """
-        what = "a positive, finite number"
-
-        def is_valid(x):
-            return 0 < x < np.inf
-
-        return check_scalar("step_size", self.step_size, layout.dtype, what, is_valid)
+        return check_positive_scalar("step_size", self.step_size, layout.dtype)
 
     @abc.abstractmethod
     def begin(
