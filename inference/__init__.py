@@ -15,84 +15,70 @@ A driver joins a model to an algorithm. The algorithms themselves see a log dens
 import importlib.metadata as _metadata
 import typing as _typing
 
-from inference.calibration.report import CalibrationReport as CalibrationReport
-from inference.common.layout import Layout as Layout
-from inference.common.matrices import LowRankMatrix as LowRankMatrix
+from inference.calibration.report import CalibrationReport
+from inference.common.layout import Layout
+from inference.common.matrices import LowRankMatrix
 from inference.common.peer_names import PEER_NAMES as _OTHER_NAMES
-from inference.comparison.elpd import ElpdEstimate as ElpdEstimate
-from inference.comparison.model_comparison import Comparison as Comparison
-from inference.comparison.model_comparison import compare as compare
-from inference.comparison.power_scaling import PowerScaling as PowerScaling
-from inference.drivers.calibrate import calibrate as calibrate
-from inference.drivers.cross_validate import cross_validate as cross_validate
-from inference.drivers.importance import importance as importance
-from inference.drivers.laplace import laplace as laplace
-from inference.drivers.loo import loo as loo
-from inference.drivers.mcmc import mcmc as mcmc
-from inference.drivers.mcmc_each import mcmc_each as mcmc_each
-from inference.drivers.optimize import optimize as optimize
-from inference.drivers.pathfinder import pathfinder as pathfinder
-from inference.drivers.power_scale import power_scale as power_scale
-from inference.drivers.resume import resume as resume
-from inference.drivers.sampler import sampler as sampler
-from inference.drivers.svgd import svgd as svgd
-from inference.drivers.svi import svi as svi
-from inference.drivers.svi_step import SVIInfo as SVIInfo
-from inference.drivers.svi_step import SVIStep as SVIStep
-from inference.drivers.svi_step import svi_step as svi_step
-from inference.ensemble.adjusted_mclmc import AdjustedMCLMC as AdjustedMCLMC
-from inference.ensemble.chees import ChEES as ChEES
-from inference.ensemble.kernel import EnsembleKernel as EnsembleKernel
-from inference.ensemble.meads import MEADS as MEADS
-from inference.guides.by_site import BySite as BySite
-from inference.guides.flows import InverseAutoregressive as InverseAutoregressive
-from inference.guides.flows import MaskedAutoregressive as MaskedAutoregressive
-from inference.guides.flows import NeuralSpline as NeuralSpline
-from inference.guides.guide import Guide as Guide
-from inference.guides.normal import FullRank as FullRank
-from inference.guides.normal import LowRank as LowRank
-from inference.guides.normal import MeanField as MeanField
-from inference.guides.normal import PointMass as PointMass
-from inference.guides.structured import Structured as Structured
-from inference.hamiltonian.hmc import HMC as HMC
-from inference.hamiltonian.hmc import HMCInfo as HMCInfo
-from inference.hamiltonian.kernel import HamiltonianKernel as HamiltonianKernel
-from inference.hamiltonian.kernel import Kernel as Kernel
-from inference.hamiltonian.leapfrog import State as State
-from inference.hamiltonian.nuts import NUTS as NUTS
-from inference.hamiltonian.nuts import NUTSInfo as NUTSInfo
-from inference.monitoring.streamed_diagnostics import StreamedDiagnostics as StreamedDiagnostics
-from inference.monitoring.until import Until as Until
-from inference.results.diagnostics import ebfmi as ebfmi
-from inference.results.diagnostics import ess_bulk as ess_bulk
-from inference.results.diagnostics import ess_mean as ess_mean
-from inference.results.diagnostics import ess_tail as ess_tail
-from inference.results.diagnostics import mcse_mean as mcse_mean
-from inference.results.diagnostics import mcse_quantile as mcse_quantile
-from inference.results.diagnostics import mcse_sd as mcse_sd
-from inference.results.diagnostics import rhat as rhat
-from inference.results.guide_result import GuideResult as GuideResult
-from inference.results.importance_result import ImportanceResult as ImportanceResult
-from inference.results.laplace_result import LaplaceResult as LaplaceResult
-from inference.results.mcmc_result import MCMCResult as MCMCResult
-from inference.results.mcmc_results import MCMCResults as MCMCResults
-from inference.results.nested_rhat import nested_rhat as nested_rhat
-from inference.results.optimize_result import ModeSummary as ModeSummary
-from inference.results.optimize_result import OptimizeResult as OptimizeResult
-from inference.results.pathfinder_result import PathfinderResult as PathfinderResult
-from inference.results.psis import psis as psis
-from inference.results.summary import Summary as Summary
-from inference.results.svgd_result import SVGDResult as SVGDResult
-from inference.results.svi_result import SVIResult as SVIResult
-from inference.runtime.progress import Live as Live
-from inference.runtime.progress import ProgressReport as ProgressReport
-from inference.variational.elbo import ELBO as ELBO
-from inference.variational.elbo import Objective as Objective
-from inference.variational.multi_sample_bounds import ForwardKL as ForwardKL
-from inference.variational.multi_sample_bounds import ImportanceWeighted as ImportanceWeighted
-from inference.variational.multi_sample_bounds import Renyi as Renyi
-from inference.variational.score_function import ScoreFunction as ScoreFunction
-from inference.variational.svi_step import SVIState as SVIState
+from inference.comparison.elpd import ElpdEstimate
+from inference.comparison.model_comparison import Comparison, compare
+from inference.comparison.power_scaling import PowerScaling
+from inference.drivers.calibrate import calibrate
+from inference.drivers.cross_validate import cross_validate
+from inference.drivers.importance import importance
+from inference.drivers.laplace import laplace
+from inference.drivers.loo import loo
+from inference.drivers.mcmc import mcmc
+from inference.drivers.mcmc_each import mcmc_each
+from inference.drivers.optimize import optimize
+from inference.drivers.pathfinder import pathfinder
+from inference.drivers.power_scale import power_scale
+from inference.drivers.resume import resume
+from inference.drivers.sampler import sampler
+from inference.drivers.svgd import svgd
+from inference.drivers.svi import svi
+from inference.drivers.svi_step import SVIInfo, SVIStep, svi_step
+from inference.ensemble.adjusted_mclmc import AdjustedMCLMC
+from inference.ensemble.chees import ChEES
+from inference.ensemble.kernel import EnsembleKernel
+from inference.ensemble.meads import MEADS
+from inference.guides.by_site import BySite
+from inference.guides.flows import InverseAutoregressive, MaskedAutoregressive, NeuralSpline
+from inference.guides.guide import Guide
+from inference.guides.normal import FullRank, LowRank, MeanField, PointMass
+from inference.guides.structured import Structured
+from inference.hamiltonian.hmc import HMC, HMCInfo
+from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
+from inference.hamiltonian.leapfrog import State
+from inference.hamiltonian.nuts import NUTS, NUTSInfo
+from inference.monitoring.streamed_diagnostics import StreamedDiagnostics
+from inference.monitoring.until import Until
+from inference.results.diagnostics import (
+    ebfmi,
+    ess_bulk,
+    ess_mean,
+    ess_tail,
+    mcse_mean,
+    mcse_quantile,
+    mcse_sd,
+    rhat,
+)
+from inference.results.guide_result import GuideResult
+from inference.results.importance_result import ImportanceResult
+from inference.results.laplace_result import LaplaceResult
+from inference.results.mcmc_result import MCMCResult
+from inference.results.mcmc_results import MCMCResults
+from inference.results.nested_rhat import nested_rhat
+from inference.results.optimize_result import ModeSummary, OptimizeResult
+from inference.results.pathfinder_result import PathfinderResult
+from inference.results.psis import psis
+from inference.results.summary import Summary
+from inference.results.svgd_result import SVGDResult
+from inference.results.svi_result import SVIResult
+from inference.runtime.progress import Live, ProgressReport
+from inference.variational.elbo import ELBO, Objective
+from inference.variational.multi_sample_bounds import ForwardKL, ImportanceWeighted, Renyi
+from inference.variational.score_function import ScoreFunction
+from inference.variational.svi_step import SVIState
 from ppl.common.near_names import explain_missing as _explain_missing
 
 __all__ = [

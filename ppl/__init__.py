@@ -14,59 +14,42 @@ import importlib.metadata as _metadata
 import typing as _typing
 
 from ppl.common import import_names as _import_names
-from ppl.common.missing_data import ignore as ignore
-from ppl.common.missing_data import impute as impute
+from ppl.common.missing_data import ignore, impute
 from ppl.common.near_names import explain_missing as _explain_missing
 from ppl.common.peer_names import PEER_NAMES as _OTHER_NAMES
-from ppl.harvest import call_and_reap as call_and_reap
-from ppl.harvest import nest as nest
-from ppl.harvest import plant as plant
-from ppl.harvest import reap as reap
-from ppl.harvest import sow as sow
-from ppl.harvest import sow_cond as sow_cond
-from ppl.marginal.auto_marginal import MarginalPlan as MarginalPlan
-from ppl.marginal.auto_marginal import auto_marginal as auto_marginal
-from ppl.marginal.conditional import Conditional as Conditional
-from ppl.marginal.conditional import conditional as conditional
-from ppl.marginal.marginal_strategies import Enumerate as Enumerate
-from ppl.marginal.marginal_strategies import Gaussian as Gaussian
-from ppl.marginal.marginal_strategies import Laplace as Laplace
-from ppl.marginal.marginalize import marginalize as marginalize
-from ppl.marginal.recover import Recover as Recover
-from ppl.marginal.recover import recover as recover
-from ppl.primitives.deterministic import deterministic as deterministic
-from ppl.primitives.factor import factor as factor
-from ppl.primitives.module import module as module
-from ppl.primitives.param import param as param
-from ppl.primitives.sample import sample as sample
-from ppl.transforms.block import block as block
-from ppl.transforms.condition import condition as condition
-from ppl.transforms.coordinates import Coordinates as Coordinates
-from ppl.transforms.coordinates import SiteCoordinates as SiteCoordinates
-from ppl.transforms.coordinates import coordinates as coordinates
-from ppl.transforms.density import log_density as log_density
-from ppl.transforms.density import log_probs as log_probs
-from ppl.transforms.from_density import from_density as from_density
-from ppl.transforms.graph import Graph as Graph
-from ppl.transforms.graph import graph as graph
-from ppl.transforms.intervene import intervene as intervene
-from ppl.transforms.predict import Predict as Predict
-from ppl.transforms.predict import predict as predict
-from ppl.transforms.reparam import reparam as reparam
-from ppl.transforms.reparam_strategies import Circular as Circular
-from ppl.transforms.reparam_strategies import NonCentered as NonCentered
-from ppl.transforms.reparam_strategies import PartiallyCentered as PartiallyCentered
-from ppl.transforms.reparam_strategies import Pushforward as Pushforward
-from ppl.transforms.reparam_strategies import Transformed as Transformed
-from ppl.transforms.reparam_strategies import auto_reparam as auto_reparam
-from ppl.transforms.scale import scale as scale
-from ppl.transforms.simulate import simulate as simulate
-from ppl.transforms.trace import SiteTrace as SiteTrace
-from ppl.transforms.trace import Trace as Trace
-from ppl.transforms.trace import trace as trace
-from ppl.transforms.unconstrain import Unconstrained as Unconstrained
-from ppl.transforms.unconstrain import unconstrain as unconstrain
-from ppl.transforms.with_params import with_params as with_params
+from ppl.harvest import call_and_reap, nest, plant, reap, sow, sow_cond
+from ppl.marginal.auto_marginal import MarginalPlan, auto_marginal
+from ppl.marginal.conditional import Conditional, conditional
+from ppl.marginal.marginal_strategies import Enumerate, Gaussian, Laplace
+from ppl.marginal.marginalize import marginalize
+from ppl.marginal.recover import Recover, recover
+from ppl.primitives.deterministic import deterministic
+from ppl.primitives.factor import factor
+from ppl.primitives.module import module
+from ppl.primitives.param import param
+from ppl.primitives.sample import sample
+from ppl.transforms.block import block
+from ppl.transforms.condition import condition
+from ppl.transforms.coordinates import Coordinates, SiteCoordinates, coordinates
+from ppl.transforms.density import log_density, log_probs
+from ppl.transforms.from_density import from_density
+from ppl.transforms.graph import Graph, graph
+from ppl.transforms.intervene import intervene
+from ppl.transforms.predict import Predict, predict
+from ppl.transforms.reparam import reparam
+from ppl.transforms.reparam_strategies import (
+    Circular,
+    NonCentered,
+    PartiallyCentered,
+    Pushforward,
+    Transformed,
+    auto_reparam,
+)
+from ppl.transforms.scale import scale
+from ppl.transforms.simulate import simulate
+from ppl.transforms.trace import SiteTrace, Trace, trace
+from ppl.transforms.unconstrain import Unconstrained, unconstrain
+from ppl.transforms.with_params import with_params
 
 __all__ = [
     "Circular",

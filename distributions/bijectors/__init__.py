@@ -12,27 +12,13 @@ References:
     Stan Development Team, *Stan Reference Manual*, chapter "Constraint Transforms".
 """
 
-from distributions.bijectors.base import Bijector as Bijector
-from distributions.bijectors.base import Independent as Independent
-from distributions.bijectors.composed import Affine as Affine
-from distributions.bijectors.composed import Chain as Chain
-from distributions.bijectors.composed import Invert as Invert
-from distributions.bijectors.composed import Softplus as Softplus
-from distributions.bijectors.correlation import Correlation as Correlation
-from distributions.bijectors.correlation import CorrelationCholesky as CorrelationCholesky
-from distributions.bijectors.direction import UnitVector as UnitVector
-from distributions.bijectors.direction import ZeroSum as ZeroSum
-from distributions.bijectors.matrix import CholeskyFactor as CholeskyFactor
-from distributions.bijectors.matrix import PositiveDefinite as PositiveDefinite
-from distributions.bijectors.scalar import Bounded as Bounded
-from distributions.bijectors.scalar import Exp as Exp
-from distributions.bijectors.scalar import Identity as Identity
-from distributions.bijectors.scalar import Lower as Lower
-from distributions.bijectors.scalar import Sigmoid as Sigmoid
-from distributions.bijectors.scalar import Upper as Upper
-from distributions.bijectors.vector import Ordered as Ordered
-from distributions.bijectors.vector import PositiveOrdered as PositiveOrdered
-from distributions.bijectors.vector import StickBreaking as StickBreaking
+from distributions.bijectors.base import Bijector, Independent
+from distributions.bijectors.composed import Affine, Chain, Invert, Softplus
+from distributions.bijectors.correlation import Correlation, CorrelationCholesky
+from distributions.bijectors.direction import UnitVector, ZeroSum
+from distributions.bijectors.matrix import CholeskyFactor, PositiveDefinite
+from distributions.bijectors.scalar import Bounded, Exp, Identity, Lower, Sigmoid, Upper
+from distributions.bijectors.vector import Ordered, PositiveOrdered, StickBreaking
 
 __all__ = [
     "Affine",

@@ -27,17 +27,11 @@ are small helpers.
 
 from ppl.harvest import pins as pins
 from ppl.harvest import tangent_leaves as tangent_leaves
-from ppl.harvest.effects import effect as effect
-from ppl.harvest.effects import sown as sown
-from ppl.harvest.handling import handle as handle
-from ppl.harvest.harvesting import call_and_reap as call_and_reap
-from ppl.harvest.harvesting import harvest as harvest
-from ppl.harvest.harvesting import nest as nest
-from ppl.harvest.harvesting import plant as plant
-from ppl.harvest.harvesting import reap as reap
-from ppl.harvest.sowing import sow as sow
-from ppl.harvest.sowing import sow_cond as sow_cond
-from ppl.harvest.vjp import vjp_and_reap as vjp_and_reap
+from ppl.harvest.effects import effect, sown
+from ppl.harvest.handling import handle
+from ppl.harvest.harvesting import call_and_reap, harvest, nest, plant, reap
+from ppl.harvest.sowing import sow, sow_cond
+from ppl.harvest.vjp import vjp_and_reap
 
 __all__ = [
     "call_and_reap",
