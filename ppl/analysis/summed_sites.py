@@ -64,7 +64,7 @@ def find_with_summed(jaxpr: Any) -> dict[Path, GraphSite]:
     found = Survey(lambda site: site.tag in TAGS, lambda _: False, CONSTRUCTS)(jaxpr)
     graph = Dependence()(jaxpr).sites
     sites = {p: GraphSite(found[p], graph[p], kind_of(found[p].site)) for p in graph}
-    for scope, summed in _summed_programs(jaxpr):
+    for scope, summed in summed_programs(jaxpr):
         sites = _restore(sites, summed, scope)
     return sites
 
@@ -72,7 +72,7 @@ def find_with_summed(jaxpr: Any) -> dict[Path, GraphSite]:
 def find_approximate(jaxpr: Any) -> tuple[Path, ...]:
     """Paths of the sites that `Laplace` has taken out of a program."""
     found = []
-    for scope, summed in _summed_programs(jaxpr):
+    for scope, summed in summed_programs(jaxpr):
         own = () if summed.summation.is_exact else summed.summation.sites
         paths = (*find_approximate(summed.summation.jaxpr), *own)
         found += [(*scope, *path) for path in paths]
@@ -81,7 +81,7 @@ def find_approximate(jaxpr: Any) -> tuple[Path, ...]:
 
 def find_drawn(jaxpr: Any, equations: Sequence[Any]) -> tuple[Path, ...]:
     """Paths of sites that were taken out of a program but that `equations` draw from the prior."""
-    gone = [(*scope, *p) for scope, x in _summed_programs(jaxpr) for p in x.summation.sites]
+    gone = [(*scope, *p) for scope, x in summed_programs(jaxpr) for p in x.summation.sites]
     drawn: set[Path] = set()
     stack = list(equations) if gone else []
     while stack:
@@ -114,7 +114,7 @@ def find_rewritten(jaxpr: Any) -> frozenset[Path]:
     def is_derived(site):
         return site.tag == DETERMINISTIC
 
-    for scope, summed in _summed_programs(jaxpr):
+    for scope, summed in summed_programs(jaxpr):
         inner = summed.summation.jaxpr
         derived = Survey(is_derived, lambda _: False, CONSTRUCTS)(inner)
         paths = {*summed.summation.scored, *derived, *find_rewritten(inner)}
@@ -122,7 +122,7 @@ def find_rewritten(jaxpr: Any) -> frozenset[Path]:
     return frozenset(found)
 
 
-def _summed_programs(jaxpr: Any) -> list[tuple[tuple[Hashable, ...], Any]]:
+def summed_programs(jaxpr: Any) -> list[tuple[tuple[Hashable, ...], Any]]:
     """Each `SummedProgram` in a program, with the scope of its sites."""
 
     def is_hidden(site):

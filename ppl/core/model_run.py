@@ -10,9 +10,9 @@ import jax
 from ppl.analysis.ignored_dependence import check_ignored
 from ppl.analysis.key_reuse import check_keys
 from ppl.analysis.misplaced_sites import explain
-from ppl.analysis.summed_sites import explain_drawn, find_drawn
 from ppl.common import distribution_protocol
 from ppl.common.missing_data import Missing
+from ppl.core.keyed_density import explain_key
 from ppl.core.model_pytree import (
     Model,
     check_callable,
@@ -115,8 +115,8 @@ class SiteAction(Action):
 
     def strips(self, site: Site) -> bool:
         """Whether the site has a tag of models, but none of the action."""
-        if site.tag == Hidden.RECOVERED and not self.records:
-            return False  # A model is rewritten; `recover` looks at the result.
+        if isinstance(site.tag, Hidden) and not self.records:
+            return False  # A model is rewritten; what looks at them looks at the result.
         return (site.tag in TAGS or isinstance(site.tag, Hidden)) and not self.matches(site)
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
@@ -391,13 +391,7 @@ class ModelRun(Harvester):
         """
         self.check_kinds()
         if self.reads(0, plants):
-            if gone := find_drawn(self._program.jaxpr, self.live_equations(plants)):
-                raise ValueError(explain_drawn(self.name, gone))
-            raise ValueError(
-                f"{self.name}: its density depends on its random key elsewhere than in "
-                "ppl.sample (or a latent site is blocked), so it is no function of the values of "
-                "its sites. Draw all randomness with ppl.sample, or pass it as an argument."
-            )
+            raise ValueError(explain_key(self.name, self._program, self._action, plants))
         self.check()
 
     def check(self) -> None:

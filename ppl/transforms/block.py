@@ -39,7 +39,8 @@ class Hide(RewriteSites):
         """The site, with the hidden tag if it is named."""
         if self.hides(site.path):
             # The site stays, so that its value has the axes that its key is mapped over.
-            site = dataclasses.replace(as_deterministic(site), tag=Hidden.SITE, note=None)
+            note = LATENT if kind_of(site) == LATENT else None
+            site = dataclasses.replace(as_deterministic(site), tag=Hidden.SITE, note=note)
             operands = dataclasses.replace(operands, extras=())
         return site, operands
 

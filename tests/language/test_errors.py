@@ -36,6 +36,12 @@ def scoped(key: Any) -> Any:
     return ppl.nest(model, scope="a")(key)
 
 
+def summed(key: Any) -> Any:
+    z = ppl.sample(key, dist.Bernoulli(probs=0.3), name="z")
+    x = ppl.sample(key, dist.Normal(1.0 * z, 1.0), name="x")
+    return ppl.sample(key, dist.Normal(x, 1.0), name="y")
+
+
 def twice(key: Any) -> Any:
     return ppl.sample(key, NORMAL, name="x") + ppl.sample(key, NORMAL, name="x")
 
@@ -184,6 +190,9 @@ MODELS = {
     "noise": (lambda: ppl.log_density(noisy)({"x": 0.0}), ValueError, "'noisy'.*key elsewhere than in ppl.sample"),
     "noise-in-scan": (lambda: ppl.log_probs(noisy_in_scan)({"x": X}), ValueError, "'noisy_in_scan'.*key elsewhere"),
     "noise-unconstrain": (lambda: ppl.unconstrain(noisy), ValueError, "'noisy'.*key elsewhere"),
+    "blocked": (lambda: ppl.log_density(ppl.condition(ppl.block(model, ["mu"]), {"x": X}))({}), ValueError, "'model': .* value of 'mu', latent, which ppl.block hides.*Do not block it"),
+    "blocked-after-sum": (lambda: ppl.log_density(ppl.block(ppl.marginalize(summed, ["z"]), ["x"]))({"y": 0.0}), ValueError, "value of 'x', latent, which ppl.block hides"),
+    "blocked-before-sum": (lambda: ppl.log_density(ppl.marginalize(ppl.block(summed, ["x"]), ["z"]))({"y": 0.0}), ValueError, "value of 'x', latent, which ppl.block hides"),
     "not-callable": (lambda: ppl.log_density(TARGET)(GOOD), TypeError, "^expected a model, a function of a random key, got Unconstrained.{,60}$"),
     "not-callable-trace": (lambda: ppl.trace(3)(KEY), TypeError, "^expected a model, a function of a random key, got 3.$"),
     "sown": (lambda: ppl.log_density(sown)({"x": 0.0}), ValueError, "'x' has the tag 'random' but no distribution.*ppl.sample"),
