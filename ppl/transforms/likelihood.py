@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from ppl.common.scaled_distribution import factors_at
 from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.core.joint_scores import joint_score_of, name_of_score, name_scores, score_by_step
 from ppl.core.model_pytree import Model, as_pytree
-from ppl.core.model_run import ModelRun, trace_model
+from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, trace_model
 from ppl.core.site_rewriting import RewriteSites, replace_distribution
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.names import nest_by_path, paths_in
@@ -24,10 +24,9 @@ from ppl.harvest.program import Program
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.sowing import Site
 from ppl.harvest.survey import join_scopes
-from ppl.primitives.site_kinds import FACTOR, LATENT, OBSERVED, kind_of
+from ppl.primitives.site_kinds import FACTOR, LATENT, OBSERVED, RANDOM, kind_of
 from ppl.transforms.density import LogProbs
 from ppl.transforms.scored_entries import ScoredEntries, find_scored
-from ppl.transforms.trace import inspection
 from ppl.transforms.unscaled import unscaled
 
 
@@ -89,6 +88,31 @@ def _run_selected(
             name = path if marginal is None else name_of_score(path, marginal)
             paths[join_scopes(name)] = path
     return run.output({paths[name]: (jnp.asarray(x),) for name, x in counts.items()})
+
+
+class ValueWithGaps(NamedTuple):
+    """The value of a site, with the masks of its entries that `ignore` and `impute` miss."""
+
+    value: Any
+    ignored: list[jax.Array]
+    imputed: list[jax.Array]
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordGaps(SiteAction):
+    """Action that records values with their gaps, which are the same in all branches of a cond."""
+
+    tags: ClassVar = (RANDOM,)
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """The planted value, or the sown one if there is none, and its record."""
+        values = operands.values if plant is None else plant
+        masks = apply_at_site(site, operands, values, _masks_of)
+        return values, ValueWithGaps(jax.tree.unflatten(site.tree, values), *masks)
+
+
+def _masks_of(_: Any, d: Any) -> tuple[list[jax.Array], list[jax.Array]]:
+    return _flags(d, Ignored), _flags(d, Imputed)
 
 
 UNMARGINALIZED = (
@@ -228,7 +252,7 @@ class Likelihood:
         """Boolean arrays by observed site: which elements are left out by `ppl.ignore`."""
         found = self._sites(values)
         shapes = {site: n for x in self.observed_scores for site, n in x.site_shapes.items()}
-        return {site: _missing(found[site].distribution, shape) for site, shape in shapes.items()}
+        return {site: _missing(found[site], shape) for site, shape in shapes.items()}
 
     def observed(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The data by observed site, 0 where they are left out by `ppl.ignore`."""
@@ -236,19 +260,19 @@ class Likelihood:
         sites = [site for x in self.observed_scores for site in x.sites]
         data = {name: found[name].value for name in sites}
         for name in data:
-            for flags in _flags(found[name].distribution, Ignored):
+            for flags in found[name].ignored:
                 data[name] = jnp.where(flags, 0, data[name])
         return data
 
     def imputed(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Boolean arrays by latent site that `ppl.impute` observes in part: missing entries."""
         sites = self._sites(values)
-        found = {name: _flags(site.distribution, Imputed) for name, site in sites.items()}
-        return {name: flags[0] for name, flags in found.items() if flags}
+        return {name: site.imputed[0] for name, site in sites.items() if site.imputed}
 
-    def _sites(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _sites(self, values: Mapping[str, Any]) -> dict[str, "ValueWithGaps"]:
         args, kwargs = self.arguments.join(self.data)
-        run = inspection(self.model, trace_model(self.model, random.key(0), args, kwargs))
+        program = trace_model(self.model, random.key(0), args, kwargs)
+        run = ModelRun(self.model, program, RecordGaps())
         latent = [(p, x) for p, x in paths_in(values, run.sites) if join_scopes(p) in self.latent]
         records = run.run(run.fit(nest_by_path(dict(latent)), "log_probs", complete=True))[1]
         return {join_scopes(path): site for path, site in records.items()}
@@ -267,9 +291,9 @@ def _check_apart(where: str, scored: Sequence[ScoredEntries]) -> None:
             )
 
 
-def _missing(d: Any, shape: tuple[int, ...]) -> jax.Array:
+def _missing(site: "ValueWithGaps", shape: tuple[int, ...]) -> jax.Array:
     missing = jnp.zeros(shape, bool)
-    for flags in _flags(d, Ignored):
+    for flags in site.ignored:
         missing = missing | flags.all(tuple(range(len(shape), flags.ndim)))
     return missing
 

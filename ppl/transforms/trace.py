@@ -20,7 +20,7 @@ from ppl.harvest.names import nest_by_path
 from ppl.harvest.program import Program
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.sowing import Site
-from ppl.harvest.survey import Path, join_scopes, show
+from ppl.harvest.survey import Path, join_scopes, show, struct_of
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import DETERMINISTIC, RANDOM, kind_of
 
@@ -34,18 +34,21 @@ class SiteTrace:
 
     Attributes:
         value: The value drawn, observed or recorded, or the log weight of a factor.
-        distribution: Its distribution, each parameter with the axes of `vmap` and loops in front.
-            None for a deterministic site or a factor, and for a site in a `cond`, as branches may
-            have different distributions.
+        distribution: Its distribution, each parameter with the axes of `vmap` and loops in front;
+            in a `cond`, that of the branch taken. None for a deterministic site or a factor, and
+            for a site whose distributions in the branches of a `cond` are of several families or
+            shapes.
         log_prob: The log probability of `value`, one for each element of the axes and of the batch;
             None for a deterministic site.
         kind: "latent", "observed", "deterministic" or "factor".
+        families: The names of its distributions, if the branches of a `cond` have several kinds.
     """
 
     value: Any
     distribution: Any
     log_prob: jax.Array | None
     kind: str = dataclasses.field(metadata={"static": True})
+    families: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
 
     @property
     def support(self) -> Any:
@@ -109,7 +112,7 @@ def _row(path: Path, site: SiteTrace) -> tuple[str, ...]:
         join_scopes(path),
         site.kind,
         show(map(jax.typeof, jax.tree.leaves(site.value))),
-        "" if d is None else distribution_protocol.name_of(d),
+        " | ".join(site.families) if d is None else distribution_protocol.name_of(d),
         _support(site.support),
         "" if log_prob is None else _number(jnp.sum(log_prob)),
     )
@@ -129,32 +132,71 @@ class Inspect(SiteAction):
     """Action of `trace`: records the value, distribution and log probability of each site.
 
     Attributes:
-        conditional: The sites in a `cond`, for which no distribution is recorded.
+        in_branches: The names of the distributions at sites where the branches of a `cond` have
+            several kinds, so that no one is recorded.
     """
 
-    conditional: frozenset[Path] = frozenset()
+    in_branches: Mapping[Path, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         """The planted value, or the sown one if there is none, and its `SiteTrace`."""
         values = operands.values if plant is None else plant
         kind = kind_of(site)
-        d = None
-        if site.tag == RANDOM and site.path not in self.conditional:
-            d = apply_at_site(site, operands, values, _distribution_of)
         value = jax.tree.unflatten(site.tree, values)
+        families = self.in_branches.get(site.path, ())
+        d = None
+        if site.tag == RANDOM and not families:
+            d = apply_at_site(site, operands, values, _distribution_of)
         scored = None if kind == DETERMINISTIC else log_prob(site, operands, values)
-        return values, SiteTrace(value, d, scored, kind)
+        return values, SiteTrace(value, d, scored, kind, families)
 
 
 def _distribution_of(_: Any, d: Any) -> Any:
     return distribution_protocol.with_all_batch_axes(d)
 
 
+@dataclasses.dataclass(frozen=True)
+class _LookAtBranches(SiteAction):
+    """Action that notes what the distributions at the sites in branches are made of.
+
+    Attributes:
+        noted: The structure, shapes and dtypes of each, and its name, by path.
+    """
+
+    noted: dict[Path, list[tuple[Any, str]]]
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """The sown value; no record."""
+        if site.tag == RANDOM and site.path in self.noted:
+            d = apply_at_site(site, operands, operands.values, _distribution_of)
+            leaves, structure = jax.tree.flatten(d)
+            made_of = structure, [(jnp.shape(x), jnp.result_type(x)) for x in leaves]
+            self.noted[site.path].append((made_of, distribution_protocol.name_of(d)))
+        return operands.values, None
+
+
 def inspection(model: Model, program: Program) -> ModelRun:
     """A run of a model that records a `SiteTrace` at each site."""
     sites = ModelRun(model, program, Inspect()).sites
-    conditional = frozenset(path for path, found in sites.items() if found.branches)
-    return ModelRun(model, program, Inspect(conditional))
+    noted = {path: [] for path, found in sites.items() if found.branches}
+    if noted:
+        _look_at(model, program, _LookAtBranches(noted))
+    families = {
+        path: tuple(dict.fromkeys(name for _, name in found))
+        for path, found in noted.items()
+        if any(made_of != found[0][0] for made_of, _ in found)
+    }
+    return ModelRun(model, program, Inspect(families))
+
+
+def _look_at(model: Model, program: Program, action: SiteAction) -> None:
+    """Run a program under an action that notes what it meets, without any number."""
+
+    def run(inputs: Sequence[Any]) -> None:
+        abstract = dataclasses.replace(program, consts=[], operands=list(inputs))
+        ModelRun(model, abstract, action).run({})
+
+    jax.eval_shape(run, [struct_of(v.aval) for v in program.jaxpr.invars])
 
 
 def trace(model: Model) -> Callable[..., Trace]:

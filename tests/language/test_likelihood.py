@@ -90,6 +90,20 @@ def test_ignored_data_are_missing():
     assert counted[0] == counted[1] == 0 != counted[2]
 
 
+@pytest.mark.parametrize("family", [dist.Normal, dist.Cauchy])
+def test_ignored_data_in_a_cond_are_missing(family):
+    def model(key):
+        a = ppl.sample(key, dist.Normal(0.0, 1.0), name="a")
+        low = lambda: ppl.sample(key, dist.Normal(a * jnp.ones(3), 1.0), name="y")  # noqa: E731
+        high = lambda: ppl.sample(key, family(a * jnp.ones(3), 2.0), name="y")  # noqa: E731
+        return jax.lax.cond(a > 0, high, low)
+
+    y = ppl.ignore(jnp.array([1.0, jnp.nan, 3.0]))
+    likelihood = Likelihood.of(ppl.condition(model, {"y": y}), (), {})
+    np.testing.assert_array_equal(likelihood.missing({"a": 0.0})["y"], [False, True, False])
+    np.testing.assert_array_equal(likelihood.observed({"a": 0.0})["y"], [1.0, 0.0, 3.0])
+
+
 def test_nothing_observed():
     with pytest.raises(ValueError, match="no observed site"):
         Likelihood.of(model, (X,), {})

@@ -2,6 +2,8 @@
 
 # ruff: noqa: E501
 
+import re
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -87,12 +89,39 @@ def test_parameters_have_the_order_of_axes_of_the_values(model, loc, shape):
     assert_close(site.distribution.log_prob(site.value), site.log_prob, "float32")
 
 
-def test_distribution_of_a_conditional_site_is_none():
-    """Its branches may have different families."""
+def test_branches_of_several_families_are_named():
     model, args = MODELS["cond"]
     sites = jax.jit(ppl.trace(model))(KEY, *args).sites
     assert sites["x"].distribution is None
     assert_equal(sites["y"].distribution.loc, sites["x"].value)
+    assert re.search(
+        r"x +latent +float32\[\] +Exponential \| HalfNormal", str(ppl.trace(model)(KEY, *args))
+    )
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_conditional_site_has_the_distribution_of_its_branch(mapped):
+    def model(key, x):
+        def low(key):
+            return ppl.sample(key, dist.Normal(jnp.zeros(2), 2.0), name="y")
+
+        def high(key):
+            return ppl.sample(key, dist.Normal(x * jnp.ones(2), jnp.exp(x)), name="y")
+
+        return lax.cond(x > 0.0, high, low, key)
+
+    if mapped:
+        x = jnp.array([0.5, -1.0])
+        loc, scale = jnp.array([[0.5], [0.0]]), jnp.array([[jnp.exp(0.5)], [2.0]])
+        site = ppl.trace(lambda key, x: jax.vmap(model)(split(key), x))(KEY, x).sites["y"]
+    else:
+        loc, scale = 0.5, jnp.exp(0.5)
+        site = ppl.trace(model)(KEY, 0.5).sites["y"]
+    shape = site.value.shape
+    expected = jnp.broadcast_to(loc, shape), jnp.broadcast_to(scale, shape)
+    found = site.distribution.loc, jnp.broadcast_to(site.distribution.scale, shape)
+    assert_close(found, expected, "float32")
+    assert_close(site.distribution.log_prob(site.value), site.log_prob, "float32")
 
 
 def test_output_may_hold_anything():

@@ -132,7 +132,7 @@ def test_hidden_sites(model):
     assert_equal(
         ppl.simulate(ppl.block(model, ["m"]))(KEY, X)["y"], ppl.simulate(model)(KEY, X)["y"]
     )
-    with pytest.raises(ValueError, match="value of 'm', latent, which ppl.block hides"):
+    with pytest.raises(ValueError, match=r"value of 'm', latent, which ppl.block hides"):
         ppl.log_density(ppl.block(model, ["m"]))({"y": VALUES["y"]}, X)
 
 
