@@ -12,7 +12,15 @@ from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.rules import CONSTRUCTS
 from ppl.harvest.survey import Found, Path, Survey, describe
 from ppl.primitives.draw_primitive import draw_p
-from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, SUMMED, TAGS, Hidden, kind_of
+from ppl.primitives.site_kinds import (
+    DETERMINISTIC,
+    FACTOR,
+    RANDOM,
+    SUMMED,
+    TAGS,
+    Hidden,
+    kind_of,
+)
 
 
 class Elimination(Protocol):
@@ -66,7 +74,46 @@ def find_with_summed(jaxpr: Any) -> dict[Path, GraphSite]:
     sites = {p: GraphSite(found[p], graph[p], kind_of(found[p].site)) for p in graph}
     for scope, summed in summed_programs(jaxpr):
         sites = _restore(sites, summed, scope)
-    return sites
+    return {path: dataclasses.replace(x, sown=_among(sites, x.sown)) for path, x in sites.items()}
+
+
+def _among(sites: Collection[Path], sown: SownSite) -> SownSite:
+    """A site without dependences on sites that are gone, as their values were replaced."""
+
+    def is_there(source: Any) -> bool:
+        path = source.path if isinstance(source, Earlier) else source
+        return not isinstance(path, tuple) or path in sites
+
+    parts = (
+        dataclasses.replace(part, sources=frozenset(filter(is_there, part.sources)))
+        for part in sown.parts
+    )
+    return dataclasses.replace(sown, parts=tuple(parts))
+
+
+def check_scored(model: str, jaxpr: Any) -> None:
+    """Check that the sites at which sums and integrals are scored are still in a program.
+
+    Raises:
+        ValueError: If one is not: its value was replaced, and the score went with it.
+    """
+    summed = summed_programs(jaxpr)
+    if not summed:
+        return
+    is_site = lambda site: site.tag in TAGS or site.tag == Hidden.SITE  # noqa: E731
+    is_random = lambda site: site.tag == RANDOM  # noqa: E731
+    there = set(Survey(is_site, lambda _: False, CONSTRUCTS)(jaxpr))
+    there |= {(*scope, *path) for scope, x in summed for path in x.summation.sites}
+    for scope, x in summed:
+        random = Survey(is_random, lambda _: False, CONSTRUCTS)(x.summation.jaxpr)
+        paths = [(*scope, *path) for path in x.summation.scored if path in random]
+        if gone := [path for path in paths if path not in there]:
+            raise ValueError(
+                f"{model}: what ppl.marginalize has taken out is scored at "
+                f"{', '.join(map(describe, gone))}, whose values harvest's plant or handle has "
+                "replaced, so that they are no sites any more, and there is no density. Fix them "
+                "by ppl.intervene, or observe them by ppl.condition."
+            )
 
 
 def find_approximate(jaxpr: Any) -> tuple[Path, ...]:

@@ -10,6 +10,7 @@ import jax
 from ppl.analysis.ignored_dependence import check_ignored
 from ppl.analysis.key_reuse import check_keys
 from ppl.analysis.misplaced_sites import explain
+from ppl.analysis.summed_sites import check_scored
 from ppl.common import distribution_protocol
 from ppl.common.missing_data import Missing
 from ppl.core.keyed_density import explain_key
@@ -390,6 +391,7 @@ class ModelRun(Harvester):
             ValueError: In the cases of `records`.
         """
         self.check_kinds()
+        check_scored(self.name, self._program.jaxpr)
         if self.reads(0, plants):
             raise ValueError(explain_key(self.name, self._program, self._action, plants))
         self.check()
