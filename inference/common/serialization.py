@@ -4,10 +4,11 @@ The JSON carries a format number. It names classes by tags, so that a file can s
 modules and classes have been renamed.
 
 ======  ================================================================
-Format  Classes are named by
+Format  What is different
 ======  ================================================================
-0       module and name; the file has no `"format"`
-1       tags, see `TAGS`
+0       classes by module and name; the file has no `"format"`
+1       classes by tags, see `TAGS`
+2       facts of a run in a `RunFacts`, not as pairs called `"settings"`
 ======  ================================================================
 """
 
@@ -26,7 +27,7 @@ from inference.common.whole_file import write_whole
 
 T = TypeVar("T")
 
-FORMAT = 1
+FORMAT = 2
 
 # Module and name of the class of each tag. A tag never changes, nor names another class later.
 TAGS = {
@@ -222,8 +223,30 @@ def _decode_result(archive: Any, cls: type[T]) -> T:
         )
     if structure["result"] != _tag_of_result(cls):
         raise ValueError(f"it is a {structure['result']}")
-    fields = structure["fields"]
-    return cls(**{name: _decode(x, archive, version) for name, x in fields.items()})
+    fields = {name: _decode(x, archive, version) for name, x in structure["fields"].items()}
+    if version < 2 and "settings" in fields:
+        fields["facts"] = class_of("RunFacts")(**dict(fields.pop("settings")))
+    _check_fields(fields, cls, version)
+    return cls(**fields)
+
+
+def _check_fields(fields: dict[str, Any], cls: Any, version: int) -> None:
+    """Check that this version of a class has the fields of a file, and needs no others.
+
+    Raises:
+        ValueError: If not: another version of the library has written the file.
+    """
+    known = {x.name: x for x in _fields(cls)}
+    is_needed = lambda x: x.default is x.default_factory is dataclasses.MISSING  # noqa: E731
+    lacking = [name for name, x in known.items() if name not in fields and is_needed(x)]
+    unknown = [name for name in fields if name not in known]
+    if lacking or unknown:
+        told = [f"has {', '.join(map(repr, unknown))}"] * bool(unknown)
+        told += [f"lacks {', '.join(map(repr, lacking))}"] * bool(lacking)
+        raise ValueError(
+            f"of format {version}, it {' and '.join(told)}: another version of the library has "
+            "written it; load it with that version"
+        )
 
 
 def _encode(value: Any, arrays: list[np.ndarray]) -> Any:

@@ -262,6 +262,10 @@ def conditional(model: Model, site: str) -> Conditional:
     | jointly normal | joint, at the cost of `ppl.Gaussian()` |
     | conjugate: beta, Dirichlet, gamma, inverse gamma, log-normal, von Mises | of that family |
     | normal, observed in part by `impute`, or any other | None |
+    | normal given sites that `marginalize` has integrated out, with an improper prior | None |
+
+    In a marginalized model the score of a site is the log of a sum or an integral, of which slopes
+    alone tell the family; a site of `Flat` or `from_density` has no family to be told.
 
     Args:
         model: A function of a random key.

@@ -27,6 +27,7 @@ from inference import (
 )
 from inference.common.serialization import FORMAT, FORMAT_0, TAGS, class_of, tag_of
 from inference.results.result import Result
+from inference.results.run_facts import RunFacts
 
 FILES = sorted((pathlib.Path(__file__).parent / "saved_files").glob("*.npz"))
 TYPES = {
@@ -187,6 +188,29 @@ def test_tags_once_given_stay():
     before = {f"{module}:{name}" for module, names in FORMAT_0.items() for name in names}
     assert before == set(GIVEN_TAGS["format 0"])
     assert {name for names in FORMAT_0.values() for name in names} <= TAGS.keys()
+
+
+def test_pairs_of_format_1_are_facts(tmp_path):
+    """They were a field called `settings`, whose values are now those of a record."""
+    facts = RunFacts(num_warmup=40, init="uniform", approximate=(("x", "z"), 0.8, 100))
+    MCMCResult({"x": np.zeros((1, 4))}, {}, None, facts).save(tmp_path / "new.npz")
+    fields = contents(tmp_path / "new.npz")[0]["fields"]
+    pairs = fields.pop("facts")["fields"].items()
+    fields["settings"] = {"tuple": [{"tuple": [{"plain": k}, v]} for k, v in pairs]}
+    path = rewritten(tmp_path / "new.npz", tmp_path / "old.npz", format=1, fields=fields)
+    assert MCMCResult.load(path).facts == facts
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"), [({"drawn": None}, "has 'drawn' and lacks 'draws'"), ({}, "lacks 'draws'")]
+)
+def test_fields_of_another_version_are_told(changes, told, tmp_path):
+    fields = contents(FILES[0])[0]["fields"]
+    drawn = fields.pop("draws")
+    fields |= {name: drawn for name in changes}
+    path = rewritten(FILES[0], tmp_path / "other.npz", format=FORMAT, fields=fields)
+    with pytest.raises(ValueError, match=f"of format {FORMAT}, it {told}: another version"):
+        ImportanceResult.load(path)
 
 
 @pytest.mark.parametrize("version", [FORMAT + 1, "2.0", -1])
