@@ -33,11 +33,23 @@ def check_ignored(model: str, program: Program, sites: Sites) -> None:
         return
     for path in ignored:
         for child in _children(path, graph):
-            raise ValueError(
-                f"{model}: site {describe(child)} depends on site {describe(path)}"
-                f"{' of the step before' if child == path else ''}, entries of which are ignored, "
-                "so that it has no density. Infer them with ppl.impute(data), or sum them out."
-            )
+            raise ValueError(_explain(model, child, path))
+
+
+def _explain(model: str, child: Path, path: Path) -> str:
+    """Error message for a site that depends on one with entries that are ignored."""
+    if child == path:
+        return (
+            f"{model}: site {describe(path)} depends on site {describe(path)} of the step before, "
+            "entries of which are ignored. Which ones is data, so that the last, on which no step "
+            "depends, are not told from others, and no density is derived. End the loop before "
+            "those, or infer them with ppl.impute(data)."
+        )
+    return (
+        f"{model}: site {describe(child)} depends on site {describe(path)}, entries of which are "
+        "ignored. Which ones is data, so that it may depend on these, and no density is derived. "
+        "Infer them with ppl.impute(data), or sample apart what is known and used."
+    )
 
 
 def _is_ignored(site: Site) -> bool:

@@ -278,9 +278,9 @@ DEPENDENT = {
     "observed": (ppl.condition(AFTER, {"after": 0.5}), SCALE, "site 'after' depends on site 'y', entries"),
     "scaled": (ppl.scale(AFTER, 2.0), SCALE | {"after": 0.5}, "site 'after' depends on site 'y', entries"),
     "nested": (ppl.nest(AFTER, scope="s"), {"s": SCALE | {"after": 0.5}}, "site 's.after' depends on site 's.y', entries"),
-    "scan": (ppl.condition(walk, GAPS), {}, "site 'y' depends on site 'y' of the step before"),
+    "scan": (ppl.condition(walk, GAPS), {}, "site 'y' depends on site 'y' of the step before.*End the loop before those"),
     "deterministic-between": (ppl.condition(by_mean, COUNTS), {}, "site 'cost' depends on site 'n', entries"),
-    "deterministic-in-scan": (ppl.condition(by_steps, GAPS), {}, "site 'y' depends on site 'y' of the step before"),
+    "deterministic-in-scan": (ppl.condition(by_steps, GAPS), {}, "site 'y' depends on site 'y' of the step before.*End the loop before those"),
 }  # fmt: skip
 INDEPENDENT = {
     "deterministic": (ppl.condition(nothing_depends, GAPS), {"other": 0.0}),
