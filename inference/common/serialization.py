@@ -236,10 +236,10 @@ def _check_fields(fields: dict[str, Any], cls: Any, version: int) -> None:
     Raises:
         ValueError: If not: another version of the library has written the file.
     """
-    known = {x.name: x for x in _fields(cls)}
-    is_needed = lambda x: x.default is x.default_factory is dataclasses.MISSING  # noqa: E731
-    lacking = [name for name, x in known.items() if name not in fields and is_needed(x)]
-    unknown = [name for name in fields if name not in known]
+    known = _fields(cls)
+    needed = [x.name for x in known if x.default is x.default_factory is dataclasses.MISSING]
+    lacking = [name for name in needed if name not in fields]
+    unknown = [name for name in fields if name not in [x.name for x in known]]
     if lacking or unknown:
         told = [f"has {', '.join(map(repr, unknown))}"] * bool(unknown)
         told += [f"lacks {', '.join(map(repr, lacking))}"] * bool(lacking)

@@ -100,8 +100,13 @@ def check_scored(model: str, jaxpr: Any) -> None:
     summed = summed_programs(jaxpr)
     if not summed:
         return
-    is_site = lambda site: site.tag in TAGS or site.tag == Hidden.SITE  # noqa: E731
-    is_random = lambda site: site.tag == RANDOM  # noqa: E731
+
+    def is_site(site):
+        return site.tag in TAGS or site.tag == Hidden.SITE
+
+    def is_random(site):
+        return site.tag == RANDOM
+
     there = set(Survey(is_site, lambda _: False, CONSTRUCTS)(jaxpr))
     there |= {(*scope, *path) for scope, x in summed for path in x.summation.sites}
     for scope, x in summed:

@@ -8,9 +8,8 @@ from ppl.analysis.summed_sites import explain_drawn, find_drawn, summed_programs
 from ppl.harvest import jaxprs
 from ppl.harvest.interpreter import Action, Operands
 from ppl.harvest.program import Harvester, Program
-from ppl.harvest.site_names import describe
 from ppl.harvest.sowing import Site, sow_p
-from ppl.harvest.survey import Path
+from ppl.harvest.survey import Path, describe
 from ppl.primitives.site_kinds import LATENT, Hidden
 
 

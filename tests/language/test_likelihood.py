@@ -94,8 +94,13 @@ def test_ignored_data_are_missing():
 def test_ignored_data_in_a_cond_are_missing(family):
     def model(key):
         a = ppl.sample(key, dist.Normal(0.0, 1.0), name="a")
-        low = lambda: ppl.sample(key, dist.Normal(a * jnp.ones(3), 1.0), name="y")  # noqa: E731
-        high = lambda: ppl.sample(key, family(a * jnp.ones(3), 2.0), name="y")  # noqa: E731
+
+        def low():
+            return ppl.sample(key, dist.Normal(a * jnp.ones(3), 1.0), name="y")
+
+        def high():
+            return ppl.sample(key, family(a * jnp.ones(3), 2.0), name="y")
+
         return jax.lax.cond(a > 0, high, low)
 
     y = ppl.ignore(jnp.array([1.0, jnp.nan, 3.0]))
