@@ -147,7 +147,7 @@ def _():
     ppl.deterministic("high", name="label")
 
 
-@mistake("A blocked latent site", names=["'line'", "'scale', latent, which ppl.block hides", "Do not block it"])
+@mistake("A blocked latent site", names=["'line'", "'scale', latent, which ppl.block hides"])
 def _():
     ppl.log_density(ppl.block(line, ["scale"]))({"slope": 1.0, "y": X}, X)
 
