@@ -12,7 +12,7 @@ import pathlib
 import random
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tests.mutation import PACKAGES, ROOT, Mutant, main
 from tests.rooms import files, importers, used_by, users_among_tests
@@ -131,25 +131,33 @@ def num_code_lines(source: str) -> int:
 def nearest_tests(module: str) -> tuple[str, ...]:
     """Files of tests that use a module, or its importers.
 
-    First comes the one of its name, then those that use it themselves, not by a helper, and few
-    others beside it.
+    First comes the one of its name, then those of its direct importers, then those that use it themselves, not
+    by a helper, and few others beside it.
     """
+    around = importers({module})
+    own = _names_of_tests({module})
+    of_importers = _names_of_tests(x for x in around if module in used_by(x))
 
-    own = f"test_{module.rpartition('.')[2]}"
+    def distance(test: str) -> tuple[bool, bool, bool, int, str]:
+        name = _last_name(test)
+        is_direct = module in used_by(test)
+        return name not in own, name not in of_importers, not is_direct, len(used_by(test)), test
 
-    def last_name(test: str) -> str:
-        return test.rpartition(".")[2]
-
-    def distance(test: str) -> tuple[bool, bool, int, str]:
-        return last_name(test) != own, module not in used_by(test), len(used_by(test)), test
-
-    users = users_among_tests({module}) or users_among_tests(importers({module}))
+    users = users_among_tests({module} | around)
     tests = {
         name: path.relative_to(ROOT).as_posix()
         for name, path in files().items()
-        if last_name(name) == own or (path in users and last_name(name).startswith("test_"))
+        if _last_name(name) in own or (path in users and _last_name(name).startswith("test_"))
     }
     return tuple(tests[x] for x in sorted(tests, key=distance)[:_MAX_NEAREST]) or ("tests",)
+
+
+def _names_of_tests(modules: Iterable[str]) -> set[str]:
+    return {f"test_{_last_name(module)}" for module in modules}
+
+
+def _last_name(module: str) -> str:
+    return module.rpartition(".")[2]
 
 
 def mutants() -> Iterator[Mutant]:

@@ -64,7 +64,13 @@ def test_lines_of_code_are_neither_comments_nor_docstrings():
     assert num_code_lines(source) == 4
 
 
-def test_the_nearest_tests_use_little_else():
-    assert nearest_tests("inference.initialization.density_noise") == (
-        "tests/inference/test_density_noise.py",
-    )
+@pytest.mark.parametrize(
+    ("module", "test"),
+    [
+        ("inference.initialization.density_noise", "tests/inference/test_density_noise.py"),
+        ("inference.results.optimize_result", "tests/inference/test_optimize.py"),
+        ("ppl.marginal.triangular_factors", "tests/test_triangular_factors.py"),
+    ],
+)
+def test_the_nearest_tests_have_the_name_of_the_file_or_its_user(module, test):
+    assert nearest_tests(module)[0] == test

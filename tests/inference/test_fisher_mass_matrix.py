@@ -30,6 +30,15 @@ def factors():
     }
 
 
+def test_a_low_rank_matrix_is_its_factor_squared():
+    vectors = np.linalg.qr(np.random.default_rng(0).normal(size=(5, 2)))[0].T
+    matrix = LowRankMatrix(SCALES, vectors, np.array([9.0, 0.1]))
+    middle = np.eye(5) + vectors.T @ np.diag(matrix.values - 1) @ vectors
+    dense = SCALES[:, None] * middle * SCALES
+    np.testing.assert_allclose(matrix.dense(), dense, rtol=1e-12)
+    np.testing.assert_allclose(matrix.diagonal(), np.diag(dense), rtol=1e-12)
+
+
 @pytest.mark.parametrize("kind", ["dense", "low_rank"])
 def test_the_gain_is_that_of_all_pairs_of_draws(kind):
     """By the definition, pair by pair."""

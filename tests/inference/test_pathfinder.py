@@ -55,8 +55,7 @@ def is_exact(result):
 
 @pytest.mark.quick_rows("float32")
 def test_a_normal_posterior_is_found(float_dtype):
-    num_paths = 1 if float_dtype == jnp.float32 else 3
-    result = found(num_paths=num_paths)
+    result = found(num_paths=3)
     assert is_exact(result)
     assert result.draws["w"].shape == (1, 1000, 2)
     assert result.draws["w"].dtype == float_dtype
