@@ -131,8 +131,8 @@ def num_code_lines(source: str) -> int:
 def nearest_tests(module: str) -> tuple[str, ...]:
     """Files of tests that use a module, or its importers.
 
-    First comes the one of its name, then those of its direct importers, then those that use it themselves, not
-    by a helper, and few others beside it.
+    First comes the one of its name, then those of its direct importers, then those that use it
+    themselves, not by a helper, and few others beside it.
     """
     around = importers({module})
     own = _names_of_tests({module})
