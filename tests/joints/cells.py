@@ -17,11 +17,18 @@ import inference
 import ppl
 from tests.inference.test_psis import arviz_psis
 from tests.joints.oracle import GAP, V, X, Y
-from tests.joints.rows import NET, SCOPE, VALUES, Row
+from tests.joints.rows import CONDITION, LAPLACE, NET, SCOPE, VALUES, Row
 
-NUM_WARMUP, NUM_DRAWS, NUM_MANY = 300, 500, 4000
+NUM_MANY = 4000
 Z = 5.0  # standard errors: 6e-7 of two-sided tests fail by chance, of which there are some thousand
 ENTRY = {"v": V, "y": Y}
+
+
+def sizes(row: Row) -> dict[str, int]:
+    """Iterations of a run: fewer of what takes long, as errors are by the draws."""
+    if row.has(LAPLACE) and any(step not in (CONDITION, LAPLACE) for step in row.steps):
+        return {"num_warmup": 150, "num_draws": 150}
+    return {"num_warmup": 300, "num_draws": 500}
 
 
 def nested(row: Row, values: dict[str, Any]) -> dict[str, Any]:
@@ -89,7 +96,7 @@ def log_density(row: Row) -> None:
             found, slope = jax.jit(jax.vmap(jax.value_and_grad(of)))(at, stacked)
             close(found, expected, 1e-10 if wide else 1e-5)
             close(slope, slopes, 1e-6 if wide else 1e-4)
-    if not (oracle.gap or oracle.hidden):
+    if not (oracle.gap or oracle.unscored):
         with jax.enable_x64(True):
             values = nested(row, {**points[0], **{k: ENTRY[k] for k in oracle.observed}})
             close(ppl.log_density(row.make(given=True))(values, jnp.asarray(X)), expected[0])
@@ -138,10 +145,10 @@ def predict(row: Row) -> None:
     draws = jax.tree.map(lambda x: jnp.broadcast_to(x, (NUM_MANY, *x.shape)), nested(row, values))
     found = flat(row, ppl.predict(row.make(given=True), draws)(key(3), jnp.asarray(X)))
     for name, moments in row.oracle.predicted(values).items():
-        if name not in row.oracle.hidden:
+        if name not in row.oracle.unscored:
             check_moments(name, found.pop(name), *moments)
     assert not set(found) - set(row.oracle.kinds), found.keys()
-    if row.oracle.gap == "impute":
+    if "v" in row.oracle.latent:
         gap = flat(row, ppl.predict(row.make(), draws)(key(3), jnp.asarray(X)))["v"]
         mean, variance = row.oracle.predicted(values)["v"]
         is_gap = np.arange(3) == GAP
@@ -176,7 +183,7 @@ def graph(row: Row) -> None:
         return
     if "v" not in row.oracle.hidden:
         (v,) = of(["v"])
-        assert set(found.parents(v)) == of(["b", "w"])
+        assert set(found.parents(v)) == (set() if row.oracle.fixes_v else of(["b", "w"]))
     assert set(found.parents(w)) == of(["mu"])
 
 
@@ -198,7 +205,7 @@ def unconstrain(row: Row) -> None:
         def vector_of(vector: Any) -> Any:
             values = values_of(vector)
             sites = [jnp.ravel(values[k]) for k in row.oracle.latent if k != "v"]
-            imputed = [values["v"][GAP : GAP + 1]] if row.oracle.gap == "impute" else []
+            imputed = [values["v"][GAP : GAP + 1]] if "v" in row.oracle.latent else []
             return jnp.concatenate([*sites, *imputed])
 
         vector = jnp.concatenate([jnp.ravel(leaf) for leaf in leaves])
@@ -214,14 +221,7 @@ def unconstrain(row: Row) -> None:
 @functools.cache
 def sampled(row: Row) -> Any:
     """A short run of NUTS."""
-    return inference.mcmc(
-        key(6),
-        row.make(),
-        jnp.asarray(X),
-        num_warmup=NUM_WARMUP,
-        num_draws=NUM_DRAWS,
-        progress=False,
-    )
+    return inference.mcmc(key(6), row.make(), jnp.asarray(X), progress=False, **sizes(row))
 
 
 def check_posterior(row: Row, draws: Any, x: Any = X) -> None:
@@ -338,7 +338,7 @@ def cross_validate(row: Row) -> None:
     (name,) = prefixed(row, [site])
     folds = np.arange(len(ENTRY[site])) // 2
     found = inference.cross_validate(
-        key(9), row.make(), jnp.asarray(X), folds=folds, site=name, num_warmup=200, num_draws=500
+        key(9), row.make(), jnp.asarray(X), folds=folds, site=name, **sizes(row)
     )
     terms = dict(zip(found.names, found.pointwise, strict=True))
     mine = [(s, i) for s, i in entries(row) if s == site]
@@ -383,8 +383,8 @@ def calibrate(row: Row) -> None:
         jnp.asarray(X),
         observed=sorted(prefixed(row, ["v", "y"] if row.has_sum else ["v"])),
         num_simulations=60,
-        num_warmup=200,
-        num_draws=250,
+        num_warmup=150,
+        num_draws=150,
         num_chains=2,
         level=1e-3,
         progress=False,
@@ -396,12 +396,7 @@ def mcmc_each(row: Row) -> None:
     """Two data sets at once, each with its posterior."""
     stacked = np.stack([X, X[::-1]])
     fits = inference.mcmc_each(
-        key(11),
-        row.make(),
-        jnp.asarray(stacked),
-        num_warmup=NUM_WARMUP,
-        num_draws=NUM_DRAWS,
-        progress=False,
+        key(11), row.make(), jnp.asarray(stacked), progress=False, **sizes(row)
     )
     for i in range(2):
         check_posterior(row, fits[i].draws, stacked[i])
@@ -409,14 +404,15 @@ def mcmc_each(row: Row) -> None:
 
 def checkpoint(row: Row) -> None:
     """A run that goes on from a folder is the run that was never stopped."""
-    settings = {"num_warmup": NUM_WARMUP, "progress": False}
+    settings = sizes(row) | {"num_draws": 100}
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "run"
         inference.mcmc(
-            key(6), row.make(), jnp.asarray(X), num_draws=100, checkpoint=path, **settings
+            key(6), row.make(), jnp.asarray(X), checkpoint=path, progress=False, **settings
         )
+        num_draws = sizes(row)["num_draws"]
         again = inference.resume(
-            path, row.make(), jnp.asarray(X), num_draws=NUM_DRAWS, progress=False
+            path, row.make(), jnp.asarray(X), num_draws=num_draws, progress=False
         )
     whole = sampled(row).draws
     jax.tree.map(np.testing.assert_array_equal, again.draws, whole)
@@ -425,4 +421,4 @@ def checkpoint(row: Row) -> None:
 QUICK = (log_density, log_probs, simulate, predict, trace, graph, unconstrain, recover, conditional)
 SLOW = (mcmc, svi, loo, cross_validate, to_arviz, calibrate, mcmc_each, checkpoint)
 COLUMNS = (*QUICK, *SLOW)
-OF_PAIRS = (mcmc, svi, loo, to_arviz)  # the consumers of `inference` that pairs meet
+OF_PAIRS = (mcmc, svi, loo, to_arviz)  # of `inference`, where pairs meet a few of its functions

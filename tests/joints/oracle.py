@@ -22,6 +22,7 @@ X = np.array([-1.0, 0.5, 2.0])
 V = np.array([0.3, 1.9, 2.6])
 Y = np.array([-0.5, 2.4, 0.9, 3.1])
 SHIFT, GIVEN_B = 0.4, 0.7
+GIVEN_V = V + 0.6
 P, GAP = 0.3, 1  # the probability that z is 1; the entry of v that is missing in some rows
 
 Values = dict[str, Any]
@@ -35,6 +36,7 @@ class Oracle:
         has_sum: Whether z and y are in the model.
         shift: The location of mu.
         fixes_b: Whether b is fixed by an intervention.
+        fixes_v: Whether v is.
         gap: What is said of the entry of v that is missing: "", "impute" or "ignore".
         factor: What all scores are multiplied by.
         weights: What the scores of w[j] and v[j] are multiplied by, one number an entry.
@@ -48,6 +50,7 @@ class Oracle:
     has_sum: bool = False
     shift: float = 0.0
     fixes_b: bool = False
+    fixes_v: bool = False
     gap: str = ""
     factor: float = 1.0
     weights: tuple[float, ...] = (1.0, 1.0, 1.0)
@@ -66,10 +69,16 @@ class Oracle:
         return f"{self.scope}.{name}" if self.is_inside(name) else name
 
     @property
+    def unscored(self) -> frozenset[str]:
+        """The sites that have no score: hidden or fixed ones."""
+        return self.hidden | ({"v"} if self.fixes_v else set())
+
+    @property
     def latent(self) -> tuple[str, ...]:
         """The names of the latent sites, in the order of the program."""
         names = ["mu"] * ("mu" not in self.out) + ["b"] * (not self.fixes_b)
-        names += ["w"] * ("w" not in self.out) + ["v"] * (self.gap == "impute")
+        names += ["w"] * ("w" not in self.out)
+        names += ["v"] * (self.gap == "impute" and "v" not in self.hidden)
         names += ["z"] * (self.has_sum and "z" not in self.out)
         return tuple(names)
 
@@ -77,7 +86,7 @@ class Oracle:
     def observed(self) -> tuple[str, ...]:
         """The names of the observed sites."""
         names = ["v"] * (self.gap != "impute" and not self.is_bare) + ["y"] * self.has_sum
-        return tuple(name for name in names if name not in self.hidden)
+        return tuple(name for name in names if name not in self.unscored)
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -85,7 +94,8 @@ class Oracle:
         kinds = dict.fromkeys(self.latent, "latent") | dict.fromkeys(self.observed, "observed")
         kinds |= dict.fromkeys(self.out, "summed")
         kinds |= {"log_density": "factor"} if self.is_bare else {}
-        return kinds | ({"b": "deterministic"} if self.fixes_b else {})
+        fixed = ["b"] * self.fixes_b + ["v"] * self.fixes_v
+        return kinds | dict.fromkeys(fixed, "deterministic")
 
     def complete(self, values: Values) -> Values:
         """The values with data and fixed sites."""
@@ -100,10 +110,10 @@ class Oracle:
             return {"mu": np.zeros(()), "b": np.zeros(()), "w": np.zeros(3), "log_density": total}
         at = self.complete(values)
         if "mu" in self.out:
-            joint = self._without_mu(at["b"], x)
-            known = np.append(np.log(at["b"]), at["v"])
-            score = stats.multivariate_normal.logpdf(known, *joint) - np.log(at["b"])
-            return {"mu.w.b.v": score}
+            score = stats.multivariate_normal.logpdf(*self._without_mu(at, x)[:3])
+            if self.fixes_b:
+                return {"mu.w.v": score}
+            return {"mu.w.b.v": score - np.log(at["b"])}
         mu, b = at["mu"], at["b"]
         scores = {"mu": stats.norm.logpdf(mu, self.shift, 2.0)}
         if not self.fixes_b:
@@ -121,13 +131,16 @@ class Oracle:
             scores["y"] = stats.norm.logpdf(at["y"], mu + 2 * at["z"], 1.0)
         if self.gap == "ignore":
             scores["v"] = np.where(np.arange(3) == GAP, 0.0, scores["v"])
-        return {name: x for name, x in scores.items() if name not in self.hidden}
+        return {name: x for name, x in scores.items() if name not in self.unscored}
 
-    def _without_mu(self, b: Any, x: np.ndarray = X) -> tuple[Any, Any]:
-        """The mean and covariance of log b and v, which are jointly normal without mu and w."""
-        slopes = np.array([0.3, 1.0, 1.0, 1.0])
-        mean = slopes * self.shift + np.append(0.0, b * x)
-        return mean, 4.0 * np.outer(slopes, slopes) + np.diag([0.25, 1.25, 1.25, 1.25])
+    def _without_mu(self, at: Values, x: np.ndarray = X) -> tuple[Any, ...]:
+        """log b and v, jointly normal without mu and w; mean, covariance and slopes by mu."""
+        scored = slice(1 if self.fixes_b else 0, None)
+        known = np.append(np.log(at["b"]), at["v"])[scored]
+        slopes = np.array([0.3, 1.0, 1.0, 1.0])[scored]
+        mean = slopes * self.shift + np.append(0.0, at["b"] * x)[scored]
+        errors = np.diag(np.array([0.25, 1.25, 1.25, 1.25])[scored])
+        return known, mean, 4.0 * np.outer(slopes, slopes) + errors, slopes
 
     def scores(self, values: Values, x: np.ndarray = X) -> dict[str, np.ndarray]:
         """The log probability of each entry of each site, as the density counts it."""
@@ -147,14 +160,14 @@ class Oracle:
         """The mean and variance of each site that is taken out, given all others."""
         at, found, spread = self.complete(values), {}, 0.0
         if "mu" in self.out:
-            mean, covariance = self._without_mu(at["b"])
-            gain = np.linalg.solve(covariance, 4.0 * np.array([0.3, 1.0, 1.0, 1.0]))
-            at["mu"] = self.shift + gain @ (np.append(np.log(at["b"]), at["v"]) - mean)
-            spread = 4.0 - gain @ (4.0 * np.array([0.3, 1.0, 1.0, 1.0]))
+            given, mean, covariance, slopes = self._without_mu(at)
+            gain = np.linalg.solve(covariance, 4.0 * slopes)
+            at["mu"] = self.shift + gain @ (given - mean)
+            spread = 4.0 - gain @ (4.0 * slopes)
             found["mu"] = at["mu"], spread
         if "w" in self.out:
             known = np.arange(3) != (GAP if self.gap == "ignore" else -1)
-            known &= "v" not in self.hidden
+            known &= "v" not in self.unscored
             precision = 1.0 + 4.0 * known
             mean = (at["mu"] + 4.0 * known * (at["v"] - at["b"] * X)) / precision
             found["w"] = mean, 1 / precision + spread / precision**2
@@ -187,6 +200,8 @@ class Oracle:
             if "z" not in self.out:
                 found["z"] = np.full(4, P), np.full(4, P * (1 - P))
             found["y"] = np.full(4, self.shift + 2 * P), np.full(4, 5.0 + 4 * P * (1 - P))
+        if self.fixes_v:
+            found["v"] = GIVEN_V, np.zeros(3)
         found = {name: tuple(map(np.asarray, pair)) for name, pair in found.items()}
         without = self.hidden | self.out
         return {name: pair for name, pair in found.items() if name not in without}
@@ -207,7 +222,7 @@ class Oracle:
         if not self.fixes_b:
             total += k * (stats.norm.logpdf(log_b, 0.3 * mu, 0.5) - log_b) + log_b
         for j in range(3):
-            is_known = ("v", j) not in without and "v" not in self.hidden
+            is_known = ("v", j) not in without and "v" not in self.unscored
             is_known &= not (self.gap and j == GAP)
             total += self._integrated(V[j] if is_known else None, mu, b * x[j], k * self.weights[j])
         for i in range(4 if self.has_sum and "y" not in self.hidden else 0):
@@ -219,7 +234,7 @@ class Oracle:
         """log of the integral of the scores of w[j] and v[j] over w[j], and over v[j] if latent."""
         if "w" in self.out and v is not None:
             return k * stats.norm.logpdf(v, mu + shift, np.sqrt(1.25))
-        of_v = self.gap == "impute" or v is not None
+        of_v = "v" in self.latent or v is not None
         if "w" in self.out:
             return _power_constant(k, np.sqrt(1.25)) if of_v else 0.0
         constant = _power_constant(k, 1.0) + (_power_constant(k, 0.5) if of_v else 0.0)

@@ -4,9 +4,16 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from tests.joints.cells import COLUMNS, OF_PAIRS, QUICK
+from tests.joints.cells import COLUMNS, OF_PAIRS, QUICK, SLOW
 from tests.joints.refusals import refusal
-from tests.joints.rows import AT_CONSUMERS, PAIRS, SINGLES, Row
+from tests.joints.rows import (
+    AT_CONSUMERS,
+    SINGLES,
+    WITH_LAPLACE,
+    WITH_MARGINALS,
+    WITHOUT_MARGINALS,
+    Row,
+)
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "what-goes-with-what.md"
 RIGHT = "✓"
@@ -34,7 +41,7 @@ ppl.sample(key, dist.Normal(mu + 2.0 * z, 1.0), name="y")
 
 | transformation | here |
 |---|---|
-| `intervene` | fixes `b` |
+| `intervene` | fixes `b`; `intervene on v` fixes `v`, which has no data then |
 | `block` | hides `v` |
 | `scale` | multiplies all scores by 0.6, or each row of `w` and `v` by its own weight |
 | `nest` | is around the whole model |
@@ -47,8 +54,9 @@ ppl.sample(key, dist.Normal(mu + 2.0 * z, 1.0), name="y")
 
 Of several transformations in a row, the first one is applied first. `recover` draws what is taken
 out given all that was data when it was taken out. `predict` and `calibrate` are asked of the model
-without its data; `predict` with `impute` also with them, where it draws the gap. Pairs are held
-against the functions of `ppl`; a few of them against those of `inference`, in a table of their own.
+without its data; `predict` with `impute` also with them, where it draws the gap. The two groups are
+`Enumerate` of `z`, and `Gaussian` or `Laplace` of `w`. Pairs are held against the functions of
+`ppl`, and some of them against those of `inference`, in tables of their own.
 """
 
 
@@ -59,9 +67,13 @@ def write() -> str:
         "## One transformation",
         _table(SINGLES, COLUMNS, reasons),
         "## Two transformations",
-        _table(PAIRS, QUICK, reasons),
+        _table(WITHOUT_MARGINALS, QUICK, reasons),
+        "## A transformation and marginalize",
+        _table(WITH_MARGINALS, QUICK, reasons),
         "## Two transformations before inference",
         _table(AT_CONSUMERS, OF_PAIRS, reasons),
+        "## A transformation and Laplace before inference",
+        _table(WITH_LAPLACE, SLOW, reasons),
     ]
     listed = "\n".join(f'{number}. "… {words} …"' for words, number in reasons.items())
     return "\n\n".join([HEAD.rstrip(), *tables, "## Refused", listed]) + "\n"

@@ -1,6 +1,6 @@
 """What is refused in the table of joints, with a part of the words that say so."""
 
-from tests.joints.rows import BLOCK, NET, SCALE, WEIGH, Row
+from tests.joints.rows import BLOCK, INTERVENE, NET, REPARAM, SCALE, WEIGH, Row
 
 OF_PARAMETERS = (
     *("log_density", "log_probs", "simulate", "predict", "trace", "graph", "recover"),
@@ -11,6 +11,13 @@ OF_PARAMETERS = (
 def refusal(row: Row, column: str) -> str | None:
     """Words of the error of a cell, or None where the cell is right."""
     oracle = row.oracle
+    at = {step: i for i, step in enumerate(row.steps)}
+    is_moved = row.has(REPARAM) and at.get(INTERVENE, len(at)) < at[REPARAM]
+    if is_moved or (oracle.fixes_v and column == "calibrate"):
+        return "is deterministic: it follows from other sites, or is fixed by intervene"
+    is_hidden = row.has(BLOCK) and any(step.is_data for step in row.steps[at[BLOCK] :])
+    if is_hidden and column != "predict":  # It is asked without the data.
+        return "has no site 'v'"
     if row.has(NET) and column not in OF_PARAMETERS:
         return "inference.svi alone finds parameters of models"
     if oracle.is_bare and column in ("simulate", "trace"):
@@ -23,12 +30,13 @@ def refusal(row: Row, column: str) -> str | None:
         return "is scored together with the latent site 'b'"
     if column == "recover" and not oracle.out:
         return "has no summed sites"
-    if column == "predict" and (oracle.is_bare or (row.has(BLOCK) and not row.has_sum)):
+    has_new = row.has_sum or row.has(INTERVENE) or not row.has(BLOCK)
+    if column == "predict" and (oracle.is_bare or not has_new):
         return "has no site but those that are given or observed"
     if column in ("loo", "cross_validate") and not oracle.observed:
         return "has no observed site, so there is no likelihood"
     if column == "calibrate" and row.has(BLOCK):
-        return "the model has no site 'v'"
+        return "has no site 'v'"
     if column == "calibrate" and row.has(SCALE, WEIGH):
         return "has log probabilities that ppl.scale multiplies"
     return None

@@ -10,7 +10,7 @@ import numpy as np
 
 import distributions as dist
 import ppl
-from tests.joints.oracle import GAP, GIVEN_B, SHIFT, Oracle, P, V, X, Y
+from tests.joints.oracle import GAP, GIVEN_B, GIVEN_V, SHIFT, Oracle, P, V, X, Y
 
 WEIGHTS = (0.5, 2.0, 1.5)
 FACTOR = 0.6
@@ -61,7 +61,7 @@ class Step:
 
     Attributes:
         name: What the table calls it.
-        apply: A function of the model, and whether z is in it.
+        apply: A function of the model, whether z is in it, and the scope that sites are in.
         changes: Fields of the oracle that it changes.
         model_fields: Keywords of `model` that it needs.
         is_data: Whether it gives the data.
@@ -69,51 +69,82 @@ class Step:
     """
 
     name: str
-    apply: Callable[[Any, bool], Any]
+    apply: Callable[[Any, bool, str], Any]
     changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     model_fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     is_data: bool = False
     sites: frozenset[str] = frozenset()
 
 
-def _condition(treat: Callable[[Any], Any] | None = None) -> Callable[[Any, bool], Any]:
-    def apply(model: Any, has_sum: bool) -> Any:
+def _within(scope: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Values by site as the scope has them."""
+    return {scope: values} if scope else values
+
+
+def _dotted(scope: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is said of sites by name, with the scope in front."""
+    return {f"{scope}.{name}" if scope else name: x for name, x in values.items()}
+
+
+def _condition(treat: Callable[[Any], Any] | None = None) -> Callable[[Any, bool, str], Any]:
+    def apply(model: Any, has_sum: bool, scope: str) -> Any:
         v = jnp.asarray(V)
         if treat is not None:
             v = treat(jnp.where(jnp.arange(3) == GAP, jnp.nan, v))
-        return ppl.condition(model, {"v": v} | ({"y": jnp.asarray(Y)} if has_sum else {}))
+        data = {"v": v} | ({"y": jnp.asarray(Y)} if has_sum else {})
+        return ppl.condition(model, _within(scope, data))
 
     return apply
 
 
-def _marginalize(**strategies: Any) -> Callable[[Any, bool], Any]:
-    return lambda model, _: ppl.marginalize(model, strategies)
+def _intervene(site: str, value: Any) -> Callable[[Any, bool, str], Any]:
+    return lambda model, _, scope: ppl.intervene(model, _within(scope, {site: jnp.asarray(value)}))
+
+
+def _marginal(name: str, **strategies: Any) -> Step:
+    return Step(
+        f"marginalize ({name})",
+        lambda model, _, scope: ppl.marginalize(model, _dotted(scope, strategies)),
+        sites=frozenset(strategies),
+    )
 
 
 CONDITION = Step("condition", _condition(), is_data=True)
+CONDITION_Y = Step(
+    "condition on y",
+    lambda m, _, scope: ppl.condition(m, _within(scope, {"y": jnp.asarray(Y)})),
+    is_data=True,
+)
 IMPUTE = Step("impute", _condition(ppl.impute), {"gap": "impute"}, is_data=True)
 IGNORE = Step("ignore", _condition(ppl.ignore), {"gap": "ignore"}, is_data=True)
-INTERVENE = Step("intervene", lambda m, _: ppl.intervene(m, {"b": GIVEN_B}), {"fixes_b": True})
-BLOCK = Step("block", lambda m, _: ppl.block(m, ["v"]), {"hidden": frozenset(["v"])})
-SCALE = Step("scale", lambda m, _: ppl.scale(m, FACTOR), {"factor": FACTOR})
-WEIGH = Step(
-    "scale by an array", lambda m, _: m, {"weights": WEIGHTS}, {"weights": jnp.array(WEIGHTS)}
+INTERVENE = Step("intervene", _intervene("b", GIVEN_B), {"fixes_b": True})
+INTERVENE_V = Step("intervene on v", _intervene("v", GIVEN_V), {"fixes_v": True})
+BLOCK = Step(
+    "block",
+    lambda m, _, scope: ppl.block(m, list(_dotted(scope, {"v": None}))),
+    {"hidden": frozenset(["v"])},
 )
-NEST = Step("nest", lambda m, _: ppl.nest(m, scope=SCOPE), {"scope": SCOPE})
-REPARAM = Step("reparam", lambda m, _: ppl.reparam(m, {"b": ppl.NonCentered()}))
+SCALE = Step("scale", lambda m, *_: ppl.scale(m, FACTOR), {"factor": FACTOR})
+WEIGH = Step(
+    "scale by an array", lambda m, *_: m, {"weights": WEIGHTS}, {"weights": jnp.array(WEIGHTS)}
+)
+NEST = Step("nest", lambda m, *_: ppl.nest(m, scope=SCOPE), {"scope": SCOPE})
+REPARAM = Step(
+    "reparam", lambda m, _, scope: ppl.reparam(m, _within(scope, {"b": ppl.NonCentered()}))
+)
 WITH_PARAMS = Step(
     "with_params",
-    lambda m, _: ppl.with_params(m, {"shift": SHIFT}),
+    lambda m, _, scope: ppl.with_params(m, _within(scope, {"shift": SHIFT})),
     {"shift": SHIFT},
     {"has_param": True},
 )
 MODULE = Step(
     "module",
-    lambda m, _: m,
+    lambda m, *_: m,
     {"scope": SCOPE, "scoped": frozenset("w")},
     {"has_weights": True},
 )
-NET = Step("module without a prior", lambda m, _: m, {}, {"has_net": True})
+NET = Step("module without a prior", lambda m, *_: m, {}, {"has_net": True})
 FROM_DENSITY = Step(
     "from_density",
     lambda *_: ppl.from_density(density, {"mu": 0.0, "b": 0.0, "w": jnp.zeros(3)}),
@@ -121,19 +152,16 @@ FROM_DENSITY = Step(
 )
 AUTO = Step(
     "marginalize (auto_marginal)",
-    lambda m, _: ppl.marginalize(m, ppl.auto_marginal),
+    lambda m, *_: ppl.marginalize(m, ppl.auto_marginal),
     sites=frozenset(["mu", "w"]),
 )
 AUTO_IN_PART = dataclasses.replace(AUTO, sites=frozenset("w"))  # mu has other weights
-ENUMERATE = Step("marginalize (Enumerate)", _marginalize(z=ppl.Enumerate()), sites=frozenset("z"))
-GAUSSIAN = Step("marginalize (Gaussian)", _marginalize(w=ppl.Gaussian()), sites=frozenset("w"))
-LAPLACE = Step("marginalize (Laplace)", _marginalize(w=ppl.Laplace()), sites=frozenset("w"))
-BOTH = Step(
-    "marginalize (two groups)",
-    _marginalize(z=ppl.Enumerate(), w=ppl.Gaussian()),
-    sites=frozenset("zw"),
-)
-MARGINALS = (ENUMERATE, GAUSSIAN, LAPLACE, BOTH)
+ENUMERATE = _marginal("Enumerate", z=ppl.Enumerate())
+GAUSSIAN = _marginal("Gaussian", w=ppl.Gaussian())
+LAPLACE = _marginal("Laplace", w=ppl.Laplace())
+BOTH = _marginal("two groups", z=ppl.Enumerate(), w=ppl.Gaussian())
+BOTH_LAPLACE = _marginal("two groups, Laplace", z=ppl.Enumerate(), w=ppl.Laplace())
+MARGINALS = (ENUMERATE, GAUSSIAN, LAPLACE, BOTH, BOTH_LAPLACE)
 OTHERS = (INTERVENE, BLOCK, SCALE, WEIGH, NEST, REPARAM, WITH_PARAMS)
 
 
@@ -176,12 +204,15 @@ class Row:
         def made(key: Any, x: Any) -> None:
             model(key, x, has_sum=has_sum, **fields)
 
-        for step in self.steps:
+        scope = ""
+        for i, step in enumerate(self.steps):
             if given and step.name == AUTO.name:  # What is exact is found with the data.
-                plan = ppl.auto_marginal(Row(self.steps[:-1]).make())(jnp.asarray(X))
+                data = (step for step in self.steps[i:] if step.is_data)
+                plan = ppl.auto_marginal(Row((*self.steps[:i], *data)).make())(jnp.asarray(X))
                 made = ppl.marginalize(made, dict(plan))
             elif not (given and step.is_data):
-                made = step.apply(made, has_sum)
+                made = step.apply(made, has_sum, scope)
+            scope = SCOPE if step is NEST else scope
         return made
 
     def has(self, *steps: Step) -> bool:
@@ -189,24 +220,28 @@ class Row:
         return any(step in self.steps for step in steps)
 
 
-def _names(step: Step) -> Step:
-    """The transformation within the scope: names have it in front."""
-    inner = {"z": ppl.Enumerate(), "w": ppl.Gaussian()}
-    if step is LAPLACE:
-        inner = {"w": ppl.Laplace()}
-    strategies = {f"{SCOPE}.{name}": inner[name] for name in sorted(step.sites)}
-    return dataclasses.replace(step, apply=lambda m, _: ppl.marginalize(m, strategies))
-
-
-def _pairs() -> list[Row]:
+def _with_marginals() -> list[Row]:
     """Each other transformation before and after each marginalization."""
-    rows = []
+    rows = [Row((CONDITION, BOTH_LAPLACE)), Row((BOTH_LAPLACE, CONDITION)), Row((AUTO, CONDITION))]
     for other, marginal in itertools.product((*OTHERS, IMPUTE, IGNORE), MARGINALS):
         data = () if other.is_data else (CONDITION,)
-        before = _names(marginal) if other is NEST else marginal
-        rows.append(Row((*data, other, before)))
+        rows.append(Row((*data, other, marginal)))
         if other is not WEIGH:  # It stands in the model.
             rows.append(Row((*data, marginal, other)))
+    for marginal in MARGINALS:
+        data = (CONDITION_Y,) if "z" in marginal.sites else ()
+        rows += [Row((*data, INTERVENE_V, marginal)), Row((*data, marginal, INTERVENE_V))]
+    return rows
+
+
+def _without_marginals() -> list[Row]:
+    """Each other transformation before the data, and two of them in both orders."""
+    rows = [Row((step, CONDITION)) for step in OTHERS if step is not WEIGH]
+    for one, other in itertools.permutations((*OTHERS, IMPUTE, IGNORE), 2):
+        if (one.is_data and other.is_data) or other is WEIGH:
+            continue
+        data = () if one.is_data or other.is_data else (CONDITION,)
+        rows.append(Row((*data, one, other)))
     return rows
 
 
@@ -215,15 +250,16 @@ SINGLES = [
     *(Row((CONDITION, step)) for step in OTHERS),
     Row((IMPUTE,)),
     Row((IGNORE,)),
-    *(Row((CONDITION, step)) for step in MARGINALS),
-    *(Row((step, CONDITION)) for step in MARGINALS),
+    *(Row((CONDITION, step)) for step in MARGINALS if step is not BOTH_LAPLACE),
+    *(Row((step, CONDITION)) for step in MARGINALS if step is not BOTH_LAPLACE),
     Row((CONDITION, AUTO)),
     Row((CONDITION, WEIGH, AUTO_IN_PART)),
     Row((CONDITION, MODULE)),
     Row((CONDITION, NET)),
     Row((FROM_DENSITY,)),
 ]
-PAIRS = _pairs()
+WITH_MARGINALS = _with_marginals()
+WITHOUT_MARGINALS = _without_marginals()
 AT_CONSUMERS = [
     Row((CONDITION, SCALE, REPARAM)),
     Row((CONDITION, SCALE, BOTH)),
@@ -232,13 +268,21 @@ AT_CONSUMERS = [
     Row((GAUSSIAN, IGNORE)),
     Row((IMPUTE, ENUMERATE)),
     Row((IGNORE, ENUMERATE)),
-    Row((CONDITION, NEST, _names(GAUSSIAN))),
+    Row((CONDITION, NEST, GAUSSIAN)),
     Row((CONDITION, BOTH, NEST)),
     Row((CONDITION, REPARAM, GAUSSIAN)),
     Row((CONDITION, GAUSSIAN, REPARAM)),
     Row((CONDITION, WITH_PARAMS, GAUSSIAN)),
     Row((CONDITION, GAUSSIAN, WITH_PARAMS)),
     Row((CONDITION, INTERVENE, GAUSSIAN)),
+]
+WITH_LAPLACE = [
+    *(Row((CONDITION, step, LAPLACE)) for step in OTHERS),
+    *(Row((CONDITION, LAPLACE, step)) for step in (SCALE, NEST)),
+    Row((IMPUTE, LAPLACE)),
+    Row((LAPLACE, IMPUTE)),
+    Row((IGNORE, LAPLACE)),
+    Row((INTERVENE_V, LAPLACE)),
 ]
 VALUES = [
     {"mu": 0.3, "b": 1.2, "w": np.array([0.1, 0.9, -0.4]), "v": V, "z": np.array([0, 1, 0, 1])},

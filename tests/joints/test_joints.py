@@ -7,24 +7,41 @@ import re
 
 import pytest
 
-from tests.joints.cells import COLUMNS, OF_PAIRS, QUICK, conditional
+from tests.joints.cells import COLUMNS, OF_PAIRS, QUICK, SLOW, conditional
 from tests.joints.page import PAGE, write
 from tests.joints.refusals import refusal
-from tests.joints.rows import AT_CONSUMERS, AUTO, AUTO_IN_PART, PAIRS, SINGLES
+from tests.joints.rows import (
+    AT_CONSUMERS,
+    AUTO,
+    AUTO_IN_PART,
+    SINGLES,
+    WITH_LAPLACE,
+    WITH_MARGINALS,
+    WITHOUT_MARGINALS,
+)
 
 pytestmark = pytest.mark.promotion(rank="allow", dtype="standard")
 
 
-def marks(row, column):
-    is_quick = row in SINGLES and not row.has(AUTO, AUTO_IN_PART)
+def marks(rows, row, column):
+    """Of a pair with Laplace, CI meets one of the slow columns, each in turn."""
+    is_quick = rows is SINGLES and not row.has(AUTO, AUTO_IN_PART)
     if is_quick and column in QUICK and column is not conditional:
         return []
-    return [pytest.mark.slow]
+    is_rare = rows is WITH_LAPLACE and column is not SLOW[rows.index(row) % len(SLOW)]
+    return [pytest.mark.slow, pytest.mark.exhaustive][: 1 + is_rare]
 
 
+TABLES = (
+    (SINGLES, COLUMNS),
+    (WITHOUT_MARGINALS, QUICK),
+    (WITH_MARGINALS, QUICK),
+    (AT_CONSUMERS, OF_PAIRS),
+    (WITH_LAPLACE, SLOW),
+)
 CELLS = [
-    pytest.param(row, column, id=f"{row.name} - {column.__name__}", marks=marks(row, column))
-    for rows, columns in ((SINGLES, COLUMNS), (PAIRS, QUICK), (AT_CONSUMERS, OF_PAIRS))
+    pytest.param(row, column, id=f"{row.name} - {column.__name__}", marks=marks(rows, row, column))
+    for rows, columns in TABLES
     for row in rows
     for column in columns
 ]
