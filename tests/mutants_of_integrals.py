@@ -68,8 +68,8 @@ MUTANTS = (
     Mutant(
         name="conditional-of-the-prior",
         file="ppl/marginal/conditional.py",
-        old="if self._path in new:",
-        new="if not new:",
+        old="return self._path in find_ancestors(",
+        new="return None in find_ancestors(",
         breaks="the full conditional of a site leaves out the sites that depend on it",
         tests=("tests/language/test_conditional.py",),
         keyword="joint_density and markov_z",

@@ -5,8 +5,8 @@ Each jaxpr is read once, whatever its operands: its summary names its inputs by 
 
 import dataclasses
 import math
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import jax
 from jax import lax
@@ -23,6 +23,8 @@ from ppl.harvest.sowing import Site, sow_p
 from ppl.harvest.survey import Path, struct_of
 from ppl.harvest.wirings import Branches, Call, Scan, Shards, While
 from ppl.primitives.site_kinds import LATENT, RANDOM, TAGS, kind_of
+
+T = TypeVar("T", bound=Hashable)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -215,6 +217,27 @@ class Dependence:
                 return _shards(self(shards.body).at(operands), shards, id(eqn))
         check_no_site(eqn, TAGS)
         return DependenceSummary((DataFlow(_union(operands)),) * len(eqn.outvars))
+
+
+def find_ancestors(
+    parents: Mapping[T, Collection[T]],
+    sites: Iterable[T],
+    passes: Callable[[T], bool] = lambda _: True,
+) -> set[T]:
+    """The sites that some of the given sites depend on, directly or through others.
+
+    Args:
+        parents: For each site, the sites that it depends on directly.
+        sites: The given sites; one is in the result only if it depends on itself.
+        passes: Whether a dependence through a site counts.
+    """
+    found: set[T] = set()
+    new = set(sites)
+    while new:
+        new = {parent for site in new for parent in parents[site]} - found
+        found |= new
+        new = set(filter(passes, new))
+    return found
 
 
 def _union(flows: Sequence[DataFlow]) -> Sources:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ppl.analysis.dependence import Dependence
+from ppl.analysis.dependence import Dependence, find_ancestors
 from ppl.common import distribution_protocol
 from ppl.common.missing_data import is_imputed
 from ppl.core.model_pytree import Model, as_pytree, name_of
@@ -139,15 +139,9 @@ class _Search:
         parents = {path: sown.parents | sown.earlier for path, sown in graph.items()}
 
         def depends(path: Path) -> bool:
-            seen = set()
-            new = set(parents[path])
-            while new:
-                if self._path in new:
-                    return True
-                seen |= new
-                through = [p for p in new if p in graph and not self._is_random(p)]
-                new = {q for p in through for q in parents[p]} - seen
-            return False
+            return self._path in find_ancestors(
+                parents, [path], lambda p: p in graph and not self._is_random(p)
+            )
 
         scored = [p for p, f in self._found.items() if f.site.tag in (RANDOM, FACTOR)]
         return (self._path, *(p for p in scored if p != self._path and depends(p)))

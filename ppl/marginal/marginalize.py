@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
-from ppl.analysis.dependence import Dependence
+from ppl.analysis.dependence import Dependence, find_ancestors
 from ppl.analysis.summed_sites import SummedProgram
 from ppl.common.missing_data import is_imputed
 from ppl.common.scaled_distribution import Scaled, ScaledTerm, multiply_score
@@ -239,15 +239,10 @@ class _Rewriting:
 
     def _reaches(self, path: Path, *, cuts: bool) -> bool:
         """Whether a site depends on a summed one; `cuts` leaves out paths through random sites."""
-        seen = set()
-        new = set(self._parents[path])
-        while new:
-            if any(p in self._summed for p in new):
-                return True
-            seen |= new
-            through = [p for p in new if not (cuts and self._tag(p) == RANDOM)]
-            new = {q for p in through for q in self._parents[p]} - seen
-        return False
+        found = find_ancestors(
+            self._parents, [path], lambda p: not (cuts and self._tag(p) == RANDOM)
+        )
+        return not found.isdisjoint(self._summed)
 
     def run(self, key: Any) -> Any:
         """The output of the model, drawn with all of its sites sown."""
@@ -334,15 +329,7 @@ class _Rewriting:
     def _needs_later(self, path: Path, host: Path) -> bool:
         """Whether a score needs a moved site that is sown behind the host."""
         later = self._moved[self._moved.index(host) + 1 :]
-        return bool(self._ancestors(path) & set(later))
-
-    def _ancestors(self, path: Path) -> set[Path]:
-        found = set()
-        new = set(self._parents[path])
-        while new:
-            found |= new
-            new = {q for p in new for q in self._parents[p]} - found
-        return found
+        return not find_ancestors(self._parents, [path]).isdisjoint(later)
 
     def _sow_moved(self, path: Path, key: Any, is_host: bool) -> None:
         """Sow a site that depends on summed ones, with what is known of its distribution."""
@@ -350,7 +337,8 @@ class _Rewriting:
         first = {p: self._first_states(p) for p in self._summed}
         drawn = {} if kind_of(site) == LATENT else first  # Data do not depend on draws.
         value = self._look(path, {**self._plants, **drawn})
-        later = self._moved[self._moved.index(path) :] if path in self._ancestors(path) else ()
+        feeds_itself = path in find_ancestors(self._parents, [path])
+        later = self._moved[self._moved.index(path) :] if feeds_itself else ()
         base = None
         if not self._found[path].branches:
             nothing = {p: zeros_of(self._found[p]) for p in (path, *later)}

@@ -1,12 +1,13 @@
 """block: hide sites of a model."""
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from jax.tree_util import Partial
 
-from ppl.analysis.summed_sites import GraphSite, find_rewritten, find_with_summed
+from ppl.analysis.dependence import find_ancestors
+from ppl.analysis.summed_sites import find_rewritten, find_with_summed
 from ppl.core.inside_sums import commutes, move_inside_if_joint
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
@@ -117,7 +118,8 @@ def _block_inside(
     if any(kinds[p] == LATENT for p in joint):
         graph = find_with_summed(program.jaxpr)
         scored = [p for p in graph if p not in hidden and graph[p].kind != DETERMINISTIC]
-        needed = _ancestors(graph, scored)
+        parents = {path: site.sown.parents | site.sown.earlier for path, site in graph.items()}
+        needed = find_ancestors(parents, scored)
         joint = [p for p in joint if kinds[p] != LATENT or p not in needed]
     names = frozenset(map(join_scopes, joint))
     return move_inside_if_joint(
@@ -128,13 +130,3 @@ def _block_inside(
         lambda f, _: block(f, names),
         "Block first: ppl.marginalize(ppl.block(model, names), sites).",
     )
-
-
-def _ancestors(graph: Mapping[Path, GraphSite], paths: Iterable[Path]) -> set[Path]:
-    """The sites that some of the given ones depend on."""
-    found: set[Path] = set()
-    new = set(paths)
-    while new:
-        new = {q for p in new for q in graph[p].sown.parents | graph[p].sown.earlier} - found
-        found |= new
-    return found

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 
+from ppl.analysis.dependence import find_ancestors
 from ppl.analysis.graphviz import dot
 from ppl.analysis.plates import Plate, find_plates
 from ppl.analysis.summed_sites import GraphSite, find_with_summed
@@ -87,12 +88,9 @@ class Graph:
 
     def ancestors(self, name: str) -> tuple[str, ...]:
         """The sites with a path of edges to a site; itself, if it depends on its earlier steps."""
-        found = set()
-        new = set(self.parents(name))
+        self._check(name)
         edges = self.edges
-        while new:
-            found |= new
-            new = {a for a, b in edges if b in new} - found
+        found = find_ancestors({x: [a for a, b in edges if b == x] for x in self.nodes}, [name])
         return tuple(site for site in self.nodes if site in found)
 
     def _check(self, name: str) -> None:
