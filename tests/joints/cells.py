@@ -421,4 +421,4 @@ def checkpoint(row: Row) -> None:
 QUICK = (log_density, log_probs, simulate, predict, trace, graph, unconstrain, recover, conditional)
 SLOW = (mcmc, svi, loo, cross_validate, to_arviz, calibrate, mcmc_each, checkpoint)
 COLUMNS = (*QUICK, *SLOW)
-OF_PAIRS = (mcmc, svi, loo, to_arviz)  # of `inference`, where pairs meet a few of its functions
+OF_PAIRS = tuple(column for column in SLOW if column is not checkpoint)
