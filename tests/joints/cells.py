@@ -421,4 +421,3 @@ def checkpoint(row: Row) -> None:
 QUICK = (log_density, log_probs, simulate, predict, trace, graph, unconstrain, recover, conditional)
 SLOW = (mcmc, svi, loo, cross_validate, to_arviz, calibrate, mcmc_each, checkpoint)
 COLUMNS = (*QUICK, *SLOW)
-OF_PAIRS = tuple(column for column in SLOW if column is not checkpoint)

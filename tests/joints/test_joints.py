@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.joints.cells import COLUMNS, OF_PAIRS, QUICK, SLOW, conditional
+from tests.joints.cells import COLUMNS, QUICK, SLOW, conditional
 from tests.joints.page import PAGE, write
 from tests.joints.refusals import refusal
 from tests.joints.rows import (
@@ -36,7 +36,7 @@ TABLES = (
     (SINGLES, COLUMNS),
     (WITHOUT_MARGINALS, QUICK),
     (WITH_MARGINALS, QUICK),
-    (AT_CONSUMERS, OF_PAIRS),
+    (AT_CONSUMERS, SLOW),
     (WITH_LAPLACE, SLOW),
 )
 CELLS = [
