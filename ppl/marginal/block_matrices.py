@@ -318,7 +318,23 @@ def _recur(matrices: jax.Array, x: jax.Array, *, reverse: bool) -> jax.Array:
     return jnp.concatenate(parts, 1)
 
 
-@jax.custom_jvp
+def _with_own_derivative(function: Callable[..., Any]) -> Any:
+    """`jax.custom_jvp` of a function of blocks, some of which may have no elements.
+
+    Under a `vmap` that maps only arrays without elements, JAX would stage one value, as these do
+    not matter, and a derivative for each element. So they are replaced by ones that are not mapped.
+    """
+    inner = jax.custom_jvp(function)
+
+    @functools.wraps(function)
+    def call(*operands: Any) -> Any:
+        return inner(*jax.tree.map(lambda x: x if x.size else jnp.zeros_like(x), operands))
+
+    call.defjvp = inner.defjvp  # pyright: ignore[reportAttributeAccessIssue]
+    return call
+
+
+@_with_own_derivative
 def solve(matrix: BlockMatrix, factor: BlockFactor, x: BlockVector) -> BlockVector:
     """The solution `y` of `P y = x`, by the factor of `P`, which has no derivative of its own."""
     return factor.solve_transposed(factor.solve(x))
@@ -332,7 +348,7 @@ def _solve_jvp(primals: Any, tangents: Any) -> Any:
     return found, solve(matrix, factor, rest)
 
 
-@jax.custom_jvp
+@_with_own_derivative
 def half_square(matrix: BlockMatrix, factor: BlockFactor, x: BlockVector) -> jax.Array:
     """Half of `x^T P^-1 x`; one for each of `n` matrices without a border."""
     half = factor.solve(x)
@@ -346,7 +362,7 @@ def _half_square_jvp(primals: Any, tangents: Any) -> Any:
     return half_square(*primals), inner_product(found, rest)
 
 
-@jax.custom_jvp
+@_with_own_derivative
 def half_log_det(matrix: BlockMatrix, factor: BlockFactor) -> jax.Array:
     """Half the log determinant, by the factor; one for each of `n` matrices without a border.
 
@@ -362,7 +378,7 @@ def _half_log_det_jvp(primals: Any, tangents: Any) -> Any:
     return half_log_det(*primals), _inverse(*primals).inner_product(tangents[0]) / 2
 
 
-@jax.custom_jvp
+@_with_own_derivative
 def _inverse(matrix: BlockMatrix, factor: BlockFactor) -> BlockMatrix:
     """The blocks of the inverse matrix; the JVP differentiates a new factorization."""
     return factor.inverse()
