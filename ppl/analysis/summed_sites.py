@@ -10,7 +10,7 @@ from ppl.analysis.dependence import Dependence, Earlier, SownSite
 from ppl.harvest import jaxprs
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.rules import CONSTRUCTS
-from ppl.harvest.survey import Found, Path, Survey, describe
+from ppl.harvest.survey import Found, Path, Survey, describe, join_scopes
 from ppl.primitives.draw_primitive import draw_p
 from ppl.primitives.site_kinds import (
     DETERMINISTIC,
@@ -154,6 +154,43 @@ def explain_drawn(model: str, gone: Sequence[Path]) -> str:
         "the value has to be summed or integrated with it: marginalize the outer function, "
         f"ppl.marginalize(model, [{names}]), in place of the inner one."
     )
+
+
+def explain_gone(jaxpr: Any, name: str) -> str:
+    """Clause on a site that a transformation has hidden or taken out of a program, or nothing.
+
+    Args:
+        jaxpr: The program.
+        name: The name of the site, with its scopes.
+    """
+
+    def is_hidden(site):
+        return site.tag == Hidden.SITE
+
+    hidden = Survey(is_hidden, lambda _: False, CONSTRUCTS)(jaxpr)
+    if name in map(join_scopes, hidden):
+        return ": ppl.block hides it, and only the model before that has it"
+    if name in map(join_scopes, _find_taken_out(jaxpr)):
+        return ": ppl.marginalize has taken it out, and only the model before that has it"
+    return ""
+
+
+def find_eliminated(jaxpr: Any) -> dict[Path, tuple[Path, ...]]:
+    """The sites that a sum or an integral scores, each with the sites that this takes out."""
+    return {
+        (*scope, *path): tuple((*scope, *gone) for gone in summed.summation.sites)
+        for scope, summed in summed_programs(jaxpr)
+        for path in summed.summation.scored
+    }
+
+
+def _find_taken_out(jaxpr: Any) -> frozenset[Path]:
+    """Paths of the sites that were summed or integrated out of a program."""
+    found: set[Path] = set()
+    for scope, summed in summed_programs(jaxpr):
+        paths = {*summed.summation.sites, *_find_taken_out(summed.summation.jaxpr)}
+        found |= {(*scope, *path) for path in paths}
+    return frozenset(found)
 
 
 def find_rewritten(jaxpr: Any) -> frozenset[Path]:

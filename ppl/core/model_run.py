@@ -10,7 +10,7 @@ import jax
 from ppl.analysis.ignored_dependence import check_ignored
 from ppl.analysis.key_reuse import check_keys
 from ppl.analysis.misplaced_sites import explain
-from ppl.analysis.summed_sites import check_scored
+from ppl.analysis.summed_sites import check_scored, explain_gone
 from ppl.common import distribution_protocol
 from ppl.common.missing_data import Missing
 from ppl.core.keyed_density import explain_key
@@ -242,6 +242,10 @@ class ModelRun(Harvester):
             where = f"{self.name}: site {describe(error.path)}"
             raise ValueError(f"{where}: {error.message}") from error
 
+    def explain_gone(self, name: str) -> str:
+        """Clause on a site that is not there, as it was hidden or taken out; or nothing."""
+        return explain_gone(self._program.jaxpr, name)
+
     def check_kinds(self) -> None:
         """Check that each site has one kind in all branches of a cond.
 
@@ -337,8 +341,9 @@ class ModelRun(Harvester):
         allowed = [p for p, x in self.sites.items() if kind_of(x.site) in kinds and p not in hidden]
         for path in entries:
             if path not in self.sites:
+                gone = self.explain_gone(join_scopes(path))
                 raise ValueError(
-                    f"{where}: {self.name} has no site {describe(path)}. "
+                    f"{where}: {self.name} has no site {describe(path)}{gone}. "
                     f"{suggest_names(allowed, path, what=what)}"
                 )
             if path not in allowed:

@@ -258,6 +258,7 @@ _SHORT = {
     "infinitely many states": "its states are not finitely many",
     "before it runs": "its states are not known before it runs",
     "draws are vectors": "its draws are vectors",
+    "was taken out before": "a sum or an integral was taken of what depends on it",
     "no array of real numbers": "it is no single array of real numbers",
 }
 

@@ -107,7 +107,7 @@ class _Search:
                 f"{suggest_names(latent, what='latent sites')}"
             )
         raise ValueError(
-            f"conditional: {run.name} has no site {name!r}. "
+            f"conditional: {run.name} has no site {name!r}{run.explain_gone(name)}. "
             f"{suggest_names(latent, what='latent sites')}"
         )
 

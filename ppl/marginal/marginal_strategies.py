@@ -131,7 +131,8 @@ def find_latent(run: ModelRun, names: Collection[str]) -> list[Path]:
         path = by_name.get(name)
         if path is None:
             raise ValueError(
-                f"marginalize: {run.name} has no site {name!r}. "
+                f"marginalize: {run.name} has no site {name!r}"
+                f"{run.explain_gone(name)}. "
                 f"{suggest_names(latent, what='latent sites')}"
             )
         if path not in latent:

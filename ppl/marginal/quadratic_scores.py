@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
+from ppl.analysis.summed_sites import find_eliminated
 from ppl.common import distribution_protocol
 from ppl.common.missing_data import is_imputed, missing_entries
 from ppl.core.model_run import SiteAction, apply_at_site
@@ -105,11 +106,13 @@ class TracedScores:
         jaxpr: The program of the scores.
         names: For each input of the jaxpr, the path of its site; None for an input of the program.
         scored: The sites in the order of the scores.
+        before: For each site that is scored by an earlier sum or integral, what that takes out.
     """
 
     jaxpr: Any
     names: Sequence[Path | None]
     scored: Sequence[Path]
+    before: Mapping[Path, Sequence[Path]]
 
     @classmethod
     def of(
@@ -145,7 +148,8 @@ class TracedScores:
             found = Harvester(program, action).run(plants, live_outs=False)[1]
             return [jnp.sum(found[path]) for path in scored]
 
-        return cls(jax.make_jaxpr(scores)(inputs, PathDict(shapes)), names, scored)
+        traced = jax.make_jaxpr(scores)(inputs, PathDict(shapes))
+        return cls(traced, names, scored, find_eliminated(jaxpr))
 
     def degrees(self, sites: Collection[Path]) -> dict[Path, Degree]:
         """The degree of each score in some sites together."""
@@ -165,7 +169,8 @@ class TracedScores:
         for path, degree in found.items():
             if degree.cause is not None:
                 guilty = [site for site in sites if alone[site][path].cause is not None]
-                raise ValueError(_explain_degree(path, degree.cause, guilty))
+                before = self.before.get(path, ())
+                raise ValueError(_explain_degree(path, degree.cause, guilty, before))
         for path in sites:
             if max(degree.degree for degree in alone[path].values()) < 2:
                 raise ValueError(
@@ -202,8 +207,16 @@ def _check_real(site: Site, values: Sequence[Any], strategy: str, d: Any) -> tup
 _NOT_BATCHED = frozenset(["coo_matmat", "coo_matvec", "csr_matmat", "csr_matvec"])
 
 
-def _explain_degree(path: Path, cause: Any, guilty: Sequence[Path]) -> str:
+def _explain_degree(path: Path, cause: Any, guilty: Sequence[Path], before: Sequence[Path]) -> str:
     operation, variables = cause
+    if before:
+        sites = guilty or sorted(variables)
+        return (
+            f"marginalize: the log probability of site {describe(path)} is a sum or an integral "
+            f"over {describe_all(before)}, which was taken out before, and ppl.Gaussian() does not "
+            f"look into it for {describe_all(sites)}. Take all of them out in one call of "
+            f"ppl.marginalize, or leave {describe_all(sites)} among the sites to sample."
+        )
     if operation in _NOT_BATCHED:
         return (
             f"marginalize: the log probability of site {describe(path)} depends on "

@@ -95,7 +95,7 @@ class _Blocked:
         for name in sorted(self.names):
             if not any(Hide(frozenset([name])).hides(path) for path in known):
                 raise ValueError(
-                    f"block: {run.name} has no site {name!r}. "
+                    f"block: {run.name} has no site {name!r}{run.explain_gone(name)}. "
                     f"{suggest_names(list(run.sites), what='sites')}"
                 )
         hidden = [path for path in known if Hide(self.names).hides(path)]

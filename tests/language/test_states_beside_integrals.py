@@ -77,3 +77,15 @@ def test_derivatives_where_a_sum_and_an_integral_meet(name, form, inner):
     np.testing.assert_allclose(jax.grad(jax.jit(density))(x), gradient, rtol=1e-10)
     hessian = jax.jit(jax.hessian(density))(x)
     np.testing.assert_allclose(hessian, jax.hessian(expected)(x), rtol=1e-7)
+
+
+def test_what_was_integrated_before_is_not_looked_into():
+    def schools(key):
+        mu = ppl.sample(key, dist.Normal(0.0, 2.0), name="mu")
+        theta = ppl.sample(key, dist.Normal(mu * jnp.ones(3), 1.0), name="theta")
+        ppl.sample(key, dist.Normal(theta, 1.0), name="y")
+
+    first = ppl.marginalize(ppl.condition(schools, {"y": Y}), {"theta": ppl.Gaussian()})
+    words = "'y' is a sum or an integral over 'theta'.* for 'mu'. Take all of them out in one call"
+    with pytest.raises(ValueError, match=words):
+        ppl.log_density(ppl.marginalize(first, {"mu": ppl.Gaussian()}))({})

@@ -276,6 +276,12 @@ def twice(key: Any) -> None:
         ppl.factor(0.5, name="f")
 
 
+def classes(key: Any) -> None:
+    z = ppl.sample(key, dist.Bernoulli(probs=0.3), name="z")
+    ppl.sample(key, dist.Normal(jnp.where(z, 1.0, 0.0), 1.0), name="y")
+
+
+SUMMED = ppl.marginalize(classes, ["z"])
 ERRORS = {
     "intervene-unknown": (lambda: ppl.intervene(chain, {"e": 1.0})(KEY), ValueError, "intervene: model 'chain' has no site 'e'.*'a', 'b', 'c', 'd', 'total'"),
     "intervene-factor": (lambda: ppl.intervene(chain, {"tilt": 1.0})(KEY), ValueError, "'tilt' of model 'chain' is a factor"),
@@ -286,7 +292,9 @@ ERRORS = {
     "intervene-no-dict": (lambda: ppl.intervene(chain, 1.0), TypeError, "intervene: expected a dict"),
     "condition-intervened": (lambda: ppl.condition(ppl.intervene(chain, FIXED), FIXED)(KEY), ValueError, "'b' of model 'chain' is deterministic.*intervene"),
     "condition-deterministic": (lambda: ppl.condition(chain, {"total": 1.0})(KEY), ValueError, "'total' of model 'chain' is deterministic"),
-    "condition-blocked": (lambda: ppl.condition(ppl.block(chain, ["d"]), OBSERVED)(KEY), ValueError, "has no site 'd'"),
+    "condition-blocked": (lambda: ppl.condition(ppl.block(chain, ["d"]), OBSERVED)(KEY), ValueError, "has no site 'd': ppl.block hides it"),
+    "condition-summed": (lambda: ppl.condition(SUMMED, {"z": 1})(KEY), ValueError, "condition: model 'classes' has no site 'z': ppl.marginalize has taken it out.*'y'"),
+    "block-summed-in-scope": (lambda: ppl.block(ppl.nest(SUMMED, scope="s"), ["s.z"])(KEY), ValueError, "block: .* has no site 's.z': ppl.marginalize has taken it out"),
     "block-unknown": (lambda: ppl.block(chain, ["a", "e"])(KEY), ValueError, "block: model 'chain' has no site 'e'.*'a', 'b'"),
     "block-none": (lambda: ppl.block(chain, None), TypeError, "block: expected a collection of names of sites, got None"),
     "block-model": (lambda: ppl.block(chain, chain), TypeError, "collection of names of sites, got <function chain"),
