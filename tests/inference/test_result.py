@@ -147,7 +147,7 @@ def test_other_files_are_refused(tmp_path):
         with pytest.raises(ValueError, match=re.escape(message)):
             kind.load(path)
     np.savez(path, structure=np.array('{"result": "SVIResult", "fields": {"draws": {"dict": {}}}}'))
-    with pytest.raises(ValueError, match="is not a saved SVIResult: .*it lacks .log_density"):
+    with pytest.raises(ValueError, match=r"is not a saved SVIResult: .*it lacks 'log_density'"):
         SVIResult.load(path)
     code = '{"result": "SVIResult", "fields": {"guide": {"named": "os:system", "items": []}}}'
     np.savez(path, structure=np.array(code))
