@@ -4,7 +4,6 @@ from dataclasses import KW_ONLY
 
 import jax.numpy as jnp
 from jax import random
-from jax.nn import log_sigmoid
 from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
@@ -15,8 +14,8 @@ from distributions.numerics.special import bounded_ratio, log_two_sided
 
 def _pieces(scale, asymmetry):
     """The scales on the left and on the right, and the logarithms of their shares."""
-    log_share = 2 * jnp.log(asymmetry)
-    return scale * asymmetry, scale / asymmetry, log_sigmoid(log_share), log_sigmoid(-log_share)
+    log_left = -jnp.log1p(1 / jnp.square(asymmetry))
+    return scale * asymmetry, scale / asymmetry, log_left, -jnp.log1p(jnp.square(asymmetry))
 
 
 def _asymmetric_log_tails(x, loc, scale, k):

@@ -39,8 +39,6 @@ def _kumaraswamy_quantile(q, a, b):
 @family(
     support=unit,
     reads_points=True,
-    has_finite_slopes=True,
-    has_steep_ends=True,
     log_prob=lambda x, a, b: (
         jnp.log(a) + jnp.log(b) + (a - 1) * log_of(x) + (b - 1) * _log_rest(x, a)
     ),

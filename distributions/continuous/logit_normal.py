@@ -48,7 +48,6 @@ def _logit_normal_entropy(loc, scale):
 @family(
     support=unit,
     reads_points=True,
-    has_steep_ends=True,
     **transform_formulas(
         Normal,
         forward=lambda z, loc, scale: clip_unit(jax.nn.sigmoid(z)),
@@ -58,7 +57,7 @@ def _logit_normal_entropy(loc, scale):
         variance=_logit_normal_variance,
         mode=_logit_normal_mode,
         entropy=_logit_normal_entropy,
-        quantile=lambda q, loc, scale: jnp.exp(log_sigmoid(loc + scale * ndtri(q))),
+        quantile=lambda q, loc, scale: jax.nn.sigmoid(loc + scale * ndtri(q)),
     ),
     standard=ImageOf(Normal, jax.nn.sigmoid, logit_of),
 )

@@ -5,7 +5,6 @@ from dataclasses import KW_ONLY
 import jax
 import jax.numpy as jnp
 from jax import lax, random
-from jax.nn import log_sigmoid
 from jax.typing import ArrayLike
 
 from distributions.common.point import log_complement_of, log_of, logit_of
@@ -42,9 +41,11 @@ def _relaxed_bernoulli_sample(key, shape, dtype, temperature, *parameters):
     log_prob=_relaxed_bernoulli_log_prob,
     reads_points=True,
     sample=_relaxed_bernoulli_sample,
+    cdf=lambda x, t, *p: lax.logistic(t * logit_of(x) - _log_odds(*p)),
+    survival=lambda x, t, *p: lax.logistic(_log_odds(*p) - t * logit_of(x)),
     log_cdf=lambda x, t, *p: -jax.nn.softplus(_log_odds(*p) - t * logit_of(x)),
     log_survival=lambda x, t, *p: -jax.nn.softplus(t * logit_of(x) - _log_odds(*p)),
-    quantile=lambda q, t, *p: jnp.exp(log_sigmoid((_log_odds(*p) + logit_of(q)) / t)),
+    quantile=lambda q, t, *p: lax.logistic((_log_odds(*p) + logit_of(q)) / t),
 )
 class RelaxedBernoulli(Family):
     r"""Relaxed Bernoulli (binary concrete) distribution: Bernoulli as `temperature` goes to 0.

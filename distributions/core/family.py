@@ -43,8 +43,7 @@ Other entries of a row:
 | `conjugate`         | the exponential family in which full conditionals may lie                |
 | `is_flat`           | the density formula does not look at the value                           |
 | `has_finite_slopes` | derivatives are 0 where the density is 0, infinite or NaN, whatever the  |
-|                     | formula's are; those of distribution functions, where these are 0 or 1,  |
-|                     | and of infinite quantiles are finite; tracing takes longer               |
+|                     | formula's are; tracing takes longer                                      |
 | `has_steep_ends`    | slopes of the quantile are infinite at 0 and 1: there it is an end of    |
 |                     | the support, with a slope of 0, and the formula is not used              |
 | `reads_points`      | the density formula takes a `Point` as well as an array, and reads its   |
@@ -77,7 +76,6 @@ from distributions.common.pytree import pytree_dataclass, static
 from distributions.constraints.base import Constraint
 from distributions.core.distribution import Distribution, Shape, full
 from distributions.core.distribution_functions import (
-    ENDS,
     between_ends,
     cumulative_formula,
     evaluate_within_support,
@@ -91,8 +89,7 @@ from distributions.core.parameter_checks import (
 )
 from distributions.core.row import Formula, Parameter, Row
 from distributions.core.standard_form import StandardForm
-from distributions.numerics.slopes import finite_slopes, settled_slopes
-from distributions.numerics.special import open_uniform
+from distributions.numerics.special import finite_slopes, open_uniform
 
 T = TypeVar("T")
 
@@ -310,8 +307,6 @@ class Family(Distribution):
         formula = cumulative_formula(self._row, name)
         if formula is None:
             self._lacks(name)
-        if self._row.has_finite_slopes:
-            formula = settled_slopes(formula, ENDS[name])
         given = [p for _, p in self._given()]
         discrete = self.support.is_discrete
         dtype = float_dtype(*given) if discrete else float_dtype(value, *given)
@@ -328,8 +323,6 @@ class Family(Distribution):
         batch_ndims = max(q.ndim, len(self.batch_shape))
         parameters = self._arrays(dtype, batch_ndims)
         formula = self._row.quantile
-        if self._row.has_finite_slopes:
-            formula = settled_slopes(formula, (0.0, -np.inf, np.inf))
         if self._row.has_steep_ends:
             formula = between_ends(formula, self._support(*parameters))
         x = formula(align(q.astype(dtype), 0, batch_ndims), *parameters)

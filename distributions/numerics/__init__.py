@@ -6,7 +6,6 @@ Read `special` and `gamma_functions` first, then `loader_kernels`; the other fil
 | -------------------------- | -------------------------------------------------------------- |
 | special functions          | `special`, `gamma_functions`, `normal_functions`,              |
 |                            | `incomplete_gamma_beta`, `normal_limit`, `hyperbolic`          |
-| slopes at ends             | `slopes`                                                       |
 | densities in Loader's form | `loader_kernels`, `loader_log_pmf`                             |
 | sums and integrals         | `quadrature`, `ratio_series`, `scaled_numbers`,                |
 |                            | `poisson_mixture`, `beta_mixture_entropy`, `gamma_ratios`,     |

@@ -2,12 +2,14 @@
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.custom_derivatives import SymbolicZero
 
 from distributions.common.arrays import select
 
@@ -143,6 +145,42 @@ def _quotient_jvp(by_reciprocal: bool, primals: Any, tangents: Any) -> tuple[Arr
     change = select(is_finite, x_dot - select(is_finite, z, 0) * scale_dot, 0)
     # A reciprocal: XLA rewrites a quotient of a quotient by the square of the scale.
     return z, _quotient(change, scale, _has_reciprocal(scale))
+
+
+def finite_slopes(formula: Callable[..., Array]) -> Callable[..., Array]:
+    """A formula of single numbers, with derivatives of 0 where its value is infinite or NaN.
+
+    Values are infinite or NaN outside of a support and where a density underflows: the chain rule
+    would multiply 0 by infinity there. Each argument is differentiated by itself, in forward mode,
+    so that its derivative can be selected. Formulas take longer to trace, and quadratures to run.
+    """
+
+    def of_numbers(*arguments: Any) -> Array:
+        places = [i for i, x in enumerate(arguments) if isinstance(x, Array)]
+
+        @jax.custom_jvp
+        def call(*arrays: Array) -> Array:
+            changed = dict(zip(places, arrays, strict=True))
+            return formula(*(changed.get(i, x) for i, x in enumerate(arguments)))
+
+        @functools.partial(call.defjvp, symbolic_zeros=True)
+        def _(primals: tuple[Array, ...], tangents: Any) -> tuple[Array, Any]:
+            value = call(*primals)
+            total = 0
+            is_finite = jnp.abs(value) < jnp.inf
+            for i, (x, x_dot) in enumerate(zip(primals, tangents, strict=True)):
+                if not isinstance(x_dot, SymbolicZero):
+
+                    def alone(x, i=i):
+                        return call.fun(*primals[:i], x, *primals[i + 1 :])
+
+                    slope = jax.jvp(alone, (x,), (jnp.ones_like(x),))[1]
+                    total = total + select(is_finite, slope, 0) * x_dot
+            return value, total
+
+        return call(*(arguments[i] for i in places))
+
+    return of_numbers
 
 
 def exponentials(x: Array) -> tuple[Array, Array]:

@@ -17,10 +17,10 @@ from distributions.numerics.gamma_functions import (
 )
 from distributions.numerics.loader_kernels import exp_rest
 from distributions.numerics.normal_functions import log_ndtr
-from distributions.numerics.slopes import finite_slopes
 from distributions.numerics.special import (
     arcsinh_ratio,
     bounded_ratio,
+    finite_slopes,
     hypot,
     log1p_quotient,
     log1p_square,
