@@ -81,7 +81,7 @@ MUTANTS = (
         file="inference/warmup/adaptation.py",
         old="spread.positions.deviations / spread.gradients.deviations",
         new="spread.gradients.deviations / spread.positions.deviations",
-        breaks="the diagonal that is learnt is that of the precision",
+        breaks="the diagonal that is learned is that of the precision",
         tests=("tests/inference/test_adaptation.py",),
         keyword="diagonal",
     ),

@@ -101,7 +101,7 @@ def _log_integral(t: Array, w: Array, u: Array, m: Array) -> tuple[Array, Array]
 def log_later(t: Array, w: Array, u: Array, v: Array) -> Array:
     """`log P(the process leaves at distance w, after t)`, in units of the distance of the ends.
 
-    `u` is `1 - w`, and `v` the drift towards that end.
+    `u` is `1 - w`, and `v` the drift toward that end.
     """
     t, w, u, v = jnp.broadcast_arrays(t, w, u, v)
     backward = v < 0

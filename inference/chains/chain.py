@@ -297,7 +297,7 @@ def step_start(factor: Matrix, old: Progress, last: State) -> Progress:
 def _finish_transition(
     kernel: HamiltonianKernel, plan: ChainPlan, trajectory: Any, old: Progress
 ) -> Progress:
-    """Progress after one more transition, from which warm-up has learnt."""
+    """Progress after one more transition, from which warm-up has learned."""
     proposal, info = kernel.end(trajectory)
     learns = old.iteration < plan.schedule.num_warmup
 

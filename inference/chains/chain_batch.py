@@ -17,7 +17,7 @@ from inference.warmup.fisher_mass_matrix import renew_matrices
 class ChainBatch(Batch):
     """Batch of chains of a Hamiltonian kernel, with the windows of their warm-up.
 
-    A row holds a position and statistics, and a gradient if the mass matrix is learnt in windows.
+    A row holds a position and statistics, and a gradient if the mass matrix is learned in windows.
 
     Attributes:
         schedule: Phases of warm-up.
@@ -107,7 +107,7 @@ class ChainBatch(Batch):
         """Adopts a state of warm-up, and empties the windows of the chains in `which`."""
         self._adapt(adaptation)
         pieces = zip(which, self.windows, strict=True)
-        self.windows = [[] if has_learnt else old for has_learnt, old in pieces]
+        self.windows = [[] if has_learned else old for has_learned, old in pieces]
 
     def _adapt(self, adaptation: Any) -> None:
         progress = self.chains.progress._replace(adaptation=adaptation)
@@ -129,8 +129,8 @@ class ChainBatch(Batch):
     def learn_from(self, rows: Any, num_rows: np.ndarray) -> None:
         """Keeps the rows that belong to a window of warm-up."""
         if self.has_windows:
-            learnt = np.clip(self.schedule.slow_stop - self.first, 0, num_rows)
-            for chain, stop in enumerate(learnt):
+            learned = np.clip(self.schedule.slow_stop - self.first, 0, num_rows)
+            for chain, stop in enumerate(learned):
                 self.windows[chain].append(np.asarray(rows)[chain, :stop].copy())
 
     def send(self, values: Callable[[Any], Any]) -> None:
@@ -156,9 +156,9 @@ def renew_together(batches: Sequence[ChainBatch], pool: np.ndarray, agrees: np.n
 
     | Chain                              | Mass matrix                                           |
     |------------------------------------|-------------------------------------------------------|
-    | agrees with the others             | learnt from the pool, the draws of all that agree     |
-    | astray, window of 15 draws or more | learnt from the chain's own draws                     |
-    | astray, shorter window             | kept; learnt from its own draws if no chain agrees    |
+    | agrees with the others             | learned from the pool, the draws of all that agree    |
+    | astray, window of 15 draws or more | learned from the chain's own draws                    |
+    | astray, shorter window             | kept; learned from its own draws if no chain agrees   |
 
     The few draws of a short window only show a stray chain's way to the typical set. The matrix of
     the pool does not fit either: many of its standard deviations away, a chain may get stuck.

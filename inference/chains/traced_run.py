@@ -2,7 +2,7 @@
 
 A chain is the state machine of :mod:`inference.chains.chain`, or of
 :mod:`inference.chains.mapped_chain` on an accelerator. Its mass matrix is a diagonal, which is
-learnt within the program.
+learned within the program.
 
 | Device      | Chains of a program, and of ``jax.vmap`` over the program                      |
 |-------------|--------------------------------------------------------------------------------|

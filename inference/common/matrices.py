@@ -14,7 +14,7 @@ from inference.common.argument_checks import as_real
 from inference.common.layout import Layout
 from inference.runtime.xla import PaddedFactor
 
-RANK = 10  # rank of learnt low-rank matrices
+RANK = 10  # rank of learned low-rank matrices
 _MAX_DECOMPOSED_SIZE = 1000  # coordinates
 
 # Coordinates up to which a dense or a low-rank mass matrix costs little.

@@ -1,6 +1,6 @@
 """Adaptation over chains of step size, trajectory length and diagonal mass matrix.
 
-| What              | Learnt from                                                                  |
+| What              | Learned from                                                                 |
 |-------------------|------------------------------------------------------------------------------|
 | step size         | harmonic mean of acceptance rates over chains, by dual averaging             |
 | trajectory length | gradient of the ChEES criterion, by Adam on its logarithm                    |
@@ -9,7 +9,7 @@
 | Part of warm-up   | Does                                                                         |
 |-------------------|------------------------------------------------------------------------------|
 | first tenth       | trajectories of at most 16 steps                                             |
-| to three quarters | all is adapted in every iteration; the mass matrix is learnt anew after a    |
+| to three quarters | all is adapted in every iteration; the mass matrix is learned anew after a   |
 |                   | tenth and after three tenths, as chains come from afar                       |
 | last quarter      | the mass matrix is kept, and the step size goes on from its average          |
 | last iteration    | step size and trajectory length become their averages                        |
@@ -35,7 +35,7 @@ _LEARNING_RATE = 0.025
 _DECAY = 0.95
 _MAX_CHANGE = 0.35  # of the log trajectory length in an iteration
 _LEAST_WARMUP = 5  # iterations to adapt the step size in
-_GIVEN = 5  # iterations that a given mass matrix counts for, or one learnt before a restart
+_GIVEN = 5  # iterations that a given mass matrix counts for, or one learned before a restart
 _BRIEF_STEPS = 16  # leapfrog steps, in the first tenth of warm-up
 
 
@@ -122,7 +122,7 @@ def adapt_tuning(
         iteration < num_warmup // 10, jnp.minimum(_BRIEF_STEPS, most_steps), most_steps
     )
     length = jnp.exp(jnp.where(is_last, average, log_length))
-    # Starts may be far apart, and squares remember them long: the mass matrix is learnt anew twice.
+    # Starts may be far apart, and squares remember them long: the mass matrix restarts twice.
     restart = jnp.where(
         iteration < (3 * num_warmup) // 10, num_warmup // 10, (3 * num_warmup) // 10
     )

@@ -50,7 +50,7 @@ class NUTS(HamiltonianKernel):
     - the trajectory diverges;
     - it has been doubled `max_depth` times.
 
-    The next state is drawn from the leaves by their weights ``exp(-energy)``, with a bias towards
+    The next state is drawn from the leaves by their weights ``exp(-energy)``, with a bias toward
     the last doubling.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Short L-BFGS climb towards a mode, for starting points; safe where the density is extreme."""
+"""Short L-BFGS climb toward a mode, for starting points; safe where the density is extreme."""
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -177,7 +177,7 @@ def fit_pareto(excess: Any, xp: Any = jnp) -> tuple[Any, Any]:
 
     1. Given :math:`b`, the likelihood is largest at :math:`k(b) = n^{-1}\sum\log(1 - b x_i)`.
     2. The estimate of :math:`b` is its posterior mean over a grid, with this profile likelihood.
-    3. The shape :math:`k(b)` is shrunk towards 1/2, as by a prior worth ten draws.
+    3. The shape :math:`k(b)` is shrunk toward 1/2, as by a prior worth ten draws.
 
     Args:
         excess: Draws in ascending order, at least 0, ``(draw,)``.

@@ -55,7 +55,7 @@ class Renyi(_Weighted):
     above 1           seeks a mode
     ================  ====================================================
 
-    The estimate is biased towards the ELBO, less so for larger `K`. A fit maximizes the mean of the
+    The estimate is biased toward the ELBO, less so for larger `K`. A fit maximizes the mean of the
     estimate, and the gradients of this mean are unbiased.
 
     Args:
@@ -161,7 +161,7 @@ class ForwardKL(_Weighted):
     the correlations, whereas the ELBO's best normal guide has too small ones. The gradient is the
     derivative of :math:`\sum_k \tilde w_k \log q(z_k)`, with the `K` draws (`num_particles`) and
     their normalized weights held fixed. Its bias is of order `1/K`. Where few draws carry all
-    weight, as a high Pareto k shows, the gradient is biased towards the current guide. The value at
+    weight, as a high Pareto k shows, the gradient is biased toward the current guide. The value at
     each step is the importance weighted bound.
 
     Args:

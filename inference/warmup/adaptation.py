@@ -1,6 +1,6 @@
 r"""Warm-up: the step size by dual averaging, the mass matrix from draws and gradients.
 
-| Mass matrix       | Learnt                                                                     |
+| Mass matrix       | Learned                                                                    |
 |-------------------|----------------------------------------------------------------------------|
 | diagonal          | in every iteration, from the variances of draws and gradients              |
 | low rank or dense | at the end of each window, by :mod:`inference.warmup.fisher_mass_matrix`;  |
@@ -68,10 +68,10 @@ class Schedule(NamedTuple):
 
     Attributes:
         num_warmup: Iterations of warm-up.
-        learning_start: First iteration that a diagonal is learnt from.
+        learning_start: First iteration that a diagonal is learned from.
         early_stop: First iteration of the long memory of a diagonal.
         learning_stop: First iteration in which a diagonal is fixed again.
-        slow_start, slow_stop: Low-rank and dense matrices are learnt from iterations in
+        slow_start, slow_stop: Low-rank and dense matrices are learned from iterations in
             ``[slow_start, slow_stop)``, the windows of :func:`schedule`.
         last_start: First iteration of the last window.
         comparison: Completed iterations after which chains are compared, see
@@ -103,7 +103,7 @@ def schedule(num_warmup: int, is_pooled: bool = False) -> Schedule:
     The step size adapts in all phases. A diagonal has phases of its own, see :class:`Schedule`.
     The last window takes all iterations up to the final phase: a window is the last one if the
     next, of twice its length, does not fit. Stan's initial phase takes 75 iterations. This one
-    takes 20, so that a matrix is learnt early: without one, an iteration takes many steps.
+    takes 20, so that a matrix is learned early: without one, an iteration takes many steps.
 
     Short runs, and chains that pool their draws to learn one matrix (`is_pooled`), differ:
 
@@ -116,7 +116,7 @@ def schedule(num_warmup: int, is_pooled: bool = False) -> Schedule:
     | 75 and more      | yes    | 20      | 5, 10, 20, ...    | 50, or 10 % if more        |
 
     Pooled windows are short, as many chains need few iterations each. They do not begin sooner: a
-    matrix learnt from chains on their way to the typical set would keep some from reaching it.
+    matrix learned from chains on their way to the typical set would keep some from reaching it.
 
     Until the first window ends, and in the first 35 iterations at most, NUTS doubles a trajectory
     five times at most. The step size fits the narrowest coordinate then, so that full trajectories
@@ -162,7 +162,7 @@ class Spread(NamedTuple):
 
 
 class Adaptation(NamedTuple):
-    """State of warm-up: step size, inverse mass matrix, and the statistics they are learnt from.
+    """State of warm-up: step size, inverse mass matrix, and the statistics they are learned from.
 
     Attributes:
         step_size: Scalar, for the next iteration.
@@ -185,7 +185,7 @@ class Adaptation(NamedTuple):
 
     @property
     def has_windows(self) -> bool:
-        """Whether the mass matrix is learnt in windows, as all but diagonals are."""
+        """Whether the mass matrix is learned in windows, as all but diagonals are."""
         return self.memory is None
 
 
@@ -275,7 +275,7 @@ def _learn_diagonal(
     position: jax.Array,
     gradient: jax.Array,
 ) -> Adaptation:
-    """State with a diagonal learnt from memory; dual averaging restarts when learning ends."""
+    """State with a diagonal learned from memory; dual averaging restarts when learning ends."""
     averaging = state.dual_averaging
     is_end = iteration + 1 == plan.learning_stop
     averaging = select_leaves(is_end, dual_averaging_restart(averaging), averaging)

@@ -1,4 +1,4 @@
-"""Pooling across chains: one mass matrix learnt from the draws of many chains in a warm-up window.
+"""Pooling across chains: one mass matrix learned from the draws of many chains in a warm-up window.
 
 A single chain would need a window as long as the windows of all chains together.
 """
@@ -23,7 +23,7 @@ def is_pooled(num_chains: int, kind: str, is_mapped: bool) -> bool:
     They do if all of these hold:
 
     - there are at least 32 chains;
-    - the matrix is learnt in windows, whereas a diagonal is learnt in each iteration;
+    - the matrix is learned in windows, whereas a diagonal is learned in each iteration;
     - chains can wait for each other, whereas chains mapped over by ``jax.vmap`` cannot.
     """
     return num_chains >= MIN_CHAINS and kind != "diagonal" and not is_mapped

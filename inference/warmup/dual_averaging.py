@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-# Shrinkage gamma of the log step size towards its center, without unit: a larger one moves it less.
+# Shrinkage gamma of the log step size toward its center, without unit: a larger one moves it less.
 # 0.05 is Hoffman and Gelman's value, for a step size of unknown order. The others are for restarts
 # from the average over a few updates, and over 100 or more (see `dual_averaging_restart`).
 _FIRST_SHRINKAGE = 0.05
@@ -27,7 +27,7 @@ class DualAveraging(NamedTuple):
         log_average: Weighted average of log step sizes; later ones weigh more.
         error_average: Weighted average of the target less the acceptance rate.
         count: Updates so far.
-        center: Log step size towards which steps shrink.
+        center: Log step size toward which steps shrink.
         shrinkage: Strength of the shrinkage; a larger one moves the step size less.
     """
 
@@ -40,7 +40,7 @@ class DualAveraging(NamedTuple):
 
 
 def dual_averaging_init(step_size: jax.Array) -> DualAveraging:
-    """Initial state; steps shrink towards ten times `step_size`, as long steps are cheaper."""
+    """Initial state; steps shrink toward ten times `step_size`, as long steps are cheaper."""
     log_step_size = jnp.log(step_size)
     zero = jnp.zeros_like(log_step_size)
     center = log_step_size + math.log(10.0)
@@ -77,7 +77,7 @@ def dual_averaging_update(
     t0: float = 10.0,
     kappa: float = 0.75,
 ) -> DualAveraging:
-    r"""State after one step of dual averaging towards the acceptance rate `target`.
+    r"""State after one step of dual averaging toward the acceptance rate `target`.
 
     .. math::
         \bar h_t &= (1 - \tfrac{1}{t + t_0}) \bar h_{t-1} + \tfrac{1}{t + t_0}(\delta - \alpha_t) \\

@@ -1,4 +1,4 @@
-"""Fisher mass matrices, dense or of low rank, learnt on the host at the end of each warm-up window.
+"""Fisher mass matrices, dense or of low rank, learned on the host at the end of warm-up windows.
 
 They minimize the Fisher divergence between the density and a normal one. A warm-up decomposes a
 matrix a few times only. Done on the host, this has three advantages:
@@ -32,7 +32,7 @@ def fisher_matrix(draws: np.ndarray, gradients: np.ndarray, default: np.ndarray)
 
     It minimizes the Fisher divergence between the density and a normal one of this covariance. For
     a normal density and more draws than dimensions, it is the covariance itself. A ridge on the
-    diagonals of both covariances, larger for fewer draws, shrinks the matrix towards
+    diagonals of both covariances, larger for fewer draws, shrinks the matrix toward
     :func:`inference.warmup.adaptation.fisher_diagonal`.
 
     Args:
@@ -199,15 +199,15 @@ def renew_matrices(state: Adaptation, windows: Sequence[np.ndarray | None]) -> A
 
 
 def _renew_matrix(state: Any, window: Any) -> Adaptation:
-    """States of several chains with a new mass matrix, learnt from one shared window."""
+    """States of several chains with a new mass matrix, learned from one shared window."""
     old = state.inverse_mass_matrix, state.inverse_mass_factor
     window = np.asarray(window, np.float64)
     matrix, factor = (jax.tree.map(lambda x: x[0], x) for x in old)
-    learnt = _learn_matrix(matrix, factor, window)
-    gains = estimate_gains(window[:, 1], old[1], learnt[1]).astype(state.step_size.dtype)
+    learned = _learn_matrix(matrix, factor, window)
+    gains = estimate_gains(window[:, 1], old[1], learned[1]).astype(state.step_size.dtype)
     averaging = dual_averaging_restart(state.dual_averaging, gains)
     matrix, factor = jax.tree.map(
-        lambda new, x: np.broadcast_to(np.asarray(new, x.dtype), x.shape), learnt, old
+        lambda new, x: np.broadcast_to(np.asarray(new, x.dtype), x.shape), learned, old
     )
     return state._replace(
         step_size=np.exp(averaging.log_step_size),

@@ -156,7 +156,7 @@ def test_only_the_chains_that_are_due_are_renewed():
     assert np.all(after.inverse_mass_matrix[1] != chains.inverse_mass_matrix[1])
 
 
-def test_a_diagonal_is_learnt_from_what_is_remembered():
+def test_a_diagonal_is_learned_from_what_is_remembered():
     num_warmup, rng = 400, np.random.default_rng(2)
     draws, gradients = rng.normal(size=(2, num_warmup, 2)) * [1.0, 5.0]
     rates = jnp.asarray(rng.uniform(0.6, 1.0, size=num_warmup))
@@ -297,7 +297,7 @@ def test_a_matrix_of_low_rank_is_renewed_in_its_form():
     moved = rng.normal(size=(15, 2, 3)) * [1.0, 5.0, 1.0]
     after = renew_matrices(chains, [np.zeros((15, 2, 3)), np.full((15, 2, 3), np.nan), moved])
     matrices = [jax.tree.map(lambda x, i=i: x[i], after.inverse_mass_matrix) for i in range(3)]
-    for matrix in matrices[:2]:  # nothing was learnt
+    for matrix in matrices[:2]:  # nothing was learned
         np.testing.assert_allclose(matrix.dense(), np.diag([2.0, 3.0, 1.0]), rtol=1e-9, atol=1e-12)
     solved = matrices[2].dense() @ np.cov(moved[:, 1].T) @ matrices[2].dense()
     np.testing.assert_allclose(solved, np.cov(moved[:, 0].T), rtol=0.05, atol=0.05)
@@ -340,7 +340,7 @@ def test_a_coordinate_that_says_nothing_keeps_its_scale():
 
 
 def test_matrices_of_several_chains_are_those_of_each():
-    """Also where the windows of some are longer, or one of a batch cannot be learnt."""
+    """Also where the windows of some are longer, or one of a batch cannot be learned."""
     rng, metric = np.random.default_rng(10), jnp.eye(4) * 2.0
     state = adaptation_init(jnp.asarray(0.1), metric)
     windows = [rng.normal(size=(n, 2, 4)) for n in (15, 15, 30, 15)] + [None]

@@ -105,21 +105,21 @@ def test_a_chain_astray_learns_from_its_own_draws(num_draws, is_empty, learns_al
         rng.normal(size=(0 if is_empty else 60, 2, 5)),
         rng.normal(size=(4, num_draws, 2, 5)),
     )
-    learnt = []
+    learned = []
     groups = [
         SimpleNamespace(
             chains=SimpleNamespace(progress=SimpleNamespace(adaptation=start_of(target, 2))),
             first=np.zeros(2),
             window=lambda i, k=k: (own[2 * k + i], None),
-            learn=lambda state, which: learnt.append(state),
+            learn=lambda state, which: learned.append(state),
         )
         for k in range(2)
     ]
     renew_together(groups, everyone, np.array([True, True, True, False]) & (not is_empty))
-    matrices = np.concatenate([state.inverse_mass_matrix for state in learnt])
+    matrices = np.concatenate([state.inverse_mass_matrix for state in learned])
     expected = renew_matrices(start_of(target, 1), [own[3] if learns_alone else None])
     np.testing.assert_allclose(matrices[3], expected.inverse_mass_matrix[0], rtol=1e-6)
-    np.testing.assert_array_equal(np.concatenate([state.window for state in learnt]), 1)
+    np.testing.assert_array_equal(np.concatenate([state.window for state in learned]), 1)
     assert np.array_equal(matrices[0], matrices[2]) != is_empty
     assert np.all(np.isfinite(matrices))
 

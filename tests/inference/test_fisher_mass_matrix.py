@@ -103,7 +103,7 @@ def test_a_window_in_which_nothing_moves_tells_nothing(kind, num_draws):
     np.testing.assert_allclose(found, diagonal, rtol=1e-6)
 
 
-def test_a_matrix_of_rank_zero_is_a_diagonal_that_is_learnt():
+def test_a_matrix_of_rank_zero_is_a_diagonal_that_is_learned():
     rng = np.random.default_rng(3)
     draws = rng.normal(size=(300, 5)) * SCALES
     matrix = fisher_low_rank(draws, -draws / SCALES**2, np.ones(5), 0)

@@ -48,7 +48,7 @@ MATRIX = NUTS(inverse_mass_matrix=np.eye(3, dtype=np.float32))
         ("float64", {"mass_matrix": "diagonal"}),
         ("float32", {"mass_matrix": "low_rank"}),
         pytest.param("float32", {"mass_matrix": "dense", "kernel": MATRIX}, marks=pytest.mark.slow),
-        # Without jitter, a diagonal that is well learnt lets all coordinates return at once.
+        # Without jitter, a diagonal that is well learned lets all coordinates return at once.
         ("float32", {"kernel": HMC(num_steps=7, step_size_jitter=0.5)}),
     ],
     ids=["NUTS", "NUTS in float64", "diagonal", "low rank", "dense from a matrix", "HMC"],

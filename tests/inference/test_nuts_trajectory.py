@@ -99,7 +99,7 @@ class Recursion:
         leaves, chosen, depth, joined, ended = [self.start], self.start, 0, 0, False
         while depth < self.max_depth and not ended:
             goes_on, choice = self.doublings[depth]
-            # `near` runs towards the new leaves, which run away from it.
+            # `near` runs toward the new leaves, which run away from it.
             near = leaves if goes_on else leaves[::-1]
             new, is_valid = self.build(near[-1], 1 if goes_on else -1, depth)
             ended = not is_valid

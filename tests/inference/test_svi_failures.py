@@ -22,7 +22,7 @@ from tests.inference.targets import FakeTarget
 
 
 def nan_beyond(threshold):
-    """A density that has no value where the first coordinate is large, and rises towards there."""
+    """A density that has no value where the first coordinate is large, and rises toward there."""
     return lambda x, _: x[0] + jnp.where(x[0] > threshold, jnp.nan, 0.0) - 0.01 * jnp.sum(x**2)
 
 

@@ -277,7 +277,7 @@ def test_what_cannot_be_a_network_is_refused(name):
         call()
 
 
-def test_a_misspelt_path_of_a_prior_is_named():
+def test_a_misspelled_path_of_a_prior_is_named():
     with pytest.raises(ValueError, match=r"prior has .b., but the arrays of the network are .a."):
         ppl.module(jax.random.key(0), {"a": jnp.zeros(2)}, {"b": dist.Normal(0.0, 1.0)}, name="n")
 
