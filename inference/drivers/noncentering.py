@@ -23,8 +23,9 @@ def find_noncentering(target: Any) -> str | None:
     """Whether `ppl.auto_reparam` would change sites of a model.
 
     Returns:
-        ``"possible"``, ``"impossible"``, or ``"done"`` if it would not and some sites are
-        reparameterized already; `None` if the target has no model, or that cannot be traced.
+        ``"possible"`` if it would, ``"done"`` if it would not as some sites are reparameterized
+        already, ``"impossible"`` if it would not and no site is reparameterized; `None` if the
+        target has no model, or a model that cannot be traced.
     """
     return advise(_WHAT, _look, target) if hasattr(target, "arguments") else None
 

@@ -1,4 +1,4 @@
-"""Autocovariances of chains by Fourier transforms: at every lag, or at the first ones alone."""
+"""Autocovariances of chains by Fourier transforms: at every lag, or only at the first lags."""
 
 import numpy as np
 import scipy
@@ -22,9 +22,9 @@ def mean_autocovariance(chains: Array) -> Array:
 def first_autocovariances(chains: Array, num_lags: int) -> Array:
     """Autocovariances at the first lags, averaged over chains: ``(parameter, lag)``.
 
-    A chain is cut into blocks of `num_lags` draws, padded by as many zeros for the transform. The
-    products of a block with itself and with the next are all that these lags need; the next stands
-    half a period later, which changes the sign of every other frequency.
+    A chain is cut into blocks of `num_lags` draws, padded by as many zeros for the transform. These
+    lags need only the products of each block with itself and with the next block. The next block
+    stands half a period later, which changes the sign of every second frequency.
     """
     num_parameters, num_chains, num_draws = chains.shape
     centered, unit = _center(chains)
@@ -45,7 +45,7 @@ def first_autocovariances(chains: Array, num_lags: int) -> Array:
 def _center(chains: Array) -> tuple[NDArray[np.floating], Array]:
     """Deviations of chains from their means, and a unit for each parameter.
 
-    Those of long chains have the precision of float32, far below their Monte Carlo error.
+    For long chains the deviations are in float32: its rounding is far below the Monte Carlo error.
     """
     centered = chains - chains.mean(2, keepdims=True)
     unit = np.ones((len(chains), 1))

@@ -34,7 +34,7 @@ def describe_boundary(
     """Warning for bounded coordinates that are far out on unconstrained space.
 
     Args:
-        what: Noun for a coordinate: a site or a parameter.
+        what: Noun for a coordinate: ``"site"`` or ``"parameter"``.
         position: Position on unconstrained space.
         inside: Function that gives the names of coordinates with bounds; called only if some
             coordinate is far out.

@@ -25,7 +25,7 @@ from inference.common.argument_checks import as_real, check_fraction
 from inference.results import autocovariance
 from inference.results.rank_scores import Array, rank_normalize_halves, split_halves
 
-_TAILS = 0.05, 0.95  # levels of the quantiles whose effective sample size is that of the tails
+_TAILS = 0.05, 0.95  # levels of the two quantiles whose smaller ESS is the ESS of the tails
 _FEW_LAGS = 512  # lags of long chains, after which autocorrelations mostly are noise
 MIN_DRAWS = 4  # draws of a chain; with fewer, a diagnostic is NaN
 _BLOCK = 1 << 20  # float64 numbers in the draws of one batch of parameters, to stay in the cache
@@ -95,8 +95,8 @@ def by_block(
 ) -> Array:
     """Statistics ``(number, *shape)`` of draws ``(chain, draw, *shape)``, on all cores.
 
-    They are computed for one block of parameters at a time; NaN for draws that are NaN, or fewer
-    than `least`.
+    Each core computes one block of parameters at a time. A statistic is NaN if a draw is NaN or a
+    chain has fewer than `least` draws.
     """
     num_chains, num_draws, *shape = draws.shape
     flat = np.moveaxis(draws.reshape(num_chains, num_draws, math.prod(shape)), -1, 0)
@@ -322,8 +322,8 @@ def _ess_below(draws: Array, bounds: Array) -> Array:
 def _ess(chains: Array) -> Array:
     """Effective sample size by Geyer's initial monotone sequence of autocorrelations.
 
-    The sequence mostly ends at a short lag: of long chains all lags are computed only where it does
-    not.
+    The sequence mostly ends at a short lag. So for long chains, autocovariances at all lags are
+    computed only for the parameters whose sequence does not.
     """
     num_draws = chains.shape[2]
     if num_draws < autocovariance.MANY:

@@ -119,7 +119,7 @@ def describe_tail(
         pareto_k: Estimated shape of the tail.
         num_draws: Number of weights.
         remedy: First thing to try, as a sentence without its end.
-        noncentering: Whether ``ppl.auto_reparam`` would change sites, as far as is known.
+        noncentering: Whether ``ppl.auto_reparam`` would change sites; see :class:`RunFacts`.
     """
     largest = largest_pareto_k(num_draws)
     if np.isnan(pareto_k):

@@ -41,11 +41,12 @@ def is_new(arviz: Any) -> bool:
 
 
 def check_groups(groups: Any, has_model: bool, key: Any, num_prior_draws: Any) -> tuple[str, ...]:
-    """Names of the groups that a model is to add, checked; by default all that it can.
+    """Names of the groups that a model is to add, checked; by default all groups that it can add.
 
     Raises:
         TypeError: if the number of draws is not an integer.
-        ValueError: if a group is unknown or needs what is not given, or the number is not positive.
+        ValueError: if a group is unknown, if it needs a model or a key that is not given, or if the
+            number of draws is not positive.
     """
     check_count("to_arviz: num_prior_draws", num_prior_draws, least=1)
     possible = (*OF_MODEL, *OF_KEY) if key is not None else OF_MODEL
@@ -93,9 +94,10 @@ def make_container(
         groups: Arrays by name, by group. They are not copied.
         axes: Names of leading axes, by name of an array.
         coords: Labels by dimension.
-        dims: Names of the dimensions, by name of an array; they replace those of `axes`.
-        masks: Which entries there are, by name, by group. Where some are not, the others stand
-            along one dimension, called ``"y_entry"`` for `y`, with their names as labels.
+        dims: Names of the dimensions, by name of an array; they replace the names in `axes`.
+        masks: Which entries are not missing, by name, by group. If some entries are missing, the
+            others stand along one dimension, called ``"y_entry"`` for `y`, with their names as
+            labels.
 
     Raises:
         ImportError: if ArviZ is not installed.
@@ -130,7 +132,7 @@ def make_container(
 
 
 def _as_array(x: Any) -> np.ndarray:
-    """An array of NumPy of a dtype that files of xarray have; a copy for bfloat16 and its kin."""
+    """An array of NumPy, converted if files of xarray cannot have its dtype, as bfloat16."""
     array = np.asarray(x)
     is_known = array.dtype.kind in "biufcSU"
     return array if is_known or not jnp.issubdtype(array.dtype, np.number) else array.astype("f4")
@@ -144,7 +146,7 @@ def _shape(group: str, x: np.ndarray) -> tuple[int, ...]:
 def _dims_of(
     group: str, name: str, x: np.ndarray, axes: Axes, dims: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:
-    """Names of all dimensions of an array, as far as ArviZ's own where nothing names them."""
+    """Names of all dimensions of an array; a dimension without a name gets ArviZ's default name."""
     num_own = len(_shape(group, x))
     given = dims.get(name)
     if given is None:

@@ -32,8 +32,8 @@ class MCMCResult(Result):
     Attributes:
         draws: Values of the latent sites, ``(chain, draw, *shape)``; a scope is a dict in the dict.
         stats: Statistics of each transition, ``(chain, draw)``, by name: the kernel's info, and
-            `log_density` (on unconstrained space) if its state has one. NUTS and HMC have
-            `is_divergent`, `energy`, `acceptance_rate`, `num_steps` and `step_size` among them.
+            `log_density` (on unconstrained space) if its state has one. The statistics of NUTS and
+            HMC include `is_divergent`, `energy`, `acceptance_rate`, `num_steps` and `step_size`.
         inverse_mass_matrix: Inverse mass matrix after warm-up, in the order of the leaves of
             unconstrained space, by kind:
 
@@ -42,11 +42,11 @@ class MCMCResult(Result):
             - low-rank: a :class:`LowRankMatrix` with the chains in front;
             - `None` for a kernel without one.
         facts: Facts of the run that choose the advice of the summary. They are part of the tree
-            structure, but results of different facts have equal structures, so that
-            ``jax.tree.map`` may join them.
+            structure. Yet the structures of two results are equal even if their facts differ, so
+            that ``jax.tree.map`` may join the results.
         chains: States of the chains at the end and settings of the run, from which
-            :func:`inference.resume` goes on; `None` where they are elsewhere or unknown. They are
-            no part of the pytree: ``jax.tree.map`` leaves them out.
+            :func:`inference.resume` goes on; `None` where they are elsewhere or unknown. The pytree
+            does not contain them: ``jax.tree.map`` leaves them out.
     """
 
     draws: dict[str, Any]
@@ -100,7 +100,7 @@ def _approximation_problems(found: tuple[Sequence[str], float, int] | None) -> I
 
 
 class _Static:
-    """Facts and sites as a part of the tree structure, equal to those of all other results."""
+    """Facts and sites as a part of the tree structure; they compare equal for any two results."""
 
     def __init__(self, result: MCMCResult) -> None:
         self.facts = result.facts

@@ -24,10 +24,10 @@ _NUM_LISTED = 5  # doubtful data sets that are listed, the worst ones
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class MCMCResults(Saved):
-    """Draws of :func:`mcmc_each`: those of an :class:`MCMCResult` with data sets in front.
+    """Draws of :func:`mcmc_each`: arrays as in :class:`MCMCResult`, with the data sets in front.
 
-    ``fits[i]`` is the result of a data set, ``fits[2:5]`` those of several; `len` and iteration go
-    over data sets.
+    ``fits[i]`` is the :class:`MCMCResult` of one data set, ``fits[2:5]`` the results of three data
+    sets; `len` and iteration go over data sets.
 
     Attributes:
         draws: Values of the latent sites, ``(dataset, chain, draw, *shape)``.
@@ -52,7 +52,7 @@ class MCMCResults(Saved):
     @overload
     def __getitem__(self, which: slice) -> Self: ...
     def __getitem__(self, which: int | slice) -> Any:
-        """Result of one data set, or those of a slice."""
+        """Result of one data set, or results of the data sets in a slice."""
         some = self.draws, self.stats, self.inverse_mass_matrix
         draws, stats, matrix = jax.tree.map(lambda x: x[which], some)
         kind = type(self) if isinstance(which, slice) else MCMCResult
@@ -100,14 +100,15 @@ class MCMCResults(Saved):
     ) -> Any:
         """Converts draws and statistics to ArviZ's container, data sets along `dataset`.
 
-        The dimensions of each array are `chain`, `draw`, `dataset` and those of the site. Draws are
-        not copied. For what a model adds, convert the result of one data set: ``fits[i]``.
+        The dimensions of each array are `chain`, `draw`, `dataset` and the dimensions of the site.
+        Draws are not copied. To add data and predictions of a model, convert the result of one data
+        set: ``fits[i].to_arviz(model)``.
 
         Args:
-            *model: None.
+            *model: Must be empty.
             coords: Labels by dimension, as ``{"dataset": names}``.
-            dims: Names of the dimensions of sites, without that of the data sets; None leaves one
-                as it is.
+            dims: Names of the dimensions of sites, without the dimension of the data sets. A name
+                None leaves the name of that dimension as it is.
 
         Returns:
             An ``arviz.InferenceData``, or with ArviZ 1.0 and newer an ``xarray.DataTree``.
@@ -150,7 +151,7 @@ def _extreme(of: Any, numbers: np.ndarray) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class FitsSummary:
-    """Worst diagnostics of each data set, and words on those that are doubtful.
+    """Worst diagnostics of each data set, and words on the doubtful data sets.
 
     Attributes:
         rhat: Largest R-hat of a scalar, ``(dataset,)``; NaN for one chain.

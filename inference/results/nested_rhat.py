@@ -26,16 +26,16 @@ def nested_rhat(draws: ArrayLike, num_superchains: int) -> Array:
         \hat R = \sqrt{1 + \frac{\mathrm{Var}_k\,\bar f_k}
                                {\mathrm{mean}_k(\tilde B_k + \tilde W_k)}}.
 
-    Like :func:`rhat`, it is close to 1 if chains have forgotten their starts, and the larger of the
-    bulk and the folded statistic. Of independent draws, :math:`\hat R^2 - 1` is about 1 over the
-    number of draws of a superchain; the summary of a run of superchains warns above
-    a limit that allows for that: 1.01 for long chains. :func:`rhat` compares single chains, and so
-    needs each to be long enough for a good estimate; this needs the superchain to be, and chains of
-    a few draws do.
+    Like :func:`rhat`, nested R-hat is close to 1 if chains have forgotten their starts, and is the
+    larger of the bulk and the folded statistic. For independent draws, :math:`\hat R^2 - 1` is
+    about 1 over the number of draws of a superchain. The summary of a run of superchains warns
+    above a limit that allows for this; for long chains the limit is 1.01. :func:`rhat` compares
+    single chains, so each chain must be long enough for a good estimate. Nested R-hat compares
+    superchains, so chains of a few draws are enough if a superchain has many of them.
 
-    The chains of a superchain must share their start. If each has its own, the mean over chains
-    averages over starts, the variance between groups is smaller by the number of chains in a group,
-    and what chains remember of their starts stays unseen; use :func:`rhat` then.
+    The chains of a superchain must share their start. If each chain has its own start, use
+    :func:`rhat`: the mean over the chains of a group then averages over starts, so that the
+    variance between groups does not show whether chains remember their starts.
 
     Args:
         draws: ``(chain, draw, *shape)``.
@@ -84,10 +84,10 @@ def nested_rhat(draws: ArrayLike, num_superchains: int) -> Array:
 def nested_rhat_limit(num_superchains: int, num_chains: int, num_draws: int) -> float:
     r"""Limit of nested R-hat above which chains have not forgotten their starts.
 
-    Of :math:`n` independent draws of each of the :math:`m` chains of a superchain, means of
-    superchains have the variance :math:`1 / (mn)`, in units of that of draws, and the variance
-    within superchains is :math:`1 + 1/n`, for :math:`m, n > 1`. Their ratio times :math:`1 + 1/n`
-    and :math:`mn` follows, nearly, an F distribution. The limit is
+    Let a superchain have :math:`m` chains of :math:`n` independent draws with variance 1. Means of
+    superchains have the variance :math:`1 / (mn)`, and the variance within superchains is
+    :math:`1 + 1/n`, for :math:`m, n > 1`. The ratio of the two variances, times
+    :math:`mn (1 + 1/n)`, nearly follows an F distribution. The limit is
 
     .. math:: \sqrt{1.01^2 + \frac{q}{mn (1 + 1/n)}},
 
@@ -104,14 +104,15 @@ def nested_rhat_limit(num_superchains: int, num_chains: int, num_draws: int) -> 
 def rhat_limit(num_chains: int, num_draws: int) -> float:
     r"""Limit of R-hat for many short chains that each have a start of their own.
 
-    Of draws with the autocorrelation time :math:`\tau`, in :math:`2m` half chains of
-    :math:`n / 2` draws, :math:`\hat R^2` is :math:`1 + (\tau F - 1) \cdot 2 / n`, nearly, with an
+    Let :math:`2m` half chains of :math:`n / 2` draws have the autocorrelation time :math:`\tau`.
+    Then :math:`\hat R^2` is nearly :math:`1 + (\tau F - 1) \cdot 2 / n`, where :math:`F` follows an
     F distribution. The limit is
 
     .. math:: \sqrt{1.01^2 + (2 q - 1) \cdot 2 / n},
 
-    with the quantile :math:`q` that is exceeded once in 10,000 times: every second draw may repeat
-    the one before. For long chains, it is 1.01.
+    with the quantile :math:`q` that :math:`F` exceeds once in 10,000 times, and with
+    :math:`\tau = 2`, as if every second draw repeated the draw before. For long chains, the limit
+    is 1.01.
     """
     half = max(num_draws // 2, 2)
     degrees = 2 * num_chains - 1, 2 * num_chains * (half - 1)

@@ -137,10 +137,10 @@ class OptimizeResult:
         return ModeSummary(tuple(names), np.concatenate(values), self.problems, about)
 
     def to_arviz(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Error: a mode has no draws, of which ArviZ's container is made.
+        """Error: ArviZ's container holds draws, and a mode has none.
 
         Raises:
-            TypeError: always; it names the drivers with draws.
+            TypeError: always; the message names the drivers whose results have draws.
         """
         raise TypeError(
             "to_arviz: optimize finds one point, and ArviZ takes draws: inference.laplace(key, "

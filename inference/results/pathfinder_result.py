@@ -31,9 +31,9 @@ class PathfinderResult(GuideResult):
         draws: Values of the latent sites, ``(1, draw, *shape)``, resampled by importance where
             there are several paths; a scope is a dict in the dict.
         log_density, log_weights, elbo, elbo_standard_error, pareto_k: See
-            :class:`inference.GuideResult`. The last three are computed from all draws of the
-            guide, before resampling.
-        guide: Family: a normal distribution, or a mixture of one for each path.
+            :class:`inference.GuideResult`. `elbo`, `elbo_standard_error` and `pareto_k` are
+            computed from all draws of the guide, before resampling.
+        guide: Family: a normal distribution, or a mixture of one normal distribution for each path.
         parameters: Parameters of the fitted member of the family.
         ess: Effective sample size of the smoothed weights of all draws of the guide.
         elbos: ELBO of the best distribution on each path, estimated on the path, ``(path,)``;

@@ -21,12 +21,12 @@ Names = str | Sequence[str] | None
 class Plots:
     """Pictures of a result, each drawn by one function of ArviZ.
 
-    `names` are names of sites, scopes joined by dots, or of entries of them, such as
-    ``"theta[2]"``; by default there are all. `coords` and `dims` name dimensions, as for
-    `to_arviz`. Further options go to ArviZ. What it returns is returned: axes of matplotlib, or
-    with ArviZ 1.0 and newer a `PlotCollection`.
+    `names` are names of sites, scopes joined by dots, or of entries of sites, such as
+    ``"theta[2]"``; by default all sites are shown. `coords` and `dims` name dimensions, as for
+    `to_arviz`. Further options go to ArviZ's function. Each method returns the value of that
+    function: axes of matplotlib, or with ArviZ 1.0 and newer a `PlotCollection`.
 
-    Draws with importance weights are resampled by them first.
+    Draws with importance weights are first resampled by their weights.
     """
 
     _container: Callable[..., Any]
@@ -88,7 +88,7 @@ class Plots:
         options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Posterior predictive check: the distribution of data drawn anew, beside that of the data.
+        """Posterior predictive check: the distributions of predicted data and of the observed data.
 
         Args:
             model: The model that was sampled, with its data.
@@ -178,7 +178,7 @@ def _plot(
 
     Raises:
         ImportError: if matplotlib is not installed.
-        ValueError: if a name is that of no site.
+        ValueError: if a name is unknown.
     """
     if "backend" not in options and importlib.util.find_spec("matplotlib") is None:
         raise ImportError(f"plot_{what} needs matplotlib: {INSTALL}")
@@ -213,10 +213,10 @@ def _check_names(where: str, data: Any, names: Names, group: str) -> list[str] |
 
 
 def _take_entry(where: str, name: str, array: Any, index: str) -> Any:
-    """An entry of a site, or a part of it if there are less numbers than axes."""
+    """An entry of a site, or a part of the site if `index` is shorter than the shape of the site."""
     own = [(dim, size) for dim, size in array.sizes.items() if dim not in ("chain", "draw")]
     places = [int(number) for number in index.split(",")]
-    if own and own[0][0] == f"{array.name}_entry":  # those entries that are not missing
+    if own and own[0][0] == f"{array.name}_entry":  # only the entries that are not missing
         known = array[own[0][0]].values.tolist()
         if (label := f"{array.name}[{','.join(map(str, places))}]") not in known:
             raise ValueError(f"{where}: names: {name!r} is missing, or no entry of {array.name}")

@@ -17,7 +17,7 @@ from inference.results.summary import Summary
 LOW_EBFMI = 0.3
 LOW_ESS_PER_CHAIN = 100
 LOW_ESS = 400  # of all chains together, if they are many
-MANY_CHAINS = 16  # from here on each may be short: the rules look at all of them together
+MANY_CHAINS = 16  # with so many chains each may be short: limits are then for all chains together
 LOW_ACCEPTANCE = 0.1  # mean rate
 LOW_STEP_SIZE = 0.2  # over the median chain's
 FROZEN_STEP_SIZE = 1e-3  # over the median chain's
@@ -52,9 +52,10 @@ def find_problems(
 
     Args:
         draws: Draws by site, ``(chain, draw, *shape)``.
-        stats: Statistics of the kernel, ``(chain, draw)``, by name; warnings use those that exist.
+        stats: Statistics of the kernel, ``(chain, draw)``, by name. A warning that needs a
+            statistic which the kernel does not have is left out.
         summary: Summary of the draws.
-        facts: Facts of the run, as far as they are known.
+        facts: Facts of the run; unknown facts have their defaults.
     """
     return (
         *_range_problems(draws, stats, summary, facts),
@@ -132,7 +133,7 @@ def _range_problems(
         leaf = np.asarray(leaf)
         sizes = np.abs(leaf[np.isfinite(leaf)].astype(np.float64))
         farthest = float(np.max(sizes, initial=0.0))
-        # A site that is large in its unit alone does not vary by as much.
+        # A site that is large only because of its unit also has large smallest values.
         if farthest > _FAR and float(np.min(sizes)) < _NEAR * farthest:
             yield (
                 f"draws of {name} reach {farthest:.0e}: the posterior seems to be improper, with a "
@@ -253,7 +254,7 @@ def _step_size_problems(stats: Mapping[str, np.ndarray], facts: RunFacts) -> Ite
 
 
 def _rounding_problems(stats: Mapping[str, np.ndarray]) -> Iterator[str]:
-    """Doubt about a log density so large that its rounding decides about acceptance."""
+    """Warning for a log density so large that its rounding decides about acceptance."""
     if "log_density" not in stats:
         return
     log_density = stats["log_density"]
@@ -345,7 +346,7 @@ def _may_reparam(facts: RunFacts) -> bool:
 
 
 def _undo(facts: RunFacts) -> str:
-    """Sentence for a model that is reparameterized already, with a space before it."""
+    """Sentence with a space in front for a model that is already reparameterized, else nothing."""
     return f" {UNDO}" if facts.noncentering == "done" else ""
 
 
@@ -360,7 +361,7 @@ def _slow_remedy(facts: RunFacts) -> str:
 
 
 def _step_remedies(facts: RunFacts) -> list[str]:
-    """Remedy against a step size that is too large; none for the highest targets."""
+    """Remedies against a too large step size; an empty list if no target rate is higher."""
     if facts.is_ensemble:
         return ["take smaller steps (target_acceptance_rate or step_size_factor of the kernel)"]
     if not _is_adapted(facts):
@@ -388,12 +389,12 @@ def _either(remedies: Sequence[str]) -> str:
 
 
 def _list_numbers(noun: str, numbers: np.ndarray, total: int) -> str:
-    """Chains by number, such as "chains 0, 3"; of many the first, and how many of `total`."""
+    """Chains by number, such as "chains 0, 3"; if many, the first ones and a count of `total`."""
     more = f" ({len(numbers)} of {total})" if len(numbers) > _MAX_LISTED else ""
     return f"{noun}{'s' if len(numbers) > 1 else ''} {_list_some([*map(str, numbers)])}{more}"
 
 
 def _list_some(texts: Sequence[str]) -> str:
-    """Texts with commas; of many the first ones."""
+    """Texts joined by commas; if there are many, only the first ones."""
     is_long = len(texts) > _MAX_LISTED
     return ", ".join([*texts[:_NUM_LISTED], "..."] if is_long else texts)

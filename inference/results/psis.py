@@ -14,9 +14,9 @@ import numpy as np
 
 from inference.common.argument_checks import as_real
 
-_MIN_TAIL_DRAWS = 5  # draws, to which a Pareto distribution can be fitted
-_MIN_STEPS = 16  # units in the last place of the log weights, of which a shape can be fitted
-_ROUNDING = 200  # units in the last place of the log density: a spread that is rounding alone
+_MIN_TAIL_DRAWS = 5  # smallest number of draws to fit a Pareto distribution to
+_MIN_STEPS = 16  # smallest spread to fit a shape to, in units in the last place of the log weights
+_ROUNDING = 200  # spread by rounding errors, in units in the last place of the log density
 
 
 class SmoothedWeights(NamedTuple):
@@ -35,11 +35,11 @@ def psis(log_weights: jax.typing.ArrayLike) -> SmoothedWeights:
     r"""Pareto smoothed importance weights :math:`w_s = p(z_s) / q(z_s)`, and Pareto k.
 
     A generalized Pareto distribution is fitted to the largest
-    :math:`M = \lceil\min(S / 5, 3\sqrt{S})\rceil` of :math:`S` weights. Its quantiles replace
-    them, and none exceeds the largest raw weight. Its shape :math:`\hat k` measures the
-    reliability of the weights, which have finite moments up to order :math:`1 / k`. Above
-    ``largest_pareto_k(S)``, at most 0.7, estimates are less accurate than their standard errors
-    say, and more draws hardly help.
+    :math:`M = \lceil\min(S / 5, 3\sqrt{S})\rceil` of :math:`S` weights. Quantiles of the fitted
+    distribution replace these weights, and are cut off at the largest raw weight. Its shape
+    :math:`\hat k` measures the reliability of the weights, which have finite moments up to order
+    :math:`1 / k`. If :math:`\hat k` is above ``largest_pareto_k(S)``, which is at most 0.7,
+    estimates are less accurate than their standard errors say, and more draws hardly help.
 
     Args:
         log_weights: Log weights up to a constant, ``(draw,)``; minus infinity is a weight of 0.
@@ -101,7 +101,7 @@ def psis_on_host(
 
 
 def psis_of(log_weights: np.ndarray, log_density: np.ndarray) -> SmoothedWeights:
-    """PSIS on the host, with Pareto k minus infinity for weights that differ by rounding alone.
+    """PSIS on the host, with Pareto k minus infinity for weights that differ only by rounding.
 
     Weights are equal but for rounding if the guide is the posterior. A shape fitted to rounding
     errors means nothing.
@@ -131,8 +131,8 @@ def _smooth_tail(
 ) -> SmoothedWeights:
     """PSIS in the array library `xp`; `put(x, index, values)` sets elements.
 
-    Where the largest log weights differ by `least_spread` at most, they are equal for all that is
-    known, and Pareto k is minus infinity.
+    If the largest log weights differ by at most `least_spread`, they count as equal, and Pareto k
+    is minus infinity.
     """
     longest = 3 * math.sqrt(raw.size / relative_efficiency)
     num_tail = math.ceil(min(raw.size / 5, longest))

@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 
 def split_halves(draws: Array) -> Array:
-    """Halves of chains as chains, without the middle one of an odd number of draws."""
+    """Halves of chains as chains; the middle draw of an odd number of draws is left out."""
     num_parameters, num_chains, num_draws = draws.shape
     half = num_draws // 2
     if num_draws % 2:
@@ -31,7 +31,7 @@ def rank_normalize_halves(
 ) -> tuple[tuple[Array, Array], Array]:
     """Normal scores of ranks in half chains, of draws and of their distances from the median.
 
-    Ties share their mean rank. Beside the scores are the quantiles of the draws, of whole chains.
+    Ties share their mean rank. The function also returns quantiles of the draws of whole chains.
     """
     halves = split_halves(draws)
     rows = draws.reshape(len(draws), -1)
@@ -76,17 +76,17 @@ def _scores_and_folded(ordered: Array) -> tuple[Array, Array]:
 
 
 def argsort(row: Array) -> NDArray[np.intp]:
-    """Order of numbers; those that float32 has, as most draws, by a sort of integers of 64 bits.
+    """Order of numbers. If float32 can represent them, integers of 64 bits are sorted instead.
 
-    An integer holds the bits of the number above and its place below: NumPy sorts integers with
-    vector instructions, and equal numbers stay in their order.
+    The upper half of such an integer holds the bits of the number, the lower half its place. NumPy
+    sorts integers with vector instructions, and equal numbers stay in their order.
     """
     with np.errstate(over="ignore"):
         single = row.astype(np.float32)
     if len(row) > 2**32 or not np.array_equal(single, row):
         return np.argsort(row)
     bits = single.view(np.int32)
-    # As unsigned integers, these are in the order of the numbers.
+    # As unsigned integers, these keys are in the order of the numbers.
     keys = (bits ^ ((bits >> 31) | np.int32(-(2**31)))).view(np.uint32)
     packed = keys.astype(np.uint64) << np.uint64(32)
     packed |= np.arange(len(row), dtype=np.uint64)

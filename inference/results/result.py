@@ -45,13 +45,13 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
         intervals: float | Sequence[float] = 0.9,
         deterministic: bool = True,
     ) -> Summary:
-        """Means, quantiles and diagnostics of every scalar, as a table, and what is doubtful.
+        """Table with means, quantiles and diagnostics of every scalar, and warnings below it.
 
         Args:
             names: Names of the sites, scopes or scalars to show, such as ``"theta"``, ``"scope"``
                 and ``"theta[0]"``; by default all.
-            intervals: Probabilities of the central intervals whose ends are columns, beside the
-                median: 0.9 shows the quantiles at 5, 50 and 95 %.
+            intervals: Probabilities of central intervals. The ends of the intervals and the median
+                are columns: 0.9 shows the quantiles at 5, 50 and 95 %.
             deterministic: Whether to show deterministic sites, if no names are given.
 
         Raises:
@@ -80,7 +80,7 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
         dims: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Converts draws and statistics to ArviZ's container, with all that the model adds.
+        """Converts draws, statistics, data and predictions to ArviZ's container.
 
         | group | holds | given |
         |---|---|---|
@@ -97,25 +97,26 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
 
         - `dims`;
         - else, given the model, ``jax.vmap(..., axis_name="county")`` around the site;
-        - else, given the model, the scan around it, which is called `time`; so is axis 0 of a
-          deterministic site outside that depends on sites of one scan, and is as long as it.
+        - else, given the model, the scan around it, which is called `time`. Axis 0 of a
+          deterministic site outside of scans is called `time` too if the site depends on the sites
+          of one scan and the axis is as long as the scan.
 
-        Where axes of several sizes have one name, each has that of the site in front, as
+        If axes of several sizes have one name, the name of the site is put in front, as in
         ``"y_time"``. If some data of `y` are missing, its log probabilities stand along one
-        dimension, ``"y_entry"``, with labels such as ``"y[3]"``, so that ``arviz.loo`` counts
-        what there is.
+        dimension, ``"y_entry"``, with labels such as ``"y[3]"``, so that ``arviz.loo`` counts only
+        the observed entries.
 
         Args:
             model: The model that was sampled, with its data: what :func:`inference.mcmc` was given.
             *args: Its arguments.
             key: Random key, for predictions.
-            groups: Names of the groups to have, beside draws and statistics; by default all that
-                the model and the key allow. Each of the last four rows of the table is compiled
-                for itself, so that fewer groups are faster.
+            groups: Names of the groups to add to draws and statistics; by default all groups that
+                the model and the key allow. Fewer groups are faster, as each of the last four rows
+                of the table needs a compilation of its own.
             num_prior_draws: Number of draws from the prior.
             coords: Labels by dimension, as ``{"school": names}``.
-            dims: Names of the dimensions of sites, as ``{"theta": ["school"]}``; None leaves one as
-                it is.
+            dims: Names of the dimensions of sites, as ``{"theta": ["school"]}``. A name None leaves
+                the name of that dimension as it is.
             **kwargs: Keyword arguments of the model.
 
         Returns:
@@ -123,11 +124,11 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
 
         Raises:
             ImportError: if ArviZ is not installed.
-            TypeError: if the model is none.
+            TypeError: if `model` is not a model.
             ValueError: if two sites get the same name, as ``"a.b"`` and ``"b"`` within ``"a"``; if
-                a group is unknown, or needs what is not given; if the draws are of another model,
-                or chains of other data, as far as their log density tells; or if `coords` or `dims`
-                do not fit the sites.
+                a group is unknown, or needs a model or a key that is not given; if the draws are of
+                another model; if the log density of chains shows that they had other data; or if
+                `coords` or `dims` do not fit the sites.
         """
         if model is not None:
             check_keywords(type(self).to_arviz, model, args, kwargs)
@@ -155,7 +156,7 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
         dims: Mapping[str, Any] | None = None,
         known_only: bool = False,
     ) -> Any:
-        """ArviZ's container, of all that a model adds or of known data and their predictions."""
+        """ArviZ's container, with data and predictions of a model or with given groups."""
         import_arviz("to_arviz")
         posterior = arrays_by_name(self.draws, self.sites)
         groups = {"posterior": posterior, "sample_stats": self._statistics()}

@@ -1,4 +1,4 @@
-"""Facts of a run: what a summary of chains says its advice by, beside draws and statistics."""
+"""Facts of a run, by which a summary of chains chooses its advice."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -14,15 +14,20 @@ class RunFacts:
             was adapted.
         init: Name of the way to start; `None` for given starts.
         num_coordinates: Coordinates of unconstrained space.
-        noncentering: Whether ``ppl.auto_reparam`` would change sites: ``"possible"``,
-            ``"impossible"``, or ``"done"`` if it would not and some are reparameterized already;
-            `None` if it was not looked for, as nothing diverged, and E-BFMI and ESS are high.
+        noncentering: Whether ``ppl.auto_reparam`` would change sites:
+
+            - ``"possible"``: it would;
+            - ``"done"``: it would not, as some sites are reparameterized already;
+            - ``"impossible"``: it would not, and no site is reparameterized;
+            - `None`: unknown, as the model cannot be traced, or as there was no need to check:
+              nothing diverged, and E-BFMI and ESS are high.
+
         nan: Words for a point near the draws where the log density is NaN, if one was found after
             divergences.
         approximate: Names of the sites that ``ppl.Laplace`` has taken out of the model, Pareto k of
-            the weights of `ppl.recover`, and the number of draws it is from.
+            the weights of `ppl.recover`, and the number of draws that Pareto k was computed from.
         ended: Words on why the run ended, with `until` and after an interrupt.
-        is_unmet: Whether that was before what `until` asks for held.
+        is_unmet: Whether the run ended before the conditions of `until` held.
         is_ensemble: Whether chains adapted together.
         num_chains: Number of chains of an ensemble.
         num_superchains: Number of groups of consecutive chains that share a start; with groups,

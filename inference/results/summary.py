@@ -22,11 +22,12 @@ _ROUNDING = 8  # units of rounding by which draws of one number may differ, as o
 class Summary(SummaryData):
     """Posterior summaries by scalar, and the problems that sampling had.
 
-    Prints as a table; a notebook shows it as one. ``summary["theta[0]"]`` is one row,
-    ``summary["theta"]`` a site, whose ``mean`` and other columns have the shape of the site, and
-    ``summary.rhat`` one column. Sites stand in the order of the model: latent ones before
-    deterministic ones, small ones before long ones. Of a long site the first and last entries are
-    printed, and what is constant, as the upper triangle of a Cholesky factor, is left out.
+    Prints as a table; a notebook shows it as a table too. ``summary["theta[0]"]`` is one row,
+    ``summary.rhat`` one column, and ``summary["theta"]`` one site, whose ``mean`` and other columns
+    have the shape of the site. Latent sites stand before deterministic sites, and short sites
+    before long sites; otherwise sites stand in the order of the model. Only the first and last
+    entries of a long site are printed. Constant entries, as the upper triangle of a Cholesky
+    factor, are left out.
 
     Attributes:
         names: Name of each scalar, such as ``"theta[0]"`` or ``"scope.mu"``.
@@ -38,10 +39,10 @@ class Summary(SummaryData):
         columns: Columns to print.
         about: Line about how the draws were made; by default the number of chains and draws.
         verdict: Line to print if there are no problems.
-        sites: The sites and which scalars are theirs.
+        sites: The sites, each with the range of its scalars.
         is_constant: Whether each scalar is the same in all draws, up to rounding.
         levels: Levels of the quantiles to print.
-        quantiles: Those quantiles, ``(level, scalar)``.
+        quantiles: The quantiles at `levels`, ``(level, scalar)``.
     """
 
     def __getitem__(self, name: str) -> SummaryRow:
@@ -89,15 +90,15 @@ class Summary(SummaryData):
         """The summary of a frame that :meth:`to_pandas` gave, or of a part of it.
 
         Sites and their shapes are read off the names of the rows. Everything else, such as the
-        problems, is in ``frame.attrs``. Some files, as CSV, do not keep these; the summary says so
-        then. Columns that are not there are NaN.
+        problems, is in ``frame.attrs``. Files of some formats, as CSV, do not keep `attrs`; the
+        summary then says that these facts are unknown. Columns that the frame lacks are NaN.
 
         Args:
             frame: A ``pandas.DataFrame``.
 
         Raises:
             TypeError: if `frame` is not a data frame.
-            ValueError: if its columns are not those of a summary.
+            ValueError: if it lacks columns of a summary, or has other columns.
         """
         found = summary_frame.from_frame(frame)
         columns = tuple(name for name in SummaryRow._fields if name in found["columns"])
@@ -107,15 +108,15 @@ class Summary(SummaryData):
     def select(
         self, names: str | Sequence[str] | None = None, *, deterministic: bool = True
     ) -> "Summary":
-        """The part of some sites, with the problems of all.
+        """The summary of some sites only; it keeps all problems of the run.
 
         Args:
             names: Names of sites, scopes, scalars or rows, such as ``"theta"``, ``"scope"``,
                 ``"theta[0]"``, and ``"u[3]"`` for the row of a matrix; by default all.
-            deterministic: Whether deterministic sites belong to it, if no names are given.
+            deterministic: Whether to include deterministic sites, if no names are given.
 
         Raises:
-            ValueError: if a name is none of a site, scope or scalar.
+            ValueError: if no site, scope, scalar or row has one of the names.
         """
         chosen = None if names is None else [names] if isinstance(names, str) else list(names)
         if chosen == []:
@@ -148,7 +149,7 @@ class Summary(SummaryData):
 
 
 def _is_within(scalar: str, name: str) -> bool:
-    """Whether a scalar has a name, or is in the row of that name: `u[3,1]` in `u[3]`."""
+    """Whether a scalar has the given name, or is in the row of this name: `u[3,1]` in `u[3]`."""
     return scalar == name or (name.endswith("]") and scalar.startswith(f"{name[:-1]},"))
 
 
@@ -322,7 +323,7 @@ def _summarize_independent(
 
 
 def _wanted_levels(intervals: float | Sequence[float]) -> list[float]:
-    """Levels of all quantiles that a summary needs, from those of the least and largest draw."""
+    """Levels of all quantiles that a summary needs, with 0 and 1 for the extreme draws."""
     return sorted({0.0, *interval_levels(intervals), *LEVELS.values(), 1.0})
 
 

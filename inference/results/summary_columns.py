@@ -11,13 +11,13 @@ import numpy as np
 
 
 def print_to_scale(values: np.ndarray, decimals: int | None) -> list[str]:
-    """Numbers with the given decimals, those by which standard deviations have three digits."""
+    """Numbers with the given decimals, so many that standard deviations have three digits."""
     texts = [f"{x:.3g}" if decimals is None else f"{x:.{decimals}f}" for x in values]
     return [text.lstrip("-") if float(text) == 0 else text for text in texts]
 
 
 def print_two_digits(values: np.ndarray, _: int | None) -> list[str]:
-    """Numbers with decimals of their own, by which all have two digits."""
+    """Numbers with as many decimals as give each of them two significant digits."""
     return print_to_scale(values, decimals_of(values, values, digits=2))
 
 
@@ -46,10 +46,11 @@ class Column(NamedTuple):
     """A column of the table.
 
     Attributes:
-        heading: What is printed above it, and its name in a data frame.
+        heading: Text printed above the column, and its name in a data frame.
         print: Function from values and the decimals of standard deviations to texts.
         is_diagnostic: Whether it is a diagnostic of chains, which independent draws do not have.
-        level: Level of a quantile; None for all others. A summary may print other quantiles.
+        level: Level of the quantile in the column, None for a column without quantiles. A summary
+            may print quantiles at other levels.
     """
 
     heading: str

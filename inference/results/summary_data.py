@@ -17,13 +17,13 @@ from inference.results.summary_columns import (
 
 
 class SummarySite(NamedTuple):
-    """The scalars of a site: those from `start` to before `stop`.
+    """A site and the range of its scalars, from `start` to before `stop`.
 
     Attributes:
         name: Name of the site, scopes joined by dots.
-        start, stop: Places of its scalars among all.
-        is_deterministic: Whether it is a deterministic function of other sites.
-        shape: Shape of the site; None for a part of it.
+        start, stop: Bounds of the range among the scalars of all sites.
+        is_deterministic: Whether the site is a deterministic function of other sites.
+        shape: Shape of the site; None if the summary has only a part of the site.
     """
 
     name: str
@@ -59,7 +59,7 @@ class SummaryData:
     quantiles: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((3, 0)))
 
     def printed_columns(self) -> Iterator[tuple[Column, np.ndarray]]:
-        """The columns to print, with their values; the quantiles are those at `levels`."""
+        """The columns to print, with their values; quantiles at `levels` are among them."""
         for name, column in MOMENTS.items():
             yield column, getattr(self, name)
         for level, values in zip(self.levels, self.quantiles, strict=True):

@@ -12,7 +12,7 @@ from inference.results.summary_data import SummaryData
 
 _ENTRY = re.compile(r"(.*)\[(\d+(?:,\d+)*)\]")
 _LEVEL = re.compile(r"(\d+(?:\.\d+)?(?:e-\d+)?)%")
-# Fields that are no columns, and what they are in a frame that does not know them.
+# Fields that are not columns, with the values that replace them if the frame does not have them.
 _KEPT = {
     "about": "A table whose chains and draws are not known.",
     "verdict": "Its problems are not known.",
@@ -42,7 +42,7 @@ def to_frame(summary: SummaryData) -> Any:
 
 
 def from_frame(frame: Any) -> dict[str, Any]:
-    """Fields of the summary that a frame shows; those of columns that are not there are NaN.
+    """Fields of the summary that a frame shows; NaN for columns that the frame lacks.
 
     Raises:
         TypeError: if `frame` is not a data frame.
@@ -88,7 +88,7 @@ def from_frame(frame: Any) -> dict[str, Any]:
 
 
 def _sites(names: tuple[str, ...], attrs: dict[str, Any]) -> list[Any]:
-    """Fields of the sites of scalars by their names; of a part of a site the shape is None."""
+    """Fields of the sites that scalars belong to; the shape is None if scalars are missing."""
     split = [_ENTRY.fullmatch(name) for name in names]
     bases = [m[1] if m else name for name, m in zip(names, split, strict=True)]
     found = []

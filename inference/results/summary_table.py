@@ -11,7 +11,7 @@ from inference.results.summary_columns import decimals_of
 from inference.results.summary_data import SummaryData, SummarySite
 
 _WIDTH = 88  # columns of the notes
-_SMALL = 12  # entries of a site that is printed whole
+_SMALL = 12  # maximum number of entries of a site that is printed whole
 _FIRST = 3  # entries of a long site that are printed
 _LAST = 1  # and at its end
 _MAX_ROWS = 60  # rows of a printed table
@@ -62,7 +62,7 @@ def _headings(summary: SummaryData) -> list[str]:
 
 
 def _entries(summary: SummaryData, cut: bool) -> Iterator[int | _Gap | str]:
-    """Scalars, gaps in long sites, and lines, as they stand below the headings."""
+    """Scalars, gaps in long sites, and lines, in the order of the printed table."""
     shown = [(site, _places(summary, site)) for site in summary.sites]
     num_left = sum(len(places) for _, places in shown)
     # Latent sites before deterministic ones, and small ones before long ones.
@@ -91,7 +91,7 @@ def _entries(summary: SummaryData, cut: bool) -> Iterator[int | _Gap | str]:
 
 
 def _places(summary: SummaryData, site: SummarySite) -> list[int]:
-    """Scalars of a site that vary; all of them if nothing does, as in a chain that is stuck."""
+    """Scalars of a site that vary; all its scalars if no site varies, as in a stuck chain."""
     everything = summary.is_constant.all()
     return [i for i in range(site.start, site.stop) if everything or not summary.is_constant[i]]
 
@@ -122,7 +122,7 @@ def _rows(summary: SummaryData, entries: list[int | _Gap | str]) -> list[list[st
 
 
 def _notes(summary: SummaryData, width: int | None = _WIDTH) -> list[str]:
-    """The lines below the table: how the draws were made, what is left out, and the problems."""
+    """The lines below the table: numbers of draws and of constant entries, and the problems."""
     chains = _count("chain", summary.num_chains)
     draws = _count("draw", summary.num_draws)
     notes = [summary.about or f"{chains} x {draws}"]

@@ -29,7 +29,7 @@ class SVGDResult(Result):
         draws: Values of the latent sites, ``(1, particle, *shape)``; a scope is a dict in the dict.
         log_density: Log density of the model at the particles, on unconstrained space,
             ``(1, particle)``.
-        discrepancies: The kernelised Stein discrepancy before each step of this run, ``(step,)``.
+        discrepancies: The kernelized Stein discrepancy before each step of this run, ``(step,)``.
         state: State to go on from by ``svgd(..., state=result.state)``.
         failure: Reason for an early stop, in words; empty if there was none.
     """

@@ -68,14 +68,15 @@ class SVIResult(GuideResult):
             :class:`inference.GuideResult`.
         elbos: Estimate of the ELBO, or of another objective, at each step of this run,
             ``(step,)``.
-        state: State to go on from by ``svi(..., state=result.state)``. It has the last parameters.
+        state: State to go on from by ``svi(..., state=result.state)``. Its parameters are the
+            parameters after the last step, not the average.
         failure: Reason for an early stop, in words; empty if there was none.
         objective: Objective that was maximized.
         doubts: Further warnings, in words.
         model_parameters: Values of the parameters of the model, made by `ppl.param`, by name; None
-            if it has none.
-        batching: Kind of batches: "" for none, "all" if the result was computed from all data all
-            the same, "first" if it was computed from the first batch.
+            if the model has no parameters.
+        batching: Data from which the result was computed, if steps saw batches: "all" for all data,
+            "first" for the first batch; "" if every step saw all data.
     """
 
     elbos: Any
@@ -99,8 +100,8 @@ class SVIResult(GuideResult):
         Args:
             path: The file.
             guide: The guide of the fit, if it was a function or of a class of your own: a file
-                keeps no code. With it the result works as the one that was saved. Without it there
-                are the parameters, the draws and the name of the guide.
+                keeps no code. With `guide` the result works as it did before it was saved. Without
+                `guide` it has the parameters, the draws and the name of the guide.
 
         Raises:
             TypeError: if `guide` is not a guide.
@@ -150,7 +151,7 @@ class SVIResult(GuideResult):
 
     @property
     def _slower(self) -> str:
-        """Advice against the noise of batches, as a sentence without its end; empty without."""
+        """Start of a sentence with advice against the noise of batches; empty without batches."""
         if not self.batching:
             return ""
         num_steps = max(int(self.state.step), _MIN_STEPS)
@@ -193,9 +194,9 @@ class SVIResult(GuideResult):
     def _describe_width(self) -> Iterator[str]:
         """Warning if the guide is much wider than the posterior, which Pareto k cannot see.
 
-        Reliable weights give the evidence, and with it the divergence of the guide from the
-        posterior, KL(q || p), which is the evidence less the ELBO. That of a guide with twice the
-        standard deviations is 0.8 for each coordinate.
+        Reliable weights give an estimate of the log evidence. The log evidence minus the ELBO is
+        the divergence KL(q || p) of the guide from the posterior. For a guide with twice the
+        standard deviations of the posterior, the divergence is 0.8 for each coordinate.
         """
         weights = np.asarray(self.log_weights, np.float64).ravel()
         if not (self.pareto_k <= largest_pareto_k(weights.size) and np.isfinite(weights).all()):
