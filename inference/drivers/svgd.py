@@ -188,7 +188,7 @@ def _run(
     """Takes steps until `num_steps`, a gradient that is not finite, or an interrupt.
 
     Returns:
-        The state, the kernelised Stein discrepancies ``(step,)``, and whether all gradients were
+        The state, the kernelized Stein discrepancies ``(step,)``, and whether all gradients were
         finite.
     """
     first = int(state.step)

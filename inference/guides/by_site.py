@@ -49,8 +49,8 @@ class BySite:
     for the others: the ELBO is maximized over the points and integrated over the other sites.
 
     Args:
-        guides: Guides, keyed by a site or by a tuple of sites that share one. Sites are named as
-            in the draws, scopes joined by dots; the name of a scope stands for all sites in it.
+        guides: Guides, keyed by a site or by a tuple of sites that share a guide. Sites are named
+            as in the draws, scopes joined by dots; the name of a scope stands for all sites in it.
         rest: The guide of all other sites together.
 
     Raises:
@@ -71,7 +71,7 @@ class BySite:
     References:
         Wand, Ormerod, Padoan and Fruehwirth (2011), Mean field variational Bayes for elaborate
         distributions, on independent groups; Hoffman and Blei (2015), Structured stochastic
-        variational inference, on the dependence that such groups leave out.
+        variational inference, on the dependence between groups that such a guide leaves out.
     """
 
     guides: Mapping[str | tuple[str, ...], Guide]
@@ -142,7 +142,7 @@ class BySite:
         return functools.reduce(operator.add, log_probs)
 
     def entropy(self, parameters: PartParameters) -> jax.Array | None:
-        """The sum of the entropies of the parts, or `None` if one has no closed form."""
+        """The sum of the entropies of the parts, or `None` if an entropy has no closed form."""
         parts = self._parts(parameters.layout)
         entropies = [guide.entropy(parameters.parts[name]) for name, guide, _ in parts]
         known = [entropy for entropy in entropies if entropy is not None]

@@ -144,8 +144,8 @@ class InverseAutoregressive(Flow):
 
     .. math:: y_i = m_i(x_{<i}) + e^{s_i(x_{<i})} x_i
 
-    The density at the flow's own draws comes with them. At any other position it is found
-    coordinate by coordinate, as under ``ELBO(stick_the_landing=True)``.
+    The density at a draw of the flow is computed with the draw. At any other position the density
+    is found coordinate by coordinate, as under ``ELBO(stick_the_landing=True)``.
 
     Args:
         num_layers: Number of layers. Every second layer reverses the order of the coordinates of
@@ -185,13 +185,13 @@ class InverseAutoregressive(Flow):
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class MaskedAutoregressive(Flow):
-    r"""Masked autoregressive flow (MAF): layers with a fast density and slow draws.
+    r"""Masked autoregressive flow (MAF): layers with a fast density, but slow draws.
 
     .. math:: y_i = m_i(y_{<i}) + e^{s_i(y_{<i})} x_i
 
-    Draws are made coordinate by coordinate. A fit needs draws, so in many dimensions the other
-    flows are faster. One layer can represent a chain of conditional normal distributions, such as a
-    funnel.
+    Draws are made coordinate by coordinate. A fit needs draws, so in many dimensions
+    :class:`InverseAutoregressive` and :class:`NeuralSpline` are faster. One layer can represent a
+    chain of conditional normal distributions, such as a funnel.
 
     Args:
         num_layers: Number of layers. Every second layer reverses the order of the coordinates of
@@ -226,12 +226,12 @@ class MaskedAutoregressive(Flow):
 class NeuralSpline(Flow):
     r"""Neural spline flow: coupling layers with rational quadratic splines.
 
-    A layer leaves half of the coordinates unchanged. It transforms each of the others by a spline
-    on (-5, 5), a scale and a shift, which are functions of the unchanged half. Draws and densities
-    are both fast, and the distribution can have several modes.
+    A layer leaves half of the coordinates unchanged. It transforms each coordinate of the other
+    half by a spline on (-5, 5), a scale and a shift, which are functions of the unchanged half.
+    Draws and densities are both fast, and the distribution can have several modes.
 
     Args:
-        num_layers: Number of layers. Two layers in turn move all coordinates.
+        num_layers: Number of layers. Two successive layers move all coordinates.
         hidden_sizes: Units in each hidden layer of a layer's network.
         init_scale: Standard deviations to begin with.
         num_bins: Bins of a spline, one fewer than its knots.
@@ -277,7 +277,7 @@ def _bound_log_scale(log_scale: jax.Array) -> jax.Array:
 
 
 def _solve_one_by_one(solution: Callable[[jax.Array], jax.Array], like: jax.Array) -> jax.Array:
-    """The fixed point of `solution`, each coordinate of which depends only on those before it."""
+    """The fixed point of `solution`, if each coordinate depends only on the coordinates before."""
 
     def step(x: jax.Array, i: jax.Array) -> tuple[jax.Array, None]:
         return x.at[i].set(solution(x)[i]), None

@@ -1,4 +1,4 @@
-"""Low-rank normal distributions and mixtures of them, for Laplace's approximation and Pathfinder.
+"""Low-rank normal distributions and their mixtures, for Laplace's approximation and Pathfinder.
 
 Their parameters are computed from curvature, not fitted: an optimizer would not keep the directions
 orthonormal.
@@ -50,8 +50,8 @@ class LowRankNormalParameters(NamedTuple):
 class LowRankNormalGuide:
     r"""A normal distribution whose covariance is a :class:`inference.LowRankMatrix`.
 
-    A covariance that is a diagonal and a low rank has an inverse of that form too. A draw takes
-    time in proportion to ``size * rank``.
+    The covariance is a diagonal plus a matrix of low rank, and so is its inverse. A draw takes time
+    in proportion to ``size * rank``.
 
     Args:
         rank: Number of stretched directions, at most the number of coordinates.

@@ -32,10 +32,10 @@ class Masks(NamedTuple):
 class Network(NamedTuple):
     r"""The parameters of a network, of the shapes of its :class:`Masks`.
 
-    A unit with `n` inputs divides its weights by `n`; the linear part divides them by
-    :math:`\sqrt{n}`. The stored weights are larger in return. One step size of an optimizer then
-    suits networks of any width, and the other parameters too. Inputs of hidden units are squashed
-    into (-5, 5), so that rare large inputs do not lead them astray.
+    A unit with `n` inputs divides its weights by `n`; the linear part divides its weights by
+    :math:`\sqrt{n}`. The stored weights are larger by these factors. So one step size of an
+    optimizer suits networks of any width and the other parameters of the flow. Inputs of hidden
+    units are squashed into (-5, 5), so that rare large inputs do not lead the network astray.
 
     References:
         Yang, Hu et al. (2021), Tensor programs V: tuning large neural networks via zero-shot

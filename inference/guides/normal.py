@@ -2,7 +2,8 @@
 
 A guide is a family of distributions over unconstrained space that is fitted to a posterior. It sees
 flat positions, vectors of all unconstrained coordinates (:class:`Layout`), and knows nothing of the
-sites of a model. An optimizer may move its parameters, a pytree of arrays, anywhere.
+sites of a model. Its parameters are a pytree of arrays, which may have any real values, as an
+optimizer moves them without bounds.
 """
 
 import dataclasses
@@ -90,8 +91,8 @@ class LocFactor(NamedTuple):
     Attributes:
         loc: The mean, ``(size,)``.
         log_scale: The logarithm of `D`, ``(size,)``.
-        factor: The free entries of `B`. For :class:`FullRank`, those below the diagonal of ones,
-            ``(size, size)``; for :class:`LowRank`, the columns right of the identity,
+        factor: The free entries of `B`. For :class:`FullRank`, the entries below the diagonal of
+            ones, ``(size, size)``; for :class:`LowRank`, the columns to the right of the identity,
             ``(size, rank)``.
     """
 
@@ -228,7 +229,7 @@ class LowRank:
     def _cholesky(self, factor: jax.Array) -> jax.Array:
         """The Cholesky factor of :math:`I + W^T W`.
 
-        By Sylvester's identity, :math:`I + W W^T` has the same determinant as that matrix.
+        By Sylvester's identity, :math:`I + W W^T` and :math:`I + W^T W` have equal determinants.
         """
         return jnp.linalg.cholesky(jnp.eye(self.rank, dtype=factor.dtype) + factor.T @ factor)
 
@@ -244,8 +245,9 @@ class Loc(NamedTuple):
 class PointMass:
     """A point mass; the ELBO moves it to a mode of the density on unconstrained space.
 
-    That density includes the Jacobian determinant of the map from unconstrained space. So the point
-    differs from the mode of the constrained values. It says nothing of the spread of the posterior.
+    The density on unconstrained space includes the Jacobian determinant of the map from there. So
+    the point differs from the mode of the constrained values. A point does not show the spread of
+    the posterior.
     """
 
     has_density = False
@@ -286,7 +288,8 @@ def own_scales(scale: jax.Array) -> jax.Array:
 def rows_of_scale(scale: jax.Array, index: Any) -> jax.Array:
     """The Cholesky factor of the covariance of some coordinates, or their standard deviations.
 
-    `scale` holds the same for all coordinates.
+    `scale` is the Cholesky factor of the covariance of all coordinates, or their standard
+    deviations.
     """
     rows = scale[index]
     if rows.ndim == 1:

@@ -1,8 +1,8 @@
 r"""Monotone rational quadratic splines: smooth bijections of the line with a closed-form inverse.
 
-Between knots :math:`(x_k, y_k)` and :math:`(x_{k+1}, y_{k+1})`, with slope :math:`s_k` of the line
-from one to the other, derivatives :math:`\delta_k` at the knots and
-:math:`\xi = (x - x_k) / (x_{k+1} - x_k)`,
+Between the knots :math:`(x_k, y_k)` and :math:`(x_{k+1}, y_{k+1})`, with the slope :math:`s_k` of
+the line through the two knots, the derivatives :math:`\delta_k` at the knots, and
+:math:`\xi = (x - x_k) / (x_{k+1} - x_k)`, the spline is
 
 .. math::
     y = y_k + (y_{k+1} - y_k) \frac{s_k \xi^2 + \delta_k \xi (1 - \xi)}
@@ -103,7 +103,7 @@ class Spline(NamedTuple):
 
 
 def _knots(numbers: jax.Array) -> jax.Array:
-    """Knots along an axis, no two of them too close."""
+    """Knots along an axis, with a least distance between neighbors."""
     num_bins = numbers.shape[0]
     least = min(_MIN_SHARE, 0.5 / num_bins)
     shares = least + (1 - least * num_bins) * jax.nn.softmax(numbers, axis=0)

@@ -14,16 +14,17 @@ class BatchMeans:
     r"""Means and sums of squares of batches of consecutive draws, in fixed memory.
 
     Batches grow: when there are `max_batches`, neighbors are merged and a batch has twice as many
-    draws. So there are always between half as many and `max_batches`, but for the first draws.
+    draws. So the number of batches is always between half of `max_batches` and `max_batches`, but
+    for the first draws.
 
     - Mean, variance and split R-hat are exact, up to the draws of the last, incomplete batch.
     - The effective sample size treats batch means as draws, with all their autocovariances. While
-      a batch is one draw it is that of :func:`inference.ess_mean`. Later its relative error has a
+      a batch is one draw, it is equal to :func:`inference.ess_mean`. Later its relative error has a
       standard deviation of about :math:`\sqrt{8 / (m a)}` for `m` chains of `a` batches, at most
       0.125 for 4 chains and `max_batches` of 256.
 
     Attributes:
-        max_batches: Maximum of batches, an even number.
+        max_batches: Maximum number of batches, an even number.
         size: Number of draws of a batch.
 
     References:
@@ -119,10 +120,10 @@ class BatchMeans:
         return total, deviations / max(1, number - 1)
 
     def rhat(self) -> Array:
-        """Split R-hat of complete batches, an even number of them, ``(scalar,)``.
+        """Split R-hat of complete batches, ``(scalar,)``; NaN for a single chain.
 
-        Draws are taken as they are, not as ranks: of a distribution without a variance it says
-        nothing. It is NaN for a single chain.
+        The last batch of an odd number is left out. Draws are taken as they are, not as ranks, so
+        R-hat has no meaning for a distribution without a variance.
         """
         means, squares = self.means_and_squares()
         num_chains, num_batches, num_scalars = means.shape
@@ -153,9 +154,10 @@ class BatchMeans:
 
 
 def join(chains: Sequence[BatchMeans]) -> BatchMeans:
-    """Batch means of chains together, with as many batches as each of them has.
+    """Batch means of several chains together, with equal batches for all chains.
 
-    Batches become those of the largest; what a chain has beyond the others is left out.
+    Batches get the size of the largest ones. If a chain then has more batches than another, its
+    last batches are left out.
     """
     joined = BatchMeans(chains[0].max_batches)
     joined.size = max(chain.size for chain in chains)

@@ -79,11 +79,11 @@ class RunMonitor(Monitor):
         return time.monotonic() - self.began
 
     def looks(self, num_draws: int) -> Iterator[int]:
-        """Looks of the rule, or the end of the run alone."""
+        """Numbers of draws at which the rule looks at the run; without a rule only `num_draws`."""
         return iter([num_draws]) if self.until is None else looks(num_draws)
 
     def add(self, chain: int, positions: np.ndarray) -> None:
-        """Takes in positions of a chain, of the first chains and some coordinates."""
+        """Takes in positions of a chain; it keeps only the first chains and some coordinates."""
         if chain >= _MAX_CHAINS or not len(positions):
             return
         step = -(-positions.shape[1] // _MAX_COORDINATES)
@@ -92,7 +92,7 @@ class RunMonitor(Monitor):
             self._chains.setdefault(chain, BatchMeans(_MAX_BATCHES)).add(draws)
 
     def tell(self, run: Run) -> None:
-        """Reports how far the run is; ends it if its time is over.
+        """Reports how far the run is, and ends the run if its time is over.
 
         Raises:
             StopRun: if time is over, or a callback failed.
@@ -101,7 +101,7 @@ class RunMonitor(Monitor):
             self._tell(run)
         limit = None if self.until is None else self.until.seconds
         if limit is None or run.share.is_partial or self.seconds < limit:
-            return  # several processes end at looks alone, together
+            return  # several processes end together, only at looks
         if run.num_drawn >= min(MIN_DRAWS, self.num_draws):
             raise StopRun
 
@@ -189,7 +189,7 @@ class RunMonitor(Monitor):
             raise StopRun("progress failed") from error
 
     def _goal(self, num_drawn: int) -> int:
-        """Number of draws that the run is expected to make, one of the looks."""
+        """Number of draws after which the run is expected to end, at a look of the rule."""
         if self.until is None:
             return self.num_draws
         least = max(self._expected if math.isfinite(self._expected) else 0, num_drawn + 1)

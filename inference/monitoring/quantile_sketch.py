@@ -7,15 +7,15 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-_SHRINKAGE = 2 / 3  # capacity of a level over that of the level above
+_SHRINKAGE = 2 / 3  # capacity of a level, divided by the capacity of the level above
 
 
 class QuantileSketch:
     """KLL sketch of several streams of numbers at once, all of equal length.
 
-    Level `h` holds numbers that stand for :math:`2^h` draws each. A full level is sorted, and every
-    other number goes one level up, the first or the second of each pair by a coin. The capacity of
-    levels falls by a third from the top down.
+    Level `h` holds numbers that stand for :math:`2^h` draws each. A full level is sorted, and one
+    number of each pair of neighbors, by a toss of a coin the first or the second, goes one level
+    up. The capacity of levels falls by a third from the top down.
 
     The rank of any number, as a share of all draws, is unbiased. Its standard deviation is at most
     :attr:`rank_error`, which is about ``1.3 / capacity`` for long streams.
@@ -33,7 +33,7 @@ class QuantileSketch:
         self.capacity = capacity
         self.num_draws = 0
         self._levels: list[Array] = []  # (stream, number) each
-        self._variance = 0.0  # bound on that of the number of draws below any point
+        self._variance = 0.0  # bound on the variance of the number of draws below any point
         self._coins = np.random.default_rng(seed)
 
     @property
@@ -43,7 +43,7 @@ class QuantileSketch:
 
     @property
     def num_kept(self) -> int:
-        """Number of numbers that are kept of each stream."""
+        """Count of numbers that are kept of each stream."""
         return sum(level.shape[1] for level in self._levels)
 
     def add(self, draws: Array) -> None:
@@ -94,7 +94,7 @@ class QuantileSketch:
         return max(2, int(np.ceil(self.capacity * _SHRINKAGE**depth)))
 
     def _compact(self, height: int) -> None:
-        """Moves half of a level up, but for a number that has no partner."""
+        """Moves half of a level up; the first of an odd number of values stays."""
         level = self._levels[height]
         kept = level.shape[1] % 2
         numbers = np.sort(level[:, kept:], 1)

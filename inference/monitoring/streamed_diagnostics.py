@@ -15,7 +15,7 @@ from inference.results.diagnostics import as_numbers
 class StreamedDiagnostics:
     """Diagnostics of draws that come in pieces and are not kept, in fixed memory.
 
-    All pieces are draws of the same chains, or of other chains if they are merged.
+    :meth:`add` takes in further draws of the same chains, :meth:`merge` draws of other chains.
 
     | Quantity              | Computed by                             | Error, relative           |
     |-----------------------|-----------------------------------------|---------------------------|
@@ -25,17 +25,19 @@ class StreamedDiagnostics:
     | quantiles             | KLL sketch                              | `rank_error`, about 0.5 % |
 
     R-hat and ESS leave out the last incomplete batch, less than one part in 128 of all draws. After
-    a merge of chains of several lengths they are those of the first draws of each chain, as many as
-    the shortest has in complete batches of the longest; NaN if that is less than two batches for
-    R-hat, or four for ESS. Mean, sd and quantiles are always those of all draws.
+    a merge of chains of several lengths, batches are as large as the batches of the longest chain.
+    R-hat and ESS are then computed from as many first batches of each chain as the shortest chain
+    has. R-hat is NaN for less than two batches, ESS for less than four. Mean, sd and quantiles are
+    always computed from all draws.
 
     Args:
-        max_batches: Maximum of batches of a chain, an even number.
-        sketch_capacity: Capacity of the sketch of quantiles; its error falls in proportion.
+        max_batches: Maximum number of batches of a chain, an even number.
+        sketch_capacity: Capacity of the sketch of quantiles. The error of quantiles falls in
+            inverse proportion to it.
 
     Raises:
         TypeError: if an argument is not an integer.
-        ValueError: if one is out of range.
+        ValueError: if an argument is out of range.
 
     Example:
         >>> streamed, generator = StreamedDiagnostics(), np.random.default_rng(0)
@@ -47,7 +49,7 @@ class StreamedDiagnostics:
         True
 
     References:
-        Those of :class:`BatchMeans` and :class:`QuantileSketch`, in :mod:`inference.monitoring`.
+        See :class:`BatchMeans` and :class:`QuantileSketch`, in :mod:`inference.monitoring`.
     """
 
     def __init__(self, *, max_batches: int = 256, sketch_capacity: int = 256) -> None:
@@ -63,7 +65,7 @@ class StreamedDiagnostics:
 
     @property
     def num_draws(self) -> int:
-        """Number of draws of each chain; of the shortest, if chains of other lengths are merged."""
+        """Number of draws of each chain, or of the shortest chain if lengths differ."""
         return int(min(self._numbers, default=0))
 
     @property
@@ -105,10 +107,10 @@ class StreamedDiagnostics:
         self._sketch.add(np.moveaxis(flat, 2, 0).reshape(flat.shape[2], -1))
 
     def merge(self, other: Self) -> None:
-        """Takes in the draws of other chains, of any length; no draws can be added then.
+        """Takes in the draws of other chains, of any length; after a merge, `add` is an error.
 
         Raises:
-            ValueError: if the shapes differ, or one of the two has no draws.
+            ValueError: if the shapes of sites differ, or `self` or `other` has no draws.
         """
         mine, its = (x._shape[1:] if x._shape and x.num_draws else None for x in (self, other))
         if self._shape is None or other._shape is None or mine is None or mine != its:

@@ -17,36 +17,35 @@ MIN_ESS = 400  # of the mean, before a Monte Carlo standard error is believed
 
 @dataclasses.dataclass(frozen=True)
 class Until:
-    """Precision at which :func:`mcmc` ends a run: when all that is given holds, or time is over.
+    """Precision at which :func:`mcmc` ends a run: all given criteria hold, or time is over.
 
-    Chains are looked at after 100 draws of each, and then whenever there are half as many more: at
-    150, 225, 338, ... draws, fixed in advance. All chains end at the same look. So the draws follow
-    from the key alone unless `seconds` end the run. The diagnostics are those of the summary.
+    The rule looks at the chains at fixed numbers of draws of each chain: at 100, and then at half
+    as many more each time, 150, 225, 338, ... All chains end at the same look. So the draws follow
+    only from the key unless `seconds` end the run. The diagnostics are computed as in the summary.
 
-    An error that is estimated from the same draws tempts a run to end when it happens to be too
-    small, and intervals are then too short. Few looks, a minimum of draws, and a minimum of 400 for
-    the effective sample size behind an error in `mcse` prevent that: on autoregressive chains,
-    95 % intervals ``mean +- 1.96 * mcse_mean`` at the end hold the mean in 94 % of runs or more. An
-    `ess` of less than 400 and without `mcse` ends earlier, with intervals that may hold it less
-    often.
+    The error is estimated from the same draws as the mean. If a run ends as soon as the estimate
+    happens to be small, intervals are too short. Three things prevent this: few looks, a minimum of
+    draws, and a minimum of 400 for the effective sample size behind an error in `mcse`. On
+    autoregressive chains, 95 % intervals ``mean +- 1.96 * mcse_mean`` at the end contain the mean
+    in 94 % of runs or more. A rule with an `ess` of less than 400 and without `mcse` ends earlier;
+    its intervals may contain the mean less often.
 
     Attributes:
         mcse: Largest Monte Carlo standard error of the mean, by name of a site, scope, row or
-            scalar, such as ``{"mu": 0.01, "theta[0]": 0.1}``, with the names of the summary. What
-            is named must vary: as long as it is the same in all draws, as an indicator of a rare
-            event may be, the run goes on. Of several scalars with one name, those that are constant
-            are left out, as the diagonal of a correlation matrix; so name each indicator of a rare
-            event.
+            scalar, such as ``{"mu": 0.01, "theta[0]": 0.1}``, with the names of the summary. If all
+            scalars of a name are constant in all draws so far, the run goes on, as for the
+            indicator of a rare event. If only some are constant, they are left out, as the diagonal
+            of a correlation matrix; so name each indicator of a rare event.
         ess: Smallest effective sample size of the bulk and of the tails: a number for all scalars
-            but those that are constant, or a dict by name, as for `mcse`.
-        rhat: Largest R-hat of all scalars but those that are constant, as 1.01; a number above 1.
-        seconds: Seconds since the call of `mcmc`, compiling included. When they are over, the run
-            ends with the draws that it has, and says so. Warm-up is never cut short: a run whose
-            time is over goes on until each chain has 4 draws.
+            that vary, or a dict by name, as for `mcse`.
+        rhat: Largest R-hat of all scalars that vary, a number above 1 such as 1.01.
+        seconds: Seconds since the call of `mcmc`, including compilation. When they are over, the
+            run ends with the draws that it has, and says so. Warm-up is never cut short: a run
+            whose time is over goes on until each chain has 4 draws.
 
     Raises:
         TypeError: if a value is not a number, or a name not a string.
-        ValueError: if a number is out of range, or nothing is given.
+        ValueError: if a number is out of range, or no argument is given.
 
     Example:
         >>> Until(mcse={"mu": 0.01}, ess=400, rhat=1.01, seconds=3600).rhat
@@ -89,7 +88,7 @@ class Until:
 
     @property
     def has_precision(self) -> bool:
-        """Whether it asks for more than an end in time."""
+        """Whether a criterion other than `seconds` is given."""
         return bool(self.mcse) or self.rhat is not None or self.ess not in (None, {})
 
     def check_names(self, shapes: Any, num_chains: int) -> None:
@@ -100,8 +99,8 @@ class Until:
             num_chains: Number of chains.
 
         Raises:
-            ValueError: if a name is none of a site, scope, row or scalar of the summary; or if
-                R-hat is asked for and there is one chain.
+            ValueError: if no site, scope, row or scalar of the summary has a name; or if `rhat` is
+                given and there is only one chain.
         """
         if self.rhat is not None and num_chains == 1:
             raise ValueError("rhat of Until compares chains: num_chains must be at least 2, got 1")
@@ -157,7 +156,7 @@ class Until:
 
 
 class _Criterion(NamedTuple):
-    """Criterion of a kind: the share of draws that it needs, at most 1 if it holds; in words."""
+    """Criterion of a kind, with the share of draws that it needs, at most 1 if it holds."""
 
     kind: str
     share: float
@@ -196,9 +195,9 @@ class _Worst(NamedTuple):
 
 
 def _worst(summary: Summary, values: np.ndarray, find: Any, name: str = "") -> _Worst:
-    """The worst scalar, among those that vary, of a name or of all.
+    """The worst of the varying scalars that have a name; without a name, of all varying scalars.
 
-    NaN is worse than any number. A name whose scalars are all constant has no worst one.
+    NaN is worse than any number. If all scalars of a name are constant, the value is NaN.
     """
     names = np.array(summary.names)
     is_constant = summary.is_constant
@@ -221,7 +220,7 @@ def _ratio(wanted: float, found: float) -> float:
 
 
 def _places(name: str, scalars: Sequence[str] | np.ndarray) -> np.ndarray:
-    """Flags of the scalars that a name stands for: of a site, scope, row or scalar."""
+    """Flags of the scalars that the name of a site, scope, row or scalar stands for."""
     heads = (f"{name}.", f"{name}[") if not name.endswith("]") else (f"{name[:-1]},",)
     return np.array([scalar == name or scalar.startswith(heads) for scalar in scalars], bool)
 

@@ -71,9 +71,10 @@ def normal_from(pairs: Pairs, position: jax.Array, gradient: jax.Array) -> LowRa
 
     Its covariance is the inverse Hessian :math:`\Sigma`. Its mean is the end of a quasi-Newton
     step, :math:`\theta + \Sigma \nabla\log p(\theta)`, so its log density has the given gradient at
-    `position`. With :math:`D^2` the diagonal, :math:`D^{-1} \Sigma D^{-1}` differs from the
-    identity only in the span of all :math:`D^{-1} s` and :math:`D z`. In this span the BFGS updates
-    are made one by one; the compact form would invert a matrix of them.
+    `position`. Let :math:`D^2` be the diagonal of the initial inverse Hessian. Then
+    :math:`D^{-1} \Sigma D^{-1}` differs from the identity only in the span of the vectors
+    :math:`D^{-1} s` and :math:`D z` of all pairs. In this span the BFGS updates are made one by
+    one; the compact form would invert a matrix of products :math:`s^\top z`.
 
     References:
         Zhang et al. (2022), equations 6 to 8 and algorithm 4; Nocedal and Wright (2006), Numerical
@@ -83,8 +84,8 @@ def normal_from(pairs: Pairs, position: jax.Array, gradient: jax.Array) -> LowRa
     scale = jnp.sqrt(pairs.variance)
     scaled = jnp.concatenate([pairs.steps / scale[None], pairs.falls * scale[None]])
     basis, _ = jnp.linalg.qr(scaled.T)
-    # Not the triangle of the QR: calls of LAPACK for many paths hang if two of them run at once, as
-    # these could in jaxlib 0.10 and 0.11. By this product, `eigh` waits for the basis.
+    # The product, not the triangle of the QR: by the product, `eigh` waits for the basis. Calls of
+    # LAPACK for many paths hang if two run at once, as `qr` and `eigh` may in jaxlib 0.10 and 0.11.
     coordinates = scaled @ basis
     steps = coordinates[:history]
     falls = coordinates[history:]

@@ -26,7 +26,7 @@ _MIN_SHARE = 1e-3
 
 
 class LanczosNormal(NamedTuple):
-    r"""A normal distribution with a precision matrix of low rank beside a diagonal, in float64.
+    r"""A normal distribution whose precision matrix is a diagonal plus a low rank, in float64.
 
     .. math:: D^{-1} (\rho I + V^\top (\Lambda - \rho I) V) D^{-1}
 
@@ -68,12 +68,12 @@ def low_rank_normal_at(
     1. Scale the negative Hessian to a diagonal of ones.
     2. Find `rank` eigenvalues by the Lanczos method, half of them at each end of the spectrum.
     3. Replace the other eigenvalues by their mean, which follows from the trace.
-    4. Scale anew, by the part of the diagonal outside the directions found, and return to 2 until
-       the scaling changes no more.
+    4. Scale anew, by the part of the diagonal outside the eigenvectors found, and return to 2 until
+       the scaling no longer changes.
 
-    The result is exact where the other eigenvalues are equal. The cost in products of the Hessian
-    with a vector is one a coordinate for the diagonal, and some hundred for each scaling. No matrix
-    is stored.
+    The result is exact if the eigenvalues of step 3 are equal. It takes one product of the Hessian
+    with a vector for each coordinate, for the diagonal, and some hundred products for each scaling.
+    No matrix is stored.
 
     Raises:
         NotAPeakError: if the Hessian is not negative definite.

@@ -14,7 +14,7 @@ _MEMORY = 20  # correction pairs
 _MAX_TRIES = 30  # evaluations of a line search
 _MAX_IDLE_ITERATIONS = 4  # iterations in a row with no gain above rounding
 _ROUNDING = 4  # units in the last place
-_SLACK = 30  # multiple of the tolerance that is accepted once no iteration gains
+_SLACK = 30  # multiple of the tolerance that is accepted if iterations no longer gain
 # Coordinates; strides relative to a coordinate's size; rise of the log density, in nats.
 _MAX_STEEP_COORDINATES = 8
 _STRIDES = 8.0 ** np.arange(-4, 4)
@@ -28,9 +28,9 @@ class Ascent(NamedTuple):
         position: The point, ``(size,)``.
         log_density: The log density there.
         gradient: Its gradient, ``(size,)``.
-        decrement: The Newton decrement, half of `gradient` @ `inverse Hessian` @ `gradient`: an
-            estimate, from the curvature seen so far, of how much higher the mode is.
-        step: Number of iterations so far.
+        decrement: The Newton decrement, half of `gradient` @ `inverse Hessian` @ `gradient`. It
+            estimates how much higher the mode is, with the curvature of the last iterations.
+        step: Number of iterations before this point.
         has_converged: Whether the decrement is within the tolerance.
     """
 
@@ -47,7 +47,7 @@ class Climber(NamedTuple):
 
     Attributes:
         at: The current point.
-        memory: State of optax's L-BFGS: the curvature seen so far.
+        memory: State of optax's L-BFGS: the last steps and changes of the gradient.
         num_idle: Number of iterations in a row with no gain above rounding.
     """
 

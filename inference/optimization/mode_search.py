@@ -26,7 +26,7 @@ class Density:
     """The density to be maximized.
 
     Attributes:
-        objective: `"posterior"`, or `"likelihood"` for the factor of data and `factor` sites alone.
+        objective: `"posterior"`, or `"likelihood"` for the density of only data and `factor` sites.
         include_jacobian: Whether the density includes the Jacobian determinant of the map from
             unconstrained space.
     """
@@ -50,9 +50,9 @@ class ModeSearchResult(NamedTuple):
         best: Index of the highest end.
         values: The values of sites at the best end.
         outward: The coordinates furthest from 0 at the best end, ``(coordinate,)``.
-        gains: The rise of the log density when one of these moves twice as far from 0,
+        gains: The rise of the log density when a coordinate of `outward` moves twice as far from 0,
             ``(coordinate,)``.
-        higher: The highest point reached from the best end by one stride of one steep coordinate,
+        higher: The highest point that one stride of one steep coordinate reaches from the best end,
             ``(size,)``.
         rise: The rise of the log density from the best end to `higher`.
     """
@@ -127,11 +127,11 @@ class ClimbSettings(NamedTuple):
 def climb_from_starts(
     key: jax.Array, target: Target, layout: Layout, density: Density, climb: ClimbSettings
 ) -> ModeSearchResult:
-    """Climbs from several starts, on the host; starts that are not finite are drawn anew.
+    """Climbs from several starts, on the host; starts without a finite density are drawn anew.
 
-    L-BFGS may stop at a point that is a mode along the steepest coordinates alone, for example
-    where data lie far from 0 and a scale has grown to match. So the climb goes on from the end of a
-    stride that leads higher.
+    L-BFGS may stop at a point that is a mode only along the steepest coordinates. For example, data
+    lie far from 0, and a scale has grown to match. If a stride of one coordinate from there leads
+    higher, the climb goes on from the end of the stride.
 
     Raises:
         ValueError: if no start has a finite log density and gradient.

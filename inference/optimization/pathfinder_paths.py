@@ -40,7 +40,7 @@ class Effort:
     num_elbo_draws: int
 
     def rank(self, size: int) -> int:
-        """The rank of the covariance beside its diagonal, for `size` coordinates."""
+        """The rank of the low-rank part of the covariance, for `size` coordinates."""
         return min(size, 2 * self.history)
 
 
@@ -59,7 +59,7 @@ class BestNormal(NamedTuple):
 
 
 class PathfinderPath(NamedTuple):
-    """The state of a path between iterations: the ascent, its pairs, and the best normal so far."""
+    """The state of a path between iterations: the ascent, its pairs, and the best distribution."""
 
     climber: Climber
     pairs: Pairs

@@ -213,7 +213,7 @@ def _check_names(where: str, data: Any, names: Names, group: str) -> list[str] |
 
 
 def _take_entry(where: str, name: str, array: Any, index: str) -> Any:
-    """An entry of a site, or a part of the site if `index` is shorter than the shape of the site."""
+    """An entry of a site, or a part of the site if `index` has fewer numbers than its shape."""
     own = [(dim, size) for dim, size in array.sizes.items() if dim not in ("chain", "draw")]
     places = [int(number) for number in index.split(",")]
     if own and own[0][0] == f"{array.name}_entry":  # only the entries that are not missing

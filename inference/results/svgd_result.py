@@ -43,7 +43,7 @@ class SVGDResult(Result):
     def _summarize(self, intervals: float | Sequence[float]) -> Summary:
         last = self.discrepancies[-1] if len(self.discrepancies) else np.nan
         about = (
-            f"{self.log_density.size} particles after {int(self.state.step)} steps; kernelised "
+            f"{self.log_density.size} particles after {int(self.state.step)} steps; kernelized "
             f"Stein discrepancy {last:.2g}"
         )
         verdict = "No problem found: the discrepancy has stopped falling."

@@ -60,7 +60,7 @@ class SVGDAdvance(NamedTuple):
 
     Attributes:
         state: The state after the steps.
-        discrepancies: The kernelised Stein discrepancy before each step.
+        discrepancies: The kernelized Stein discrepancy before each step.
         is_finite: Whether all log densities and gradients were finite; if not, the last step was
             not taken.
     """
@@ -95,7 +95,7 @@ def advance_svgd(swarm: Swarm, state: SVGDState, stop: jax.Array) -> SVGDAdvance
 def stein_direction(
     particles: jax.Array, gradients: jax.Array, bandwidth: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    r"""The Stein variational gradient, and the kernelised Stein discrepancy of the particles.
+    r"""The Stein variational gradient, and the kernelized Stein discrepancy of the particles.
 
     Along this direction the KL divergence of the particles from the density falls fastest.
 
@@ -109,7 +109,7 @@ def stein_direction(
             :math:`\mathrm{med}^2 / \log(n + 1)` with the median distance between particles.
 
     Returns:
-        :math:`\phi`, ``(particle, size)``, and the kernelised Stein discrepancy, the norm of
+        :math:`\phi`, ``(particle, size)``, and the kernelized Stein discrepancy, the norm of
         :math:`\phi`, a scalar.
 
     References:
