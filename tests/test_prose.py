@@ -66,9 +66,9 @@ def test_names_of_tests_have_sixty_letters_at_most():
 
 # British spellings; titles of papers keep theirs.
 BRITISH = re.compile(
-    r"(?i)(?:ptimi|arameteri|ormali|ummari|nitiali|inimi|aximi|enerali|egulari|actori|eriali|erneli)s(?:e|ing"
-    r"|ation)|centred\b|\bcentres?\b|neighbour|labelled|behaviour|favour|colour|analys(?:ed|ing)\b"
-    r"|\b(?:un|re)?learnt\b|\b(?:mis)?spelt\b|\b(?:burnt|spoilt|towards|whilst|amongst)\b"
+    r"(?i)(?:ptimi|arameteri|ormali|ummari|nitiali|inimi|aximi|enerali|egulari|actori|eriali|erneli)"
+    r"s(?:e|ing|ation)|centred\b|\bcentres?\b|centring|neighbour|labelled|behaviour|favour|colour"
+    r"|analys(?:ed|ing)\b|\b(?:un|re)?learnt\b|\b(?:mis)?spelt\b|\b(?:burnt|spoilt|towards|whilst|amongst)\b"
 )
 TITLES = ("Automatic reparameterisation of",)
 

@@ -156,7 +156,7 @@ def refuse_weight(d: Any, centeredness: Any) -> None:
         NotImplementedError: One is.
     """
     if centeredness is not None:
-        raise NotImplementedError(f"{type(d).__name__} has no partial centring.")
+        raise NotImplementedError(f"{type(d).__name__} has no partial centering.")
 
 
 def _over(x: Any, y: Any) -> Array:

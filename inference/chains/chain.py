@@ -142,7 +142,7 @@ def advance_chain(
             kept. A row holds the position and the statistics, and the gradient unless the mass
             matrix is a diagonal.
         first: Iteration that is stored in the first row.
-        budget: Maximum of gradients to spend.
+        budget: Maximum number of gradients to spend.
 
     Returns:
         The chain, the rows, and the number of gradients spent.

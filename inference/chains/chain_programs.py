@@ -40,7 +40,7 @@ def compile_values(*arguments: Any, share: Share) -> Any:
 
 
 def _loop_bytes(chains: Chain) -> int:
-    """Maximum of bytes that a loop may touch to be compiled into one kernel.
+    """Maximum number of bytes that a loop may touch to be compiled into one kernel.
 
     A step touches up to a thousand vectors of coordinates, and the mass matrix four times. More
     than a few MiB gain nothing: work on vectors of that length takes most of the time anyway.

@@ -53,7 +53,7 @@ class Recorder:
         Args:
             shapes: Shapes and dtypes of one draw, a pytree as `arrays`.
             num_chains: Number of chains of this process.
-            num_draws: Maximum of draws of each chain.
+            num_draws: Maximum number of draws of each chain.
         """
         if self.arrays is None:
 

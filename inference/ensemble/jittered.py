@@ -92,7 +92,7 @@ class JitteredKernel(DensityKernel, abc.ABC):
             of ``jax.tree.leaves`` of a position; `None` for ones, which the first iteration
             replaces. Given ones count for five iterations of warm-up.
         target_acceptance_rate: Harmonic mean of acceptance rates over chains to adapt to.
-        max_num_steps: Maximum of leapfrog steps of a trajectory.
+        max_num_steps: Maximum number of leapfrog steps of a trajectory.
     """
 
     step_size: jax.typing.ArrayLike = 0.1

@@ -99,7 +99,7 @@ def adapt_tuning(
         iteration: Number of transitions before this one.
         num_warmup: Number of transitions of warm-up.
         target: Harmonic mean of acceptance rates to adapt to.
-        max_num_steps: Maximum of leapfrog steps of a trajectory.
+        max_num_steps: Maximum number of leapfrog steps of a trajectory.
         is_given: Whether the variance before warm-up is a user's, and counts for some iterations.
     """
     count = (iteration + 1).astype(positions.dtype)

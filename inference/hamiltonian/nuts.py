@@ -54,7 +54,7 @@ class NUTS(HamiltonianKernel):
     the last doubling.
 
     Attributes:
-        max_depth: Maximum of doublings; a trajectory has at most ``2**max_depth - 1`` steps.
+        max_depth: Maximum number of doublings; a trajectory has at most ``2**max_depth - 1`` steps.
 
     Example:
         >>> kernel = NUTS(lambda x: -0.5 * jnp.sum(x**2), step_size=0.5)

@@ -105,7 +105,7 @@ class NUTSTrajectory(NamedTuple):
         log_weight: ``log sum exp(-energy)`` over the leaves without the subtree.
         momentum_sum: Sum of their momenta.
         depth: Number of doublings that have joined the trajectory.
-        max_depth: Maximum of doublings, at most the number of checkpoints.
+        max_depth: Maximum number of doublings, at most the number of checkpoints.
         subtree: The subtree that is growing.
         tally: Counts and events so far.
         is_done: Whether the trajectory has turned, diverged, or been doubled `max_depth` times.

@@ -52,7 +52,7 @@ def block(model: Model, names: Collection[str]) -> Model:
     A hidden site is still drawn, but is no longer part of results and densities. A density can be
     derived if all hidden sites are observed, deterministic or factors. A hidden latent site would
     leave randomness in the density, which is an error. Data and factors that `marginalize` scores
-    together with others are hidden before its sums.
+    together with other sites are hidden before its sums.
 
     Args:
         model: A function of a random key.
@@ -109,9 +109,10 @@ class _Blocked:
 def _block_inside(
     model: Model, program: Program, sites: Sites, hidden: Sequence[Path]
 ) -> Model | None:
-    """The model with sites hidden before its sums, if hidden after them they would hide these.
+    """The model with the hidden sites that its sums score hidden before the sums, not after.
 
-    A latent site that others depend on stays: it is drawn, so that there is no density.
+    Hidden after the sums, these sites would hide the sums too. A latent site that scored sites
+    depend on is not hidden before: it is drawn, so that there is no density.
     """
     kinds = {path: kind_of(sites[path].site) if path in sites else FACTOR for path in hidden}
     joint = [p for p in hidden if kinds[p] != DETERMINISTIC and p in find_rewritten(program.jaxpr)]

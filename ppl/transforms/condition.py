@@ -176,7 +176,7 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
 
 
 def _condition(model: Model, data: Mapping[str, Any], taken_out: Sequence[str]) -> Model:
-    """A conditioned model, of which some sites are taken out afterwards."""
+    """A conditioned model; the sites `taken_out` are marginalized afterwards and get no data."""
     leaves = jax.tree.leaves(data, is_leaf=lambda x: isinstance(x, Missing))
     is_ignored = any(isinstance(x, Missing) and x.gaps is None for x in leaves)
     if is_ignored or is_planned_by_rule(model):
@@ -190,10 +190,10 @@ def _condition(model: Model, data: Mapping[str, Any], taken_out: Sequence[str]) 
 def _condition_inside(
     model: Model, data: Mapping[str, Any], taken_out: Sequence[str]
 ) -> Model | None:
-    """A marginalized model of the conditioned one; None if the model is not a marginalized one.
+    """The model conditioned first and marginalized after; None if `model` is not marginalized.
 
-    Its sums and integrals are over scores that are known before they are taken, gaps included, and
-    a rule that says what is taken out sees the data.
+    In this order the sums and integrals know the data and their gaps, and a rule that chooses the
+    sites to take out sees the data.
     """
 
     def apply(model: Model, sums: Any) -> Model:
@@ -208,7 +208,7 @@ def _condition_inside(
 
 
 class Conditioned(Partial):
-    """Conditioned model; it prints without its data, and in a notebook as a table of them."""
+    """Conditioned model; it prints shapes and dtypes of its data, in a notebook as a table."""
 
     def __repr__(self) -> str:
         """The name of the model, and shapes and dtypes of the data."""
@@ -221,7 +221,7 @@ class Conditioned(Partial):
         return f"<p>{name} conditioned on</p>{html_table([('site', 'data'), *self._data()])}"
 
     def _data(self) -> list[tuple[str, str]]:
-        """Names of the sites with data, of all conditions, each with what it has."""
+        """Names of the sites with data, of all conditions, each with a description of its data."""
         inner, data = self.args
 
         def is_whole(x):
@@ -264,7 +264,7 @@ def _run_conditioned(
 @functools.partial(commutes, by_name=True)
 @dataclasses.dataclass(frozen=True)
 class _RunInside:
-    """A conditioned model as it runs, of which sites are taken out afterwards: they get no data."""
+    """Run of a conditioned model whose sites `taken_out` are marginalized, and so get no data."""
 
     taken_out: tuple[str, ...]
 

@@ -29,7 +29,7 @@ class SiteCoordinates:
     Attributes:
         family: The name of its distribution.
         strategy: The name of the strategy that `reparam` has given it, or None.
-        reason: Why `auto_reparam` leaves it as it is, or None if it does not.
+        reason: Why `auto_reparam` leaves the site as it is, or None if it would reparameterize it.
     """
 
     family: str
@@ -108,8 +108,8 @@ def _wrappers(d: Any) -> Any:
 def coordinates(model: Model) -> Callable[..., Coordinates]:
     """The coordinates of the latent sites of a model: `(*args, **kwargs) -> Coordinates`.
 
-    It says which sites `reparam` has given other coordinates, and, of the others, which
-    `auto_reparam` would non-center and which it would leave, and why.
+    The result tells which sites `reparam` has given other coordinates. For every other site, it
+    tells whether `auto_reparam` would non-center the site, and if not, why.
 
     Args:
         model: A function of a random key, reparameterized or not.

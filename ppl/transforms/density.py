@@ -108,9 +108,9 @@ def log_probs(model: Model) -> Callable[..., dict[str, Any]]:
 
     Returns:
         A function of the same arguments as `log_density(model)`. It gives a dict by site of log
-        probabilities, one for each element of `vmap` axes, loops and the distribution's batch. Of
-        a model that is marginalized, entries that are scored together stand under the name of their
-        groups, such as "z.y", one number for each group. The sum of all is the log density.
+        probabilities, one for each element of `vmap` axes, loops and the distribution's batch. In
+        a marginalized model, entries that are scored together share one log probability a group,
+        under a joint name such as "z.y". The sum of all log probabilities is the log density.
 
     Raises:
         ValueError: In the cases of `log_density`.

@@ -1,4 +1,4 @@
-"""Checks of draws: given ones are possible, drawn integers are not cut off."""
+"""Checks of draws: given draws are possible, and drawn integers are not cut off."""
 
 import functools
 import operator
@@ -27,8 +27,8 @@ _REACH = 16
 def is_near_support(value: Any, d: Any) -> Any:
     """Whether each event of a value lies in the support, or at its edge; True if all values do.
 
-    Draws of long tails are rounded to an edge that does not belong to the support, such as 0. NaN
-    and infinities lie in no support.
+    Draws far in a tail may be rounded to an edge that does not belong to the support, such as 0.
+    NaN and infinities lie in no support.
     """
     if (parts := distribution_protocol.parts_of_joint(d, value)) is not None:
         return functools.reduce(operator.and_, (jnp.all(is_near_support(x, p)) for p, x in parts))
@@ -52,7 +52,7 @@ def is_possible_data(value: Any, d: Any) -> Any:
 def draw_at_site(site: Site, operands: Operands) -> tuple[Any, Any]:
     """The drawn value of a site, and how many of its integers are cut off, for each element.
 
-    The second is None where there are no integers.
+    The number is None for a value without integers.
     """
     value = jax.tree.unflatten(site.tree, operands.values)
     if kind_of(site) != LATENT or not has_counts(value):
@@ -72,13 +72,13 @@ def check_given(
     Args:
         where: The name of the caller in errors.
         draws: The leaves of the draws by path.
-        flags: By path, whether each event of each draw is possible: of given sites, of data, and of
-            what is taken out as a whole.
+        flags: By path, whether each event of each draw is possible: for given sites, for data, and
+            for each sum of a marginalized model as a whole.
         num_axes: The number of axes of the draws.
         start: The index of the first of these draws along their first axis.
 
     Raises:
-        ValueError: For draws or data that are not possible, where that is known.
+        ValueError: For draws or data that are not possible; flags that are traced are not checked.
     """
     for path, found in flags.items():
         if jax_core.is_traced(found) or not getattr(found, "is_fully_addressable", True):
@@ -101,14 +101,14 @@ def check_given(
 
 
 def _has_nan(x: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """Whether a leaf has NaN, for each element of an array that has its leading axes."""
+    """Whether a leaf has NaN, for each element along the leading axes that an array gives."""
     if not jnp.issubdtype(x.dtype, np.inexact) or x.ndim < like.ndim:
         return np.zeros_like(like)
     return np.asarray(np.isnan(x).any(tuple(range(like.ndim, x.ndim))))
 
 
 def _words_for(path: Path, values: list[np.ndarray], place: str) -> str:
-    """Words for what is not possible: the first of given values, of data, or of what is drawn."""
+    """Words for the first impossible given values, data, or sum of a marginalized model."""
     if path[0] is Hidden.LOG_TOTAL:
         names = ", ".join(map(describe, path[1:]))  # pyright: ignore[reportArgumentType]
         return (
@@ -136,9 +136,10 @@ def _words_for(path: Path, values: list[np.ndarray], place: str) -> str:
 
 
 def check_apart(sites: Mapping[Path, Found], given: Collection[Path]) -> None:
-    """Check that what is predicted shares no sum with what is known.
+    """Check that no sum of a marginalized model scores both predicted and known sites.
 
-    A site that is taken out is drawn from its prior, not given the sites that depend on it.
+    A site that is summed out is drawn from its prior here. So the known sites that depend on it
+    would not be taken into account.
     """
     groups: dict[tuple[Path, GroupScores], list[Path]] = {}
     for path, found in sites.items():

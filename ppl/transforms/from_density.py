@@ -24,19 +24,19 @@ def from_density(log_density: Callable[..., Any], position: Any) -> Model:
     r"""A model of a bare log density: one flat site per leaf of a position, and one factor.
 
     The model has the density :math:`p(x) \propto \exp(\text{log\_density}(x))` over unconstrained
-    real numbers. A quantity with a constraint is transformed inside of `log_density`, which then
-    adds the log determinant of the Jacobian. The sites are improper, so that there is no prior to
-    draw from: samplers start at ``init="uniform"``, at ``"optimum"`` or at values.
+    real numbers. `log_density` must transform a quantity with a constraint itself, and add the log
+    determinant of the Jacobian. The sites are improper, so that there is no prior to draw from:
+    start samplers with ``init="uniform"``, with ``"optimum"`` or at values.
 
     Args:
         log_density: Function of a position, and of `args` and `kwargs`, to a scalar.
         position: Pytree of floating arrays, or of `jax.ShapeDtypeStruct`, with the shapes and
-            dtypes of a position; numbers are read for their dtype alone.
+            dtypes of a position; the values of arrays are not used.
 
             | position | sites |
             |---|---|
             | a dict | its keys |
-            | a dict in a dict | a scope, as of `nest` |
+            | a dict in a dict | a scope, as `nest` makes it |
             | a tuple or list | `"0"`, `"1"`, ... |
             | a named tuple, a dataclass | its fields |
             | one array | `"position"` |

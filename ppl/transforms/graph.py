@@ -31,10 +31,10 @@ class Node:
     Attributes:
         kind: "latent", "observed", "deterministic", "factor", or "summed" for a site that
             `marginalize` has taken out.
-        family: The name of its distribution, or the names of those in the branches of a `cond`; ''
-            for a deterministic site or a factor.
-        value: The shape and dtype of its value, a `jax.ShapeDtypeStruct` or a pytree of them, with
-            the axes of its plates in front.
+        family: The name of its distribution, or the names of its distributions in the branches of a
+            `cond`; '' for a deterministic site or a factor.
+        value: The shape and dtype of its value, a `jax.ShapeDtypeStruct` or a pytree of such
+            structs, with the axes of its plates in front.
         plates: The plates around it, outermost first.
     """
 
@@ -87,7 +87,7 @@ class Graph:
         return tuple(b for a, b in self.edges if a == name)
 
     def ancestors(self, name: str) -> tuple[str, ...]:
-        """The sites with a path of edges to a site; itself, if it depends on its earlier steps."""
+        """The sites with a path of edges to a site, maybe from its own earlier steps in a scan."""
         self._check(name)
         edges = self.edges
         found = find_ancestors({x: [a for a, b in edges if b == x] for x in self.nodes}, [name])
@@ -165,8 +165,8 @@ def graph(model: Model) -> Callable[..., Graph]:
     """The dependence graph of a model: `(*args, **kwargs) -> Graph`.
 
     There is an edge from a site a to a site b if the distribution of b depends on the value of a
-    directly, not only through other sites. For a deterministic site or a factor b, its value counts
-    in place of a distribution. So the density is the product of the factors and of
+    directly, not only through other sites. A deterministic site or a factor b has an edge from a if
+    its value depends on a directly. So the density is the product of the factors and of
     p(b | parents of b) over the random sites.
 
     The graph is read off the program of the model; nothing is evaluated. Dependence is followed
@@ -180,12 +180,13 @@ def graph(model: Model) -> Callable[..., Graph]:
     | observed | keeps its parents; its children are the sites that use its data |
     | fixed by `intervene` | deterministic; its only parent is the predicate of a `cond` around it |
     | hidden by `block` | no node: its children depend on its parents |
-    | taken out by `marginalize` | summed; all dependences are those of the model before |
+    | taken out by `marginalize` | summed; all edges are as in the model before `marginalize` |
 
     A program keeps only the size of a `vmap` axis, and its `axis_name` if it has one. Two sites
-    share a plate if they have an axis of the same size and name at the same place, unless one
-    depends on the other as a whole, alike for all elements. So axes of equal size by chance make
-    one plate. Of two plates that cross, one is drawn twice: inside of the other, and beside it.
+    share a plate if they have an axis of the same size and name at the same place. They do not
+    share it if each element of one site depends on all elements of the other. So axes that have
+    equal sizes by chance make one plate. If two plates cross, one of them is drawn twice: inside of
+    the other plate and beside it.
 
     Args:
         model: A function of a random key.

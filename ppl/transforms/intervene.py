@@ -30,7 +30,7 @@ class Fix(RewriteSites):
         return not planted, True, not planted
 
     def rewrite(self, site: Site, operands: Operands, plant: Any) -> tuple[Site, Operands]:
-        """The planted value as a deterministic site, or the site as it is if there is none."""
+        """The planted value as a deterministic site, or the site unchanged if there is no plant."""
         if plant is not None:
             if is_imputed(site):
                 raise ValueError(
@@ -43,7 +43,7 @@ class Fix(RewriteSites):
 
 
 def as_deterministic(site: Site) -> Site:
-    """A deterministic site in place of a random one: the value stays, the distribution goes."""
+    """A random site as a deterministic site, with its value and without its distribution."""
     return dataclasses.replace(
         site,
         tag=DETERMINISTIC,
@@ -57,8 +57,8 @@ def intervene(model: Model, values: Mapping[str, Any]) -> Model:
     """Fix sites of a model to values without scoring them: Pearl's do-operator.
 
     The sites become deterministic. Unlike the data of `condition`, the values have no density: they
-    change the sites downstream and carry no information upstream. After `marginalize` they are
-    fixed before its sums.
+    change the sites that depend on them, and tell nothing about the sites that they depend on. In a
+    marginalized model the sites are fixed before sums and integrals are taken.
 
     Args:
         model: A function of a random key.

@@ -1,4 +1,4 @@
-"""Likelihood: log probabilities of observed data, element by element, and some of them left out."""
+"""Likelihood: log probabilities of observed data, element by element, of all or some elements."""
 
 import dataclasses
 from collections.abc import Hashable, Mapping, Sequence
@@ -61,15 +61,16 @@ class Select(RewriteSites):
 
 
 def select(model: Model, counts: Mapping[str, Any]) -> Model:
-    """Count some observations of a model only: the log probabilities of all others are 0.
+    """Count only some observations of a model: the log probabilities of all others are 0.
 
-    The values stay, so that sites which depend on them, as in an autoregression, stay as they are.
+    Values of observations do not change, and so neither do the sites that depend on them, as in an
+    autoregression.
 
     Args:
         model: A function of a random key, with observed sites.
-        counts: Boolean arrays by name of observed site, or of groups of observed entries that a
-            marginalized model scores together, scopes joined by dots; each of the shape of the log
-            probabilities. They may be traced.
+        counts: Boolean arrays, each of the shape of the log probabilities, which may be traced. A
+            key is the name of an observed site, or of groups of observed entries that a
+            marginalized model scores together, scopes joined by dots.
 
     Returns:
         A model of the same arguments: a pytree whose leaves include `counts`.
@@ -100,12 +101,12 @@ class ValueWithGaps(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class RecordGaps(SiteAction):
-    """Action that records values with their gaps, which are the same in all branches of a cond."""
+    """Action that records values with their gaps; a cond must have equal gaps in all branches."""
 
     tags: ClassVar = (RANDOM,)
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        """The planted value, or the sown one if there is none, and its record."""
+        """The planted value, or the sown value if there is no plant, and its record."""
         values = operands.values if plant is None else plant
         masks = apply_at_site(site, operands, values, _masks_of)
         return values, ValueWithGaps(jax.tree.unflatten(site.tree, values), *masks)
@@ -158,11 +159,11 @@ class Likelihood:
             args: Its arguments.
             kwargs: Its keyword arguments.
             needs: What the model must have: ``"observed"``, a site that is observed as a whole;
-                ``"likelihood"``, one of these, a factor or a site observed in part; or
+                ``"likelihood"``, such a site, a factor or a site observed in part; or
                 ``"nothing"``.
 
         Raises:
-            ValueError: If the model lacks what it must have.
+            ValueError: If the model does not have what it needs.
         """
         arguments, data = Arguments.split(args, kwargs)
         model = as_pytree(model)
@@ -207,22 +208,21 @@ class Likelihood:
 
     @property
     def priors(self) -> tuple[str, ...]:
-        """The names of log probabilities of latent sites alone."""
+        """The names of the log probabilities that belong only to latent sites."""
         return tuple(x.name for x in self.scored if x.kind == LATENT)
 
     def log_probs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Log probabilities of all random sites and factors at values of the latent sites.
 
-        They are by site, or by the name of groups of entries that are scored together, and are
-        terms of the log density: those that `scale` multiplies are multiplied.
+        A key is the name of a site, or of groups of entries that are scored together. The log
+        probabilities are terms of the log density, with the factors of `scale`.
         """
         return self._score(values, is_scaled=True)
 
     def log_predictive(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Log probabilities as in `log_probs`, without the factors of `scale`.
 
-        A factor changes how much an observation counts in the posterior, and not how it is
-        distributed.
+        A factor changes how much an observation counts in the posterior, but not its distribution.
         """
         return self._score(values, is_scaled=False)
 
@@ -237,7 +237,7 @@ class Likelihood:
         return {join_scopes(path): record for path, record in found.items()}
 
     def any_values(self) -> dict[str, Any]:
-        """Zeros in place of the latent sites, for what does not depend on them."""
+        """Zeros as values of the latent sites, for results that do not depend on the values."""
         args, kwargs = self.arguments.join(self.data)
         run = ModelRun(self.model, trace_model(self.model, None, args, kwargs), LogProbs())
         zeros = {
@@ -279,7 +279,7 @@ class Likelihood:
 
 
 def _check_apart(where: str, scored: Sequence[ScoredEntries]) -> None:
-    """Check that the log probabilities of observed sites are those of data alone."""
+    """Check that no log probability belongs both to observed and to latent sites or factors."""
     for entries in scored:
         kinds = dict((kind, name) for name, kind in entries.kinds)
         if OBSERVED in kinds and entries.kind is None:
@@ -299,7 +299,7 @@ def _missing(site: "ValueWithGaps", shape: tuple[int, ...]) -> jax.Array:
 
 
 def _flags(d: Any, kind: type[Ignored] | type[Imputed]) -> list[jax.Array]:
-    """Masks of the missing entries of the wrappers of a kind around a distribution."""
+    """Masks of missing entries, one for each wrapper of class `kind` around a distribution."""
     found = []
     while isinstance(d, distribution_protocol.DistributionWrapper):
         if isinstance(d, kind):

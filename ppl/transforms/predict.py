@@ -39,18 +39,18 @@ Leaves = Mapping[Path, tuple[Any, ...]]
 class Complete(SiteAction):
     """Action of `predict`: plants draws, and records the values of sites neither given nor data.
 
-    The record of a given draw is whether it lies in the support, that of a new one its value, and
-    how much of it is cut off.
+    The record of a given draw is whether the draw lies in the support. The record of a new draw is
+    its value and the number of its integers that are cut off.
     """
 
     tags: ClassVar = (RANDOM, DETERMINISTIC)
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
-        """The value, if nothing is planted, and the distribution of all but data."""
+        """The value, if nothing is planted, and the distribution, if the site is latent."""
         return not planted, False, kind_of(site) == LATENT
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        """The planted value and its check; or the sown value and its record, None for data."""
+        """The planted value and its check; else the sown value and its record, None for data."""
         if plant is not None:
             return plant, apply_at_site(site, operands, plant, is_near_support)
         is_data = kind_of(site) == OBSERVED
@@ -180,8 +180,8 @@ class PredictionPlan:
 def predict_draws(plan: PredictionPlan, model: Model, data: Any, key: Any, draws: Any) -> Any:
     """Predictions of all draws, with the axes of the draws in front.
 
-    They are computed chunk by chunk, by one program for any number of draws; within a program that
-    is traced, all in one.
+    Predictions are computed chunk by chunk, by one program for any number of draws. Within a traced
+    program they are computed all at once.
     """
     if not has_chunks((model, data, key, draws)):
         return _predict_all(plan, model, data, key, draws)
@@ -229,7 +229,7 @@ def check_draws(
     sites = {p: f for p, f in run.sites.items() if kind_of(f.site) == LATENT and p in entries}
     batches = {p: _batch(where, p, entries[p], found) for p, found in sites.items()}
     if where == "recover" and not run.latent():
-        return (), {}  # All latent sites are taken out: one draw of them.
+        return (), {}  # All latent sites are taken out: there is one draw of all of them.
     if not batches:
         raise ValueError(
             f"{where}: {run.name} has none of the draws as a latent site."
@@ -276,7 +276,7 @@ def _batch(where: str, path: Path, draws: Any, found: Found) -> tuple[int, ...]:
 
 
 def _check_not_cut(where: str, path: Path, leaves: Sequence[Any], found: Found) -> None:
-    """Check that numbers are given, no float for a site of integers, and integers in range."""
+    """Check that draws are numbers, fit the dtype of their site, and are in its range."""
     for x, aval in zip(leaves, found.collapse().avals, strict=True):
         if isinstance(x, str | bytes):  # JAX takes it for the name of a dtype
             raise TypeError(
@@ -307,17 +307,17 @@ def predict(
     - the prior predictive distribution, if `draws` is a number.
 
     Each prediction is a function of the key and of the index of its draw, so the size of the chunks
-    does not matter. There are two exceptions: XLA rounds matrix products and factorizations
-    otherwise in a batch, and with keys of "rbg" JAX draws other numbers for a batch of keys.
+    does not change it. There are two exceptions: XLA rounds matrix products and factorizations
+    differently in a batch, and with keys of "rbg" JAX draws other numbers for a batch of keys.
 
     Args:
         model: A function of a random key.
         draws: Values of latent sites by name, nested as the scopes are, with the same axes in
-            front, as in the result of a sampler: (chain, draw, ...). Sites that are not among them
-            are drawn anew; deterministic ones are computed anew. Or an integer: the number of draws
-            of all sites.
-        chunk_size: How many draws are made at once; by default 64, or 4096
-            of more than 16384, but no more than make 2^24 numbers. The program of a chunk is
+            front, as in the result of a sampler: (chain, draw, ...). Latent sites that have no
+            value here are drawn anew; deterministic sites are computed anew. Or an integer: the
+            number of draws of all sites.
+        chunk_size: How many draws are made at once. By default 64, or 4096 if there are more than
+            16384 draws, but at most as many as have 2^24 numbers. The program of a chunk is
             compiled once for any number of draws.
 
     Returns:
@@ -327,7 +327,8 @@ def predict(
     Raises:
         ValueError: When called, if a name is unknown, the axes of the draws do not agree, there
             are no draws, a draw that is not traced lies outside of the support of its site, or a
-            site to be drawn depends on what `marginalize` has taken out, as a known one does.
+            site to be drawn and a known site both depend on a site that `marginalize` has taken
+            out.
         TypeError: If `draws` is neither a dict nor a number. When called, if draws of integers are
             floats.
 

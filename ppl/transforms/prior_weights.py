@@ -91,7 +91,7 @@ class ParameterError(ValueError):
 
 
 def latent_sites(run: ModelRun) -> dict[Path, Found]:
-    """The latent sites of a model; an error if it has none, or a `param`."""
+    """The latent sites of a model; an error if it has no latent site, or has a `param`."""
     if parameters := run.parameters():
         raise ParameterError(
             f"{run.name} has the parameter {describe(parameters[0])}, made by ppl.param: it has no "

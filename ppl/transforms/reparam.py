@@ -47,7 +47,7 @@ class Reparameterized(distribution_protocol.DistributionWrapper):
 
     @property
     def moves(self) -> bool:
-        """Whether positions differ from those of the base by itself: always true."""
+        """Whether positions differ from positions of the base distribution: always true."""
         return True
 
     def forward(self, position: Any) -> Any:

@@ -30,7 +30,7 @@ class _Real(distribution_protocol.DistributionWrapper):
 class Normal(_Real):
     """Independent normal numbers, as many as a position has.
 
-    The name of the class is the name of the family, by which strategies know what to do with it.
+    Strategies recognize the family by its name, which is the name of the class.
     """
 
     loc: Any
@@ -54,7 +54,7 @@ class Plane(_Real):
     base: Any
 
     def constrain(self, position: Any) -> tuple[Any, jax.Array]:
-        """The point itself, and its log density: of the direction plus of the distance."""
+        """The point itself, and the sum of the log densities of its direction and distance."""
         log_prob = distribution_protocol.log_prob(self.base, angle(position))
         squared = jnp.sum(position**2, -1)
         away = (_AWAY - 1) * jnp.log(squared) - _AWAY * squared + _LOG_NORMALIZER

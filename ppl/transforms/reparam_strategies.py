@@ -1,4 +1,4 @@
-"""Strategies of reparam: non-centring, partial centring, transforms, the circle, pushforwards."""
+"""Strategies of reparam: non-centering, partial centering, transforms, the circle, pushforwards."""
 
 import dataclasses
 from collections.abc import Callable, Iterable
@@ -56,7 +56,7 @@ class NonCentered:
     | location-scale | `loc + scale * z` | the standard member |
     | scale or rate | `scale * z`, or `z / rate` | the standard member |
     | log-normal and its like | `exp(loc + scale * z)` | standard normal |
-    | `TransformedDistribution` | `f(x)` with `x` a function of z | that of x |
+    | `TransformedDistribution` | `f(x)` with `x` a function of z | the z of x |
     | normal arrays, `GaussianProcess` | `loc + L z`, `L L^T` the covariance | standard normals |
     | `GaussianRandomWalk`, `AutoRegressive` | the path of the innovations z | standard normals |
     | `MultivariateStudentT` | `loc + L z`, `L L^T` the scale matrix | the standard member |
@@ -64,9 +64,9 @@ class NonCentered:
     | `ZeroSumNormal`, `ICAR` | `scale * z`, about the level of each part | the standard member |
     | `dist.iid`, `dist.Independent` | each part by its own family | |
 
-    It suits sites about which the data say little. A distribution of one's own takes part by a
-    property `has_standard_form` and a method `standard_form(centeredness)`, as those of
-    `distributions` do.
+    It suits sites about which the data say little. A user's own distribution can have a standard
+    form too: by a property `has_standard_form` and a method `standard_form(centeredness)`, as in
+    `distributions`.
 
     Example:
         >>> import ppl
@@ -265,15 +265,15 @@ def auto_reparam(name: str, d: Any, is_constant: bool | None = None) -> NonCente
 
     These sites stay as they are:
 
-    - sites whose distribution is a constant, that depends on no other site and no argument;
-    - families without location, scale or factor.
+    - sites whose distribution is constant: it depends on no other site and no argument;
+    - sites whose family has no location, scale or factor.
 
-    `ppl.coordinates` lists them.
+    `ppl.coordinates` lists these sites.
 
     Args:
         name: The name of the site.
         d: Its distribution.
-        is_constant: Whether the distribution is a constant; by default, whether its parameters are
+        is_constant: Whether the distribution is constant; by default, whether its parameters are
             known.
 
     Example:

@@ -57,7 +57,7 @@ class Multiply(RewriteSites):
 def _multiply_term(
     site: Site, operands: Operands, factor: Any, is_by_element: bool
 ) -> tuple[Site, Operands]:
-    """A `factor` multiplied, beside which its terms before and the factors stand."""
+    """A `factor` site with its value multiplied; its extras keep the old value and all factors."""
     (product,) = operands.values
     extras = operands.extras
     axes = site.axes
@@ -82,21 +82,21 @@ def _multiply_term(
 def scale(f: Callable[..., Any], factor: Any) -> Callable[..., Any]:
     """Multiply the log probabilities of all sites in a function, and its factors.
 
-    A number multiplies all of them. With a random minibatch of a data set, `scale(likelihood,
-    len(data) / len(batch))` gives an unbiased estimate of the log likelihood of all data. Weights
-    of rows, as in a survey, are an array: its axes are the first axes of the log probabilities of
-    each site, as `log_probs` gives them, whether by `vmap`, by a loop or by the distribution. Draws
-    stay as they are, and weights of weights multiply.
+    A number multiplies all log probabilities. With a random minibatch of a data set,
+    `scale(likelihood, len(data) / len(batch))` gives an unbiased estimate of the log likelihood of
+    all data. Weights of rows, as in a survey, are an array: its axes are the first axes of the log
+    probabilities of each site, as `log_probs` gives them, whether by `vmap`, by a loop or by the
+    distribution. Draws do not change. The weights of nested calls of `scale` multiply.
 
-    What is multiplied is the score of observations, never the terms of a sum: where `marginalize`
-    takes latent sites out, before or after, the factor multiplies the log of their sum or integral,
+    If `marginalize` takes latent sites out, before or after `scale`, the factor multiplies the log
+    of their sum or integral, never the terms of the sum,
 
         factor * log sum over z of p(z, y).
 
-    So the sites that are summed together need one factor, and stand in one `scale`. Rows with
-    latent sites of their own may have different weights; rows that share one may not. `recover`
-    draws from the conditional distribution of the latent sites given the data without factors,
-    p(z | y), and its `log_weights` are those of p(z, y).
+    So the sites that are summed together need one factor, and stand in one `scale`. Rows that have
+    latent sites of their own may have different weights; rows that share a latent site may not.
+    `recover` draws from the conditional distribution of the latent sites given the data without
+    factors, p(z | y), and computes `log_weights` from p(z, y) without factors.
 
     Args:
         f: A model or a part of one, any function that samples.
@@ -106,9 +106,9 @@ def scale(f: Callable[..., Any], factor: Any) -> Callable[..., Any]:
         A function of the same arguments: a pytree whose leaf is the factor.
 
     Raises:
-        ValueError: If `factor` is known to be negative or not finite; when called, if a site does
-            not have a log probability for each weight, or they are those of groups in a
-            marginalized model that are not known to be its rows.
+        ValueError: If `factor` is known to be negative or not finite. When called, if a site does
+            not have a log probability for each weight, or if the log probabilities belong to groups
+            of entries in a marginalized model that are not known to be rows.
         TypeError: If `factor` is neither a real number nor an array of these.
 
     Example:
@@ -156,7 +156,7 @@ def _spread(program: Program, weights: jax.Array) -> dict[Path, jax.Array]:
     num = weights.ndim
     spread = {}
     for path, found in scores.sites.items():
-        # Joint scores of what was taken out are refused where they are not those of rows.
+        # Weights of joint scores are refused unless each score is known to belong to one row.
         marginals = joint_scores_of(found.site)
         groups = [m.scores for m in marginals if m.scores is not None and not m.scores.are_apart]
         num_within = num - len(found.site.axes) - found.depth

@@ -1,4 +1,4 @@
-"""Scored entries: which entries of which sites each log probability of a model belongs to."""
+"""Scored entries: the entries of sites that each log probability of a model belongs to."""
 
 import dataclasses
 import functools
@@ -22,12 +22,12 @@ class ScoredEntries:
             that a marginalized model scores together.
         shape: The shape of the log probabilities.
         kinds: The kinds of the sites, by name.
-        groups: For log probabilities of groups, the entries of each; None for those of one site, an
-            entry each.
+        groups: The entries of each group that has one log probability; None if each log probability
+            belongs to one entry of one site.
         paths: The paths of the sites in `groups`, by name.
-        time: The axis along which each log probability is given those before; None if there is
-            none, and they are independent given the latent sites.
-        is_reversed: Whether the last step comes first.
+        time: The axis along which each log probability is conditional on the entries before; None
+            if all log probabilities are independent given the latent sites.
+        is_reversed: Whether the last step comes first along `time`.
     """
 
     name: str
@@ -40,7 +40,7 @@ class ScoredEntries:
 
     @property
     def kind(self) -> str | None:
-        """The kind of all of its sites; None if they differ."""
+        """The kind that all of its sites have; None if sites have different kinds."""
         kinds = {kind for _, kind in self.kinds}
         return kinds.pop() if len(kinds) == 1 else None
 
@@ -70,7 +70,8 @@ class ScoredEntries:
     def numbers_of_entries(self, site: str) -> np.ndarray | None:
         """The number of the log probability that each entry of a site belongs to.
 
-        It is -1 for an entry that belongs to several, and None if the numbers are not known.
+        The number is -1 for an entry that belongs to several log probabilities. The result is None
+        if the numbers are not known.
         """
         if self.groups is None:
             return np.arange(math.prod(self.shape)).reshape(self.shape)
@@ -78,9 +79,9 @@ class ScoredEntries:
 
     @functools.cached_property
     def rows(self) -> np.ndarray | None:
-        """The row, an index on axis 0 of all of its sites, that each log probability belongs to.
+        """The row that each log probability belongs to: an index on axis 0 of all sites.
 
-        None if some belong to several rows, or that is not known.
+        None if a log probability belongs to several rows, or if its rows are not known.
         """
         rows = np.full(math.prod(self.shape), -1)
         for site, shape in self.site_shapes.items():
@@ -100,11 +101,11 @@ class ScoredEntries:
 
 
 def find_scored(sites: Sites, shapes: Mapping[Path, tuple[int, ...]]) -> tuple[ScoredEntries, ...]:
-    """The log probabilities of a model by name, and what they belong to.
+    """The log probabilities of a model by name, and the entries that they belong to.
 
     Args:
         sites: The random sites and factors of the model.
-        shapes: The shape of what is recorded at each.
+        shapes: The shape of the log probabilities that are recorded at each site, by path.
     """
     found: dict[str, ScoredEntries] = {}
     for path, site in sites.items():

@@ -12,7 +12,7 @@ from ppl.transforms.reparam_bases import Normal
 
 Form = tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]  # base, forward, inverse
 
-# Families without a method `standard_form`, by the names of TFP, as are those of their parameters.
+# Families without a method `standard_form`. They and their parameters have the names of TFP.
 # A family is closed under x -> a + b x (location-scale), or under x -> b x (scale, rate).
 _LOCATION_SCALE = (
     *("Normal", "StudentT", "Cauchy", "Laplace", "Logistic", "Gumbel", "HalfCauchy"),
@@ -26,7 +26,7 @@ _VECTOR = "MultivariateNormal"
 
 
 def has_standard_form(d: Any) -> bool:
-    """Whether a draw is a known function of a standard variable; arrays are not looked at."""
+    """Whether a draw is a known function of a standard variable; values are not looked at."""
     own = getattr(d, "has_standard_form", None)
     if own:
         return True
@@ -58,7 +58,7 @@ def standard_form(d: Any, centeredness: Any) -> Form | None:
         return None
     if name.startswith(_VECTOR):
         if centeredness is not None:
-            raise NotImplementedError(f"{name} has no partial centring.")
+            raise NotImplementedError(f"{name} has no partial centering.")
         return _whiten(d)
     if name in _LOCATION_SCALE:
         return _standardize(d, d.loc, d.scale, centeredness)
@@ -75,7 +75,7 @@ def replace(d: Any, parameters: dict[str, Any]) -> Any:
 
 
 def _standardize(d: Any, loc: Any, scale: Any, centeredness: Any, *, is_rate: bool = False) -> Form:
-    """Partial centring of a family of numbers; a centeredness of None is exactly 0."""
+    """Partial centering of a family of numbers; a centeredness of None is exactly 0."""
     if centeredness is None:
         shift = None
         stretch = scale

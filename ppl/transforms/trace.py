@@ -35,13 +35,13 @@ class SiteTrace:
     Attributes:
         value: The value drawn, observed or recorded, or the log weight of a factor.
         distribution: Its distribution, each parameter with the axes of `vmap` and loops in front;
-            in a `cond`, that of the branch taken. None for a deterministic site or a factor, and
-            for a site whose distributions in the branches of a `cond` are of several families or
-            shapes.
+            in a `cond`, the distribution in the branch taken. None for a deterministic site or a
+            factor, and for a site whose distributions in the branches of a `cond` differ in family
+            or shape.
         log_prob: The log probability of `value`, one for each element of the axes and of the batch;
             None for a deterministic site.
         kind: "latent", "observed", "deterministic" or "factor".
-        families: The names of its distributions, if the branches of a `cond` have several kinds.
+        families: The names of its distributions, if they differ between the branches of a `cond`.
     """
 
     value: Any
@@ -132,14 +132,14 @@ class Inspect(SiteAction):
     """Action of `trace`: records the value, distribution and log probability of each site.
 
     Attributes:
-        in_branches: The names of the distributions at sites where the branches of a `cond` have
-            several kinds, so that no one is recorded.
+        in_branches: The names of the distributions of sites whose distributions differ between the
+            branches of a `cond`, by path. No distribution is recorded at these sites.
     """
 
     in_branches: Mapping[Path, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        """The planted value, or the sown one if there is none, and its `SiteTrace`."""
+        """The planted value, or the sown value if there is no plant, and its `SiteTrace`."""
         values = operands.values if plant is None else plant
         kind = kind_of(site)
         value = jax.tree.unflatten(site.tree, values)
@@ -157,10 +157,10 @@ def _distribution_of(_: Any, d: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class _LookAtBranches(SiteAction):
-    """Action that notes what the distributions at the sites in branches are made of.
+    """Action that notes the structure of the distribution of each site in branches.
 
     Attributes:
-        noted: The structure, shapes and dtypes of each, and its name, by path.
+        noted: The structure, shapes and dtypes of each distribution, and its name, by path.
     """
 
     noted: dict[Path, list[tuple[Any, str]]]
@@ -190,7 +190,7 @@ def inspection(model: Model, program: Program) -> ModelRun:
 
 
 def _look_at(model: Model, program: Program, action: SiteAction) -> None:
-    """Run a program under an action that notes what it meets, without any number."""
+    """Run a program abstractly, without numbers, under an action that takes notes."""
 
     def run(inputs: Sequence[Any]) -> None:
         abstract = dataclasses.replace(program, consts=[], operands=list(inputs))

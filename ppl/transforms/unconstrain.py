@@ -155,7 +155,7 @@ class Unconstrained:
         return nest_by_path(dict(self.shapes))
 
     def log_density(self, position: Mapping[str, Any]) -> jax.Array:
-        """The log density of a position: log density of its values plus log determinant of the map.
+        """The log density of a position: of its values, plus the log determinant of the Jacobian.
 
         Raises:
             ValueError: If a name is missing or unknown, or a shape does not fit.
@@ -188,7 +188,7 @@ class Unconstrained:
         return nest_by_path(records | latent)
 
     def initial(self, key: jax.Array, values: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """An initial position, uniform on (-2, 2) as in Stan; `values` fix some or all sites.
+        """An initial position, uniform on (-2, 2) as in Stan, but with `values` at their sites.
 
         Raises:
             ValueError: If values are given for a site that is not latent, or in another shape.

@@ -13,7 +13,7 @@ def unobserve(model: Model) -> Model:
     """A model without its data: `condition` undone, with observed sites latent.
 
     A site observed in part, by `impute` or `ignore`, is drawn whole. Data of a marginalized model
-    are drawn with the sites that were taken out, all by one draw of these.
+    are drawn given one draw of the sites that were taken out.
 
     Args:
         model: A function of a random key.

@@ -32,7 +32,7 @@ class Unscale(RewriteSites):
 
 
 def unscaled(program: Program, sites: Sites) -> Program:
-    """The program with the scores of all sites as they are without factors."""
+    """The program with all factors of `scale` removed from the scores of sites."""
     if not any(map(factors_at, [site for found in sites.values() for site in found.sites])):
         return program
     return rewrite(program, Unscale())

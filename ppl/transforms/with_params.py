@@ -19,8 +19,8 @@ from ppl.primitives.site_kinds import PARAM
 def with_params(model: Model, values: Mapping[str, Any]) -> Callable[..., Any]:
     """A model or guide whose parameters, made by `param` or `module`, are given numbers.
 
-    It takes those of the parameters that it has. So the values of a fit,
-    ``result.model_parameters``, serve the model before it was conditioned, and parts of it.
+    Values of parameters that the model does not have are left out. So the values of a fit,
+    ``result.model_parameters``, also suit the model before it was conditioned, and parts of it.
 
     Args:
         model: A function of a random key.
@@ -31,8 +31,9 @@ def with_params(model: Model, values: Mapping[str, Any]) -> Callable[..., Any]:
 
     Raises:
         TypeError: if `values` is not a dict.
-        ValueError: When called: if the model has none of the parameters, a name is nearly that of
-            one of its others, or a value has another shape than the parameter.
+        ValueError: When called, if the model has none of the parameters, if an unused name is
+            almost the name of a parameter of the model that has no value, or if a value has another
+            shape than its parameter.
 
     Example:
         >>> import jax, ppl, distributions as dist

@@ -62,7 +62,7 @@ def test_every_family_has_a_form_or_a_reason():
 def test_density_and_round_trip(case: Case, weight, x64):
     d = case.build(np.float64)
     if weight is not None and not is_by_weight(case):
-        with pytest.raises(NotImplementedError, match="no partial centring"):
+        with pytest.raises(NotImplementedError, match="no partial centering"):
             d.standard_form(weight)
         return
     values = jnp.asarray(case.values(np.float64))

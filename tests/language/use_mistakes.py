@@ -168,7 +168,7 @@ def _():
     ppl.predict(line, {"slope": jnp.zeros(0), "scale": jnp.zeros(0)})(KEY, X)
 
 
-@mistake("Non-centring what has no location", names=["'p'", "Beta", "Pushforward"])
+@mistake("Non-centering what has no location", names=["'p'", "Beta", "Pushforward"])
 def _():
     model = lambda key: ppl.sample(key, dist.Beta(1.0, 1.0), name="p")  # noqa: E731
     ppl.unconstrain(ppl.reparam(model, {"p": ppl.NonCentered()}))

@@ -38,7 +38,7 @@ def car(loc: Any, correlation: Any, conditional_precision: Any, adj_matrix: Any)
     )
 
 
-def centring(n: int) -> np.ndarray:
+def centering(n: int) -> np.ndarray:
     return np.eye(n) - 1 / n
 
 
@@ -122,16 +122,16 @@ CASES = [
         make=functools.partial(dist.ZeroSumNormal, shape=(3,)),
         signature="scale, *, shape",
         parameters={"scale": BATCH},
-        oracle=lambda scale: Batch(*(Gaussian(0.0, s**2 * centring(3)) for s in scale)),
-        inside=np.stack([VECTORS @ centring(3), 0 * VECTORS], 1),
+        oracle=lambda scale: Batch(*(Gaussian(0.0, s**2 * centering(3)) for s in scale)),
+        inside=np.stack([VECTORS @ centering(3), 0 * VECTORS], 1),
         outside=([1.0, 0.0, 0.0], [np.nan, 0.0, 0.0], [np.inf, 0.0, 0.0]),
     ),
     Case(
         name="ZeroSumNormal, two axes",
         make=functools.partial(dist.ZeroSumNormal, shape=(2, 3)),
         parameters={"scale": 1.5},
-        oracle=lambda scale: Gaussian(0.0, scale**2 * np.kron(centring(2), centring(3)), (2, 3)),
-        inside=np.stack([VECTORS, -VECTORS], 1) @ centring(3),
+        oracle=lambda scale: Gaussian(0.0, scale**2 * np.kron(centering(2), centering(3)), (2, 3)),
+        inside=np.stack([VECTORS, -VECTORS], 1) @ centering(3),
         outside=(np.ones((2, 3)), np.array([[1.0, -1.0, 0.0], [1.0, -1.0, 0.0]])),
     ),
 ]
