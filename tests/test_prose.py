@@ -68,7 +68,8 @@ def test_names_of_tests_have_sixty_letters_at_most():
 BRITISH = re.compile(
     r"(?i)(?:ptimi|arameteri|ormali|ummari|nitiali|inimi|aximi|enerali|egulari|actori|eriali|erneli)"
     r"s(?:e|ing|ation)|centred\b|\bcentres?\b|centring|neighbour|labelled|behaviour|favour|colour"
-    r"|analys(?:ed|ing)\b|\b(?:un|re)?learnt\b|\b(?:mis)?spelt\b|\b(?:burnt|spoilt|towards|whilst|amongst)\b"
+    r"|analys(?:ed|ing)\b|\b(?:un|re)?learnt\b|\b(?:mis)?spelt\b|\b(?:burnt|spoilt|towards)\b"
+    r"|\b(?:whilst|amongst)\b"
 )
 TITLES = ("Automatic reparameterisation of",)
 

@@ -16,7 +16,7 @@ class Batch:
     """Batch of chains that one call moves, stacked, with the rows that it fills.
 
     Rows are a pair, positions ``(chain, row, size)`` and statistics ``(chain, row)`` by name,
-    unless a subclass says otherwise. The last row takes values that are not kept.
+    unless a subclass says otherwise. Values that are not kept go to the last row.
 
     Attributes:
         chains: The chains; a call that moves them takes their memory, so they are not valid
@@ -30,8 +30,8 @@ class Batch:
         seen: Number of iterations of each chain that `look` has counted.
         num_divergent: Number of divergences after warm-up that `look` has counted.
         step_size: Step size in the last row of each chain that `look` has read; NaN before.
-        is_watched: Whether a monitor shows divergences and step sizes. Then they are brought up to
-            date before rows are read, and by calls of `look`.
+        is_watched: Whether a monitor shows divergences and step sizes. If so, `num_divergent` and
+            `step_size` are updated by calls of `look` and before rows are read.
         looked: Time of the last call of `look`, in seconds.
         monitor: Monitor that is told new draws by `look`.
         recorder: Keeper of draws and statistics read from the rows.
@@ -81,7 +81,7 @@ class Batch:
         return rows
 
     def leaving(self, rows: Any) -> Any:
-        """The part of `rows` that is copied to the host beside the values of sites."""
+        """The part of `rows` that is copied to the host together with the values of sites."""
         return rows[1]
 
     def stats(self, left: Any) -> dict[str, Any]:
@@ -139,7 +139,7 @@ class Batch:
         self.sent = np.maximum(self.sent, stops)
 
     def take(self, values: Callable[[Any], Any]) -> None:
-        """Sends new draws as :meth:`send`, and waits until the recorder has all of them."""
+        """Sends new draws as :meth:`send` does, and waits until the recorder has all new draws."""
         self.send(values)
         self.buffers.receive()
 

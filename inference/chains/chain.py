@@ -1,8 +1,8 @@
 """State machine of one chain: it starts, moves by one gradient at a time, adapts and stores draws.
 
 Each chain of a run is at its own place: in the search for a step size, or in its own leaf of its
-own transition. The random numbers of a transition depend on the key, the chain and the iteration
-alone.
+own transition. The random numbers of a transition depend only on the key, the chain and the
+iteration.
 """
 
 from functools import partial
@@ -129,7 +129,7 @@ def advance_chain(
     - `rows` are full;
     - `budget` gradients are spent;
     - the mass matrix is due to be renewed;
-    - it is to be compared with the other chains;
+    - the chain is due to be compared with the other chains;
     - the density or its gradient is not finite at the start.
 
     Args:
@@ -138,8 +138,8 @@ def advance_chain(
         layout: Layout of a position.
         plan: Settings of the run.
         chain: State to begin from.
-        rows: Memory for draws, ``(num_rows + 1, row)``; the last row takes values that are not
-            kept. A row holds the position and the statistics, and the gradient unless the mass
+        rows: Memory for draws, ``(num_rows + 1, row)``. Values that are not kept go to the last
+            row. A row holds the position and the statistics, and the gradient unless the mass
             matrix is a diagonal.
         first: Iteration that is stored in the first row.
         budget: Maximum number of gradients to spend.
@@ -297,7 +297,7 @@ def step_start(factor: Matrix, old: Progress, last: State) -> Progress:
 def _finish_transition(
     kernel: HamiltonianKernel, plan: ChainPlan, trajectory: Any, old: Progress
 ) -> Progress:
-    """Progress after one more transition, from which warm-up has learned."""
+    """Progress after one more transition, with the updates of warm-up."""
     proposal, info = kernel.end(trajectory)
     learns = old.iteration < plan.schedule.num_warmup
 

@@ -139,7 +139,7 @@ class ChainBatch(Batch):
         self.first = np.maximum(self.first, self.sent).astype(np.int32)
 
     def restore(self, windows: np.ndarray, lengths: np.ndarray) -> None:
-        """Goes on from a recorded state, in which all rows have been read.
+        """Goes on from a recorded state; all rows had been read when it was recorded.
 
         Args:
             windows: Rows of the windows of all chains, one chain after the other.
@@ -160,8 +160,9 @@ def renew_together(batches: Sequence[ChainBatch], pool: np.ndarray, agrees: np.n
     | astray, window of 15 draws or more | learned from the chain's own draws                    |
     | astray, shorter window             | kept; learned from its own draws if no chain agrees   |
 
-    The few draws of a short window only show a stray chain's way to the typical set. The matrix of
-    the pool does not fit either: many of its standard deviations away, a chain may get stuck.
+    If a stray chain has only a few draws in a window, they only show its way to the typical set, so
+    its mass matrix is kept. The matrix of the pool would not suit the chain: many of the pool's
+    standard deviations away, a chain may get stuck.
 
     Args:
         batches: All batches of this process, each of the same number of chains.

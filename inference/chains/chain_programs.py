@@ -1,4 +1,4 @@
-"""Compiled programs of chains: one moves them, the other computes values of sites from rows."""
+"""Compiled programs of chains: one moves chains, the other computes values of sites from rows."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ def advance_chains(
     plan: ChainPlan,
     layout: Layout,
 ) -> tuple[Chain, jax.Array, jax.Array]:
-    """Chains after a call, their rows, and the gradients spent by each.
+    """Chains after a call, their rows, and the number of gradients that each chain has spent.
 
     A call is one of :func:`advance_chain` for each chain, or of :func:`advance_mapped_chain` for
     all chains of an accelerator.

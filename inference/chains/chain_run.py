@@ -8,7 +8,7 @@ the draws; when there is no room for more draws; and when chains have to meet.
 |-----------------------------------------------|-------------------------------------------------|
 | starts, chains of a state, compiled programs  | the subclass; `start` begins or restores        |
 | a call: its arguments, transitions it made    | `_call`, `_wait` and `_next_budget` of subclass |
-| what chains do together between calls         | `_meet` of the subclass                         |
+| common work of all chains between calls       | `_meet` of the subclass                         |
 | threads, rounds of calls, the end of a run    | `go_on`                                         |
 | looks, full rows, draws that leave a device   | `_move`, with `Batch` and `RowBuffers`          |
 | states for checkpoints, and when              | `state`, `record`                               |
@@ -113,7 +113,7 @@ class ChainRun:
         return rows
 
     def _further_state(self) -> State:
-        """Entries of a state beside the chains."""
+        """Entries of a state other than the chains."""
         return {}
 
     def _inverse_mass_matrices(self) -> Any:
@@ -210,7 +210,7 @@ class ChainRun:
         return max(1, min(_MAX_ROWS, max_numbers // (size * max(1, self.layout.size))))
 
     def state(self) -> State:
-        """State of the run between two calls, from which it can go on to the same draws."""
+        """State of the run between two calls; a run that goes on from it makes the same draws."""
         for batch in self.batches:
             batch.take(self._values)
         parts = [leaves_of_state("chain", batch.chains) for batch in self.batches]

@@ -59,7 +59,7 @@ class ChainThreads:
         on_progress()
 
     def _work(self, waiting: "collections.deque[Any]", move: Callable[[Any], bool]) -> None:
-        with jax.enable_x64(self._has_doubles), numbers_of_any_kind():  # for one thread alone
+        with jax.enable_x64(self._has_doubles), numbers_of_any_kind():  # settings of this thread
             while not self._is_stopping.is_set():
                 try:
                     batch = waiting.popleft()

@@ -1,6 +1,6 @@
-"""Chains of an ensemble kernel: starts and transitions of all of them, to be compiled.
+"""Chains of an ensemble kernel: starts and transitions of all chains, to be compiled.
 
-The key of a transition is a hash of the seed of the first chain and the iteration alone.
+The key of a transition is a hash of only the seed of the first chain and the iteration.
 """
 
 import functools

@@ -1,8 +1,8 @@
 """Sampling with an ensemble kernel: all chains move together, in one program.
 
 A call of the program makes some transitions of all chains, so that progress shows and an interrupt
-keeps the draws. The devices of a mesh run one program together, in which a mean over chains is one
-over those of all devices.
+keeps the draws. The devices of a mesh run one program together, in which a mean over chains is a
+mean over the chains of all devices.
 """
 
 import dataclasses
@@ -102,14 +102,14 @@ class EnsembleRun(StepRun):
 
         Args:
             key: Random key of the run.
-            numbers: Numbers of the starts; if there are fewer than chains, consecutive chains share
-                one.
+            numbers: Numbers of the starts; if there are fewer starts than chains, consecutive
+                chains share a start.
             init: Initial positions.
 
         Raises:
             TypeError: if the kernel breaks the protocol, or a setting of it is not a real number.
-            ValueError: if a start finds no such point, there are too few chains, or a setting of
-                the kernel is out of range.
+            ValueError: if a start finds no point of finite density and gradient, there are too few
+                chains, or a setting of the kernel is out of range.
         """
         kernel, target = self.unplaced
         if isinstance(kernel, DensityKernel):

@@ -1,9 +1,9 @@
-"""State machine of one chain of many that an accelerator maps over, without a branch.
+"""State machine without branches for one of many chains that an accelerator maps over.
 
-An accelerator is fast where few large operations follow one another without a question. A branch
-or a loop whose end is not known asks one: the host waits for the answer, and the device for the
-host. So a step evaluates all cases for all chains and selects, and the loop over steps asks once in
-:data:`STEPS_PER_TURN` steps whether it goes on.
+An accelerator is fast if few large operations follow one another without questions of the host. A
+branch, or a loop of unknown length, is such a question: the host waits for the answer, and the
+device for the host. So a step evaluates all cases for all chains and selects, and the loop over
+steps asks only once in :data:`STEPS_PER_TURN` steps whether to go on.
 
 :mod:`inference.chains.chain` has the same state machine with branches, for a core of the CPU. Draws
 are the same up to rounding.
@@ -43,11 +43,11 @@ def advance_mapped_chain(
     first: jax.Array,
     budget: jax.Array,
 ) -> tuple[Chain, jax.Array, jax.Array]:
-    """Moves a chain until all chains are complete or one has to stop.
+    """Moves a chain until all chains are complete or a chain has to stop.
 
-    Arguments and results are those of :func:`inference.chains.chain.advance_chain`; `kernel` has
-    the name of the axis over chains. A chain waits if it may not begin another transition, also
-    when the budget is spent. A chain within a transition goes on to the end of the turn.
+    See :func:`inference.chains.chain.advance_chain` for arguments and results; `kernel` also has
+    the name of the axis over chains. A chain that may not begin another transition waits, as when
+    the budget is spent. A chain within a transition goes on to the end of the turn.
     """
     axis_name = kernel.axis_name
     num_rows = len(rows) - 1

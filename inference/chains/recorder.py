@@ -1,4 +1,4 @@
-"""Recorder of a run: it keeps the draws, and the state from which the chains can go on."""
+"""Recorder of a run: it keeps the draws, and a state of the chains from which to go on."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

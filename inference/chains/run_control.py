@@ -79,7 +79,7 @@ class Monitor:
         """Takes the next unconstrained positions of a chain, from the thread that moves it."""
 
     def is_enough(self, num_drawn: int, samples: Callable[[], Any], share: Share) -> bool:
-        """Whether the run ends after `num_drawn` draws of each chain, at one of its looks."""
+        """Whether the run ends after `num_drawn` draws of each chain; asked only at looks."""
         return False
 
     def interrupted(self, run: Run, reason: BaseException) -> None:

@@ -1,4 +1,4 @@
-"""Samples: the draws of a run, and what their arrays must be able to hold."""
+"""Samples: the draws of a run, and checks that arrays can hold the values of sites."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

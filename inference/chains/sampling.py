@@ -8,7 +8,7 @@ is no room for more draws, and when a mass matrix is due to be renewed.
 |-------------|--------------------------------------------------------------------------------|
 | CPU         | a thread per core takes one batch of chains after the other; differences       |
 |             | between chains are ordinary control flow                                       |
-| accelerator | all mapped over by ``jax.vmap``; they move together, each at its own place     |
+| accelerator | ``jax.vmap`` maps over all chains; they move together, each at its own place   |
 """
 
 import dataclasses
@@ -93,7 +93,7 @@ def sample(
             inverse mass matrix at the start of warm-up, unless the kernel has one.
         mesh: Devices to spread chains over, or `None`.
         monitor: Monitor that is told how far the run is, and may end it; by default none.
-        recorder: Keeper of draws and of states, which may have a state to go on from.
+        recorder: Keeper of draws and of states; if it has a state, the run goes on from there.
 
     Raises:
         ValueError: if a chain finds no point of finite density and gradient to start from.
@@ -164,7 +164,7 @@ class _HamiltonianRun(ChainRun):
             init: Initial positions.
 
         Raises:
-            ValueError: if a chain finds no such point.
+            ValueError: if a chain finds no point of finite density and gradient.
         """
         size = num_chains = len(self.share.chains)
         if self.share.mesh is None and not self.share.is_mapped:
@@ -311,6 +311,6 @@ class _HamiltonianRun(ChainRun):
 
 
 def _split_chains(chains: Chain, size: int) -> Iterator[Chain]:
-    """Parts of stacked chains, each of `size` chains."""
+    """Stacked chains, split into parts of `size` chains."""
     for i in range(0, len(chains.progress.iteration), size):
         yield jax.tree.map(lambda x, i=i: x[i : i + size], chains)

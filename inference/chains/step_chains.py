@@ -1,6 +1,6 @@
-"""Chains of a kernel of `init` and `step` alone: starts and transitions, to be compiled.
+"""Chains of a kernel that has only `init` and `step`: starts and transitions, to be compiled.
 
-The key of a transition is a hash of the run's key, the chain's number and the iteration alone.
+The key of a transition is a hash of only the run's key, the chain's number and the iteration.
 """
 
 import functools
@@ -44,7 +44,7 @@ def begin_chains(
 
 
 def initial_state(kernel: Kernel, position: Any) -> Any:
-    """The kernel's state at a position, or at those of all chains.
+    """The kernel's state at a position, or at the positions of all chains.
 
     Raises:
         TypeError: if the state has no position.
@@ -68,7 +68,7 @@ def step_chains(
 ) -> tuple[StepChain, Any]:
     """Chains after `number` transitions, and their rows; one chain after the other.
 
-    A row is a flat position and statistics; the first of these rows is at `offset`.
+    A row is a flat position and statistics; the first transition fills the row at `offset`.
     """
     return lax.map(lambda state: _steps(kernel, layout, offset, number, *state), (chains, rows))
 
@@ -171,10 +171,10 @@ def shapes_of_step(kernel: Any, state: Any, what: str) -> tuple[Any, Any]:
     Args:
         kernel: The kernel.
         state: Its state.
-        what: What the info is to be, for the message.
+        what: Description of a right info, for the message.
 
     Raises:
-        TypeError: if `step` returns no pair.
+        TypeError: if `step` does not return a pair.
     """
     key = jax.eval_shape(lambda: random.key(0))
     found = shapes_of(_step, kernel, key, state)

@@ -1,7 +1,7 @@
-"""Runs of chains of which a call makes a number of transitions, for kernels of `init` and `step`.
+"""Runs of chains for kernels with `init` and `step`: each call makes a number of transitions.
 
-What a batch is, and how its chains begin, is said by :mod:`inference.chains.step_sampling`, for
-kernels of `init` and `step` alone, and by :mod:`inference.chains.ensemble_sampling`.
+Subclasses make the batches and start their chains: :mod:`inference.chains.step_sampling` for
+kernels with only `init` and `step`, :mod:`inference.chains.ensemble_sampling` for ensembles.
 """
 
 from collections.abc import Sequence
@@ -51,13 +51,13 @@ class StepRun(ChainRun):
         self.no_rows = jax.tree.map(lambda x: np.zeros((*shape, *x.shape), x.dtype), row)
 
     def _compile_programs(self, function: Any, row: Any, joint: int = 0) -> None:
-        """Compiles what moves a batch, `function`, and what computes values of sites from rows.
+        """Compiles two programs: to move a batch, and to compute values of sites from its rows.
 
         Args:
             function: Function from chains, rows, offset, number, kernel and layout to chains and
                 rows.
             row: Shapes of a row of one chain, flat position and statistics.
-            joint: Number of chains that the function moves together, 0 for each by itself.
+            joint: Number of chains that the function moves together; 0 if it moves one chain.
         """
         chains = self.batches[0].chains
         by_chain = ("chains", "rows")

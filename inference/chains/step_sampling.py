@@ -1,4 +1,4 @@
-"""Sampling with a kernel of `init` and `step` alone: starts, iterations and draws, on all cores.
+"""Sampling with a kernel that has only `init` and `step`: starts and draws, on all cores.
 
 A call of a compiled program makes some transitions of a batch of chains. On the CPU a thread for
 each core takes the batches in turn, so that an interrupt finds draws of every chain; on an
@@ -90,7 +90,7 @@ class PlainRun(StepRun):
 
         Raises:
             TypeError: if the kernel breaks the protocol.
-            ValueError: if a chain finds no such point.
+            ValueError: if a chain finds no point of finite density.
         """
         seeds, states = self._find_starts(key, init)
         chains = StepChain(seeds, np.zeros(len(seeds), np.int32), states)

@@ -1,7 +1,7 @@
 """Pool of the chains of many targets: a program makes whole chains, on all cores or an accelerator.
 
-On the CPU a call makes a batch of chains one after the other, each with its own data, so that none
-waits for another; a thread for each core takes one batch after the other.
+On the CPU a call makes a batch of chains one after the other, each with its own data, so that no
+chain waits for another; a thread for each core takes one batch after the other.
 """
 
 import dataclasses
@@ -32,8 +32,8 @@ class Targets:
     """Targets of one structure: the leaves that differ are stacked, the others shared.
 
     Attributes:
-        stacked: Leaves with the targets in front; `None` in place of a shared one.
-        shared: Leaves that all targets have; `None` in place of a stacked one.
+        stacked: Leaves with the targets in front; `None` in place of a shared leaf.
+        shared: Leaves that all targets have; `None` in place of a stacked leaf.
         structure: Structure of a target.
     """
 

@@ -6,8 +6,8 @@ learned within the program.
 
 | Device      | Chains of a program, and of ``jax.vmap`` over the program                      |
 |-------------|--------------------------------------------------------------------------------|
-| CPU         | one after the other: none waits for another, and branches stay branches        |
-| accelerator | all mapped over                                                                |
+| CPU         | one after the other: no chain waits for another, and branches stay branches    |
+| accelerator | ``jax.vmap`` maps over all chains                                              |
 """
 
 import dataclasses
@@ -158,7 +158,7 @@ class TracedRun:
 
 
 def _spoil(is_spoilt: jax.Array, x: jax.Array) -> jax.Array:
-    """NaN, or True, in place of the numbers or flags of a chain that found no start."""
+    """The leaves of a chain, but NaN or True if the chain found no start."""
     if x.dtype == bool:
         return x | is_spoilt
     return jnp.where(is_spoilt, jnp.nan, x) if jnp.issubdtype(x.dtype, jnp.floating) else x

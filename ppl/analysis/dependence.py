@@ -228,7 +228,8 @@ def find_ancestors(
 
     Args:
         parents: For each site, the sites that it depends on directly.
-        sites: The given sites; one is in the result only if it depends on itself.
+        sites: The given sites; a given site is in the result only if it depends on itself or
+            another given site depends on it.
         passes: Whether a dependence through a site counts.
     """
     found: set[T] = set()
@@ -254,7 +255,7 @@ def _sow(eqn: jex.JaxprEqn, operands: list[DataFlow]) -> DependenceSummary:
         Part(extra.sources, tuple(axis.mapped[i] for axis in site.axes), i >= num_inner)
         for i, extra in enumerate(extras)
     ]
-    # A latent site depends on others by its distribution alone, any other site also by its value.
+    # A latent site depends on others only by its distribution, any other site also by its value.
     if kind_of(site) != LATENT:
         parts.append(Part(_union(values), (True,) * len(site.axes)))
     outs = (DataFlow(frozenset([site.path]), (site.path, i)) for i in range(site.num_values))

@@ -99,6 +99,6 @@ class Keys:
 
 
 def _find_shared_loop(there: Occurrence, here: Occurrence) -> str:
-    """The outermost loop in which two occurrences are in different iterations."""
+    """The outermost loop that has two occurrences in different iterations."""
     pairs = zip(there.steps, here.steps, strict=False)
     return next(a[0] for a, b in pairs if a != b)

@@ -105,7 +105,7 @@ class _Reader(Interpreter):
 
 
 class _Inlined(Construct):
-    """Construct that is evaluated inline: all branches of a cond, all steps of a loop at once."""
+    """Construct evaluated inline: all branches of a cond, or the body of a loop for all steps."""
 
     def wiring(self, eqn: jex.JaxprEqn) -> Wiring | None:
         """Wiring of the inner programs."""

@@ -15,7 +15,7 @@ class Plate:
         kind: "vmap", "scan" or "shards".
         size: The number of copies.
         number: An identifier, equal in all nodes that share the plate.
-        name: The `axis_name` of a `vmap`; None if it has none.
+        name: The `axis_name` of a `vmap`, if it has one; else None.
     """
 
     kind: str
@@ -40,8 +40,9 @@ def find_plates(sites: Mapping[Path, SownSite]) -> dict[Path, tuple[Plate, ...]]
     """The plates of each site, outermost first.
 
     A program shows its loops, but keeps only the size of a `vmap` axis, and its name if it has one.
-    Axes of one size and name at the same place count as one plate. The exception: if one site
-    enters only parameters that all elements of another share, the axes of the two are two plates.
+    Axes of one size and name at the same place count as one plate. There is one exception: if a
+    site enters only parameters that all elements of another site share, the axes of the two sites
+    are two plates.
     """
     found: dict[Path, tuple[Plate, ...]] = {}
     inside: dict[tuple[Plate, ...], dict[Plate, Loop]] = {}

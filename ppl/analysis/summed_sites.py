@@ -95,7 +95,7 @@ def check_scored(model: str, jaxpr: Any) -> None:
     """Check that the sites at which sums and integrals are scored are still in a program.
 
     Raises:
-        ValueError: If one is not: its value was replaced, and the score went with it.
+        ValueError: If such a site is gone: its value was replaced, and the score went with it.
     """
     summed = summed_programs(jaxpr)
     if not summed:

@@ -49,9 +49,9 @@ class Occurrence:
     def steps_of(self, loop: str, size: int) -> "list[Occurrence]":
         """Occurrences in the first iterations of a loop, three at most.
 
-        If an enclosing loop is past its own first iteration, only one is followed. So the number
-        of occurrences is proportional to the number of loops, not exponential in it. A body that
-        is evaluated as a function has none.
+        If an enclosing loop is past its first iteration, only one iteration is followed. So the
+        number of occurrences is proportional to the number of loops, not exponential in it. There
+        are no occurrences in a body that is evaluated as a function.
         """
         is_first = all(i == 0 for _, i in self.steps)
         looked_at = _MAX_ITERATIONS if is_first else 1

@@ -56,7 +56,7 @@ class Terms:
         return self._numbers.setdefault(expression, len(self._numbers))
 
     def fresh(self) -> Term:
-        """A new term, equal to no other."""
+        """A new term that differs from all other terms."""
         return self.of("fresh", len(self._numbers))
 
     def literal(self, literal: jex.Literal) -> Term:
@@ -98,7 +98,7 @@ class Terms:
         return self.of(made.eqn.primitive, params, tuple(made.operands), made.context)
 
     def _simpler(self, made: AppliedPrimitive) -> Sequence[Any] | None:
-        """The results as the operand or its elements, if there is such a form; else None."""
+        """The results as the operand or elements of it, if they have such a form; else None."""
         if made.name == "unstack" and made.params["axis"] == 0:
             return [self.element(made.operands[0], i) for i in range(len(made.eqn.outvars))]
         if made.name == "squeeze" and 0 in made.params["dimensions"]:
