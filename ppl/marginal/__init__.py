@@ -3,10 +3,10 @@
 Reading order:
 
 1. Public: `marginalize`, `recover`, `auto_marginal`, `conditional`; the strategies are in
-   `marginal_strategies`, the sites of the new model in `marginal_sites`, known entries of what is
-   taken out in `known_entries`.
-2. Which elements depend on which: `score_dependence`, with a rule for each primitive in
-   `axis_rules` (`array_axes`, `moved_elements`, `written_elements`), over `values` and
+   `marginal_strategies`, the sites of the new model in `marginal_sites`, known entries of sites
+   that are taken out in `known_entries`.
+2. Dependences between elements: `score_dependence`, with a rule for each primitive in
+   `axis_rules` (`array_axes`, `moved_elements`, `written_elements`), over `abstract_values` and
    `element_dependence`.
 3. Sums: `summation`, from `score_tables` (`repeated_elements`) by `sum_structure` and
    `elimination` of `factors`; long chains by `parallel_filter`.

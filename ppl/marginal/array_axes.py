@@ -14,12 +14,12 @@ Rule = Callable[[jex.JaxprEqn, Shapes], list[Axes]]
 def axes_of(eqn: jex.JaxprEqn) -> list[Axes]:
     """For each operand, the axis of the results that each of its axes becomes, or None.
 
-    | primitive                                         | result                     |
-    |---------------------------------------------------|----------------------------|
-    | removes the axis                                  | None                       |
-    | mixes or repeats elements along the axis          | None                       |
-    | is `broadcast_in_dim`, repeats an axis of size 1  | the axis that it becomes   |
-    | moves elements along the axis, as `rev` does      | the axis at the same place |
+    | Primitive                                          | Axis of the results        |
+    |----------------------------------------------------|----------------------------|
+    | removes the axis                                   | None                       |
+    | mixes or repeats elements along the axis           | None                       |
+    | `broadcast_in_dim` that repeats an axis of size 1  | the repeated axis          |
+    | moves elements along the axis, as `rev` does       | the axis at the same place |
     """
     shapes = [_shape(v) for v in eqn.invars]
     rule = _BY_NAME.get(eqn.primitive.name) or _BY_KIND.get(array_primitive(eqn).kind, _mix)
@@ -108,7 +108,7 @@ def _unstack(eqn: jex.JaxprEqn, shapes: Shapes) -> list[Axes]:
 def _reshape(eqn: jex.JaxprEqn, shapes: Shapes) -> list[Axes]:
     """Rule of `reshape`: longer axes are kept if only axes of size 1 are added or removed.
 
-    Axes of size 1 are paired in order, as any of them may become any other.
+    Axes of size 1 are paired in order, as all pairings are right.
     """
     old = shapes[0]
     new = eqn.params["new_sizes"]

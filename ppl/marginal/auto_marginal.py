@@ -33,7 +33,7 @@ class MarginalPlan(Mapping[str, Strategy]):
 
     Attributes:
         strategies: The strategy of each site that is taken out.
-        reasons: By name, the reason why each other site is not taken out.
+        reasons: The reason why a latent site is not taken out, by name.
         names: The names of all latent sites, in program order.
     """
 
@@ -85,7 +85,7 @@ def auto_marginal(model: Model) -> Callable[..., MarginalPlan]:
 
     Returns:
         A function of the arguments of the model without its key. It gives a dict of strategies by
-        name of site. Printed, the dict is a table with the reason why each other site is left.
+        name of site. The dict prints as a table, with the reason why a site is not taken out.
 
     Example:
         >>> import jax.numpy as jnp, ppl, distributions as dist
@@ -150,7 +150,7 @@ class _Planning:
     def _choose_in_turn(
         self, discrete: Mapping[str, Strategy], normal: Mapping[str, Strategy]
     ) -> dict[str, Strategy]:
-        """Sites that can be taken out together, each tried beside the sites chosen before.
+        """Sites that can be taken out together: each is tried with the sites chosen before.
 
         Discrete sites cannot be sampled by gradients, so they come before normal ones.
         """

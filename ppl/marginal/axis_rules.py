@@ -1,6 +1,6 @@
 """Rules for the axes of arrays: for each primitive, which elements of its operands it reads.
 
-A rule `(eqn, operands)` gives the dependences of the results, of those of the operands.
+A rule `(eqn, operands)` gives the dependences of the results from the dependences of the operands.
 """
 
 import functools

@@ -65,8 +65,8 @@ class BlockIntegral:
         jaxpr: The program, without constants.
         sites: The paths of the sites that are integrated out.
         max_block: The largest number of elements that are coupled as a whole.
-        scored: The paths of these sites and of all sites whose scores depend on them.
-        inputs: For each input of the program, the first that is known to be equal.
+        scored: The paths of `sites` and of all sites whose scores depend on `sites`.
+        inputs: For each input of the program, the number of the first input known to be equal.
         strategy: The name of the strategy that users ask for.
         is_exact: Whether the log density is a square.
     """
@@ -80,7 +80,7 @@ class BlockIntegral:
     is_exact: ClassVar[bool] = True
 
     def __eq__(self, other: object) -> bool:
-        """Whether the programs and the integrals are the same."""
+        """Whether the programs are equal, and the integrals are over equal sites."""
         return isinstance(other, BlockIntegral) and self._fingerprint == other._fingerprint
 
     def __hash__(self) -> int:
@@ -271,7 +271,7 @@ class BlockIntegral:
 
         Args:
             path: The path of the score.
-            inputs: The inputs of the program, as far as they are known.
+            inputs: The inputs of the program; None for an unknown input.
         """
         group = self.groups[path]
         layout = self._layout(group)
@@ -391,8 +391,8 @@ def is_single(dtype: Any) -> bool:
 def value_and_slope(log_density: LogDensity, x: BlockVector) -> tuple[jax.Array, BlockVector]:
     """A log density and its gradient.
 
-    A log density with a number for each element of the plates is returned as such; the gradient
-    belongs to the sum.
+    The log density may have a number for each element of the plates, and the gradient is the
+    gradient of the sum of these numbers.
     """
 
     def total(x: BlockVector) -> tuple[jax.Array, jax.Array]:
@@ -417,11 +417,11 @@ def _evaluate(axis: int | Indexed) -> int | Indexed:
 
 
 def _known(axis: int | Indexed | None) -> int | Lookup | None:
-    """The axis of a score, or the numbers of an index as far as they are known."""
+    """The axis of a score, or the numbers of an index if they are known."""
     return Lookup.of(axis.axes, axis.read) if isinstance(axis, Indexed) else axis
 
 
 def _missing(aval: Any) -> jax.Array:
-    """NaN in place of a value that nothing reads."""
+    """NaN, or zeros, as the value of an input that nothing reads."""
     is_inexact = jnp.issubdtype(aval.dtype, jnp.inexact)
     return jnp.full(aval.shape, jnp.nan if is_inexact else 0, aval.dtype)

@@ -1,9 +1,9 @@
-"""Layout of the elements of several sites, by which of them scores couple.
+"""Layout of the elements of several sites in blocks of elements that scores couple.
 
 The precision matrix of jointly normal sites has an entry for each pair of elements that one score
-depends on. `coupled_elements.find_layout` tells from the dependences of all scores which axes of
-the sites are plates, whose elements no score couples, and which axis is the time of a chain. The
-sites that have all of these axes are inner; all others make the border.
+depends on. `coupled_elements.find_layout` finds the plates among the axes of the sites, whose
+elements no score couples, and the axis that is the time of a chain. The sites that have all plates
+and the time are inner; all other sites make the border.
 """
 
 import dataclasses
@@ -155,7 +155,7 @@ class BlockLayout:
 
     @property
     def shape_of_steps(self) -> tuple[int, ...]:
-        """The sizes of the plates, if these are independent, and the number of steps."""
+        """The sizes of the plates, if scores keep them apart, and the number of steps."""
         return (*(self.plates if self.score_axes else ()), self.num_steps)
 
     def arrange_steps(self, found: jax.Array) -> jax.Array:

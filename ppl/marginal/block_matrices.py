@@ -77,9 +77,9 @@ class BlockMatrix:
         return BlockVector(inner, border)
 
     def inner_product(self, other: "BlockMatrix") -> jax.Array:
-        """The trace of the product with a symmetric matrix of the same blocks.
+        """The trace of the product with a symmetric matrix that has the same blocks.
 
-        Without a border, one trace for each of the `n` matrices.
+        Without a border, there is a trace for each of the `n` matrices.
         """
         inner = jnp.sum(self.diagonal * other.diagonal, (1, 2, 3))
         inner = inner + 2 * jnp.sum(self.below * other.below, (1, 2, 3))
@@ -247,7 +247,7 @@ def _factor_blocks(
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """The factor `L` of block tridiagonal matrices, and the solutions of `L y = columns`.
 
-    Returns the diagonal blocks of the factor, those below them, and the solutions.
+    Returns the diagonal blocks of the factor, the blocks below the diagonal, and the solutions.
     """
     first = cholesky(diagonal[:, 0])
     start = first, solve_lower(first, columns[:, 0])
@@ -321,8 +321,8 @@ def _recur(matrices: jax.Array, x: jax.Array, *, reverse: bool) -> jax.Array:
 def _with_own_derivative(function: Callable[..., Any]) -> Any:
     """`jax.custom_jvp` of a function of blocks, some of which may have no elements.
 
-    Under a `vmap` that maps only arrays without elements, JAX would stage one value, as these do
-    not matter, and a derivative for each element. So they are replaced by ones that are not mapped.
+    Suppose that `vmap` maps only arrays without elements. As they do not matter, JAX would stage
+    one value, but a derivative for each element. So such arrays are replaced by unmapped zeros.
     """
     inner = jax.custom_jvp(function)
 
@@ -350,7 +350,7 @@ def _solve_jvp(primals: Any, tangents: Any) -> Any:
 
 @_with_own_derivative
 def half_square(matrix: BlockMatrix, factor: BlockFactor, x: BlockVector) -> jax.Array:
-    """Half of `x^T P^-1 x`; one for each of `n` matrices without a border."""
+    """Half of `x^T P^-1 x`; without a border a vector, with a number for each of `n` matrices."""
     half = factor.solve(x)
     return inner_product(half, half) / 2
 
@@ -364,9 +364,9 @@ def _half_square_jvp(primals: Any, tangents: Any) -> Any:
 
 @_with_own_derivative
 def half_log_det(matrix: BlockMatrix, factor: BlockFactor) -> jax.Array:
-    """Half the log determinant, by the factor; one for each of `n` matrices without a border.
+    """Half the log determinant, by the factor; without a border a number for each matrix.
 
-    The derivative is half the inner product with the inverse, which needs only its blocks.
+    The derivative is half the inner product with the inverse, of which only the blocks are needed.
     """
     inner, border = factor.pivots()
     found = jnp.sum(jnp.log(inner), (1, 2))
@@ -399,6 +399,6 @@ def vary_like(x: BlockVector, multiply: Callable[..., Any]) -> Callable[[BlockVe
 
 
 def inner_product(x: BlockVector, y: BlockVector) -> jax.Array:
-    """The inner product of vectors; one for each of `n` parts without a border."""
+    """The inner product of vectors; without a border a number for each of `n` parts."""
     found = jnp.sum(x.inner * y.inner, (1, 2))
     return jnp.sum(found) + jnp.sum(x.border * y.border) if x.border.size else found

@@ -63,7 +63,7 @@ class Conditional:
         return _Search(self.model, self.site, values, args, kwargs).find()
 
     def __repr__(self) -> str:
-        """The call that is still to be made."""
+        """The site, the model, and the call that gives the full conditional."""
         model = name_of(self.model)
         site = self.site
         return (
@@ -254,12 +254,13 @@ def conditional(model: Model, site: str) -> Conditional:
     | discrete, elements coupled, as in a chain | joint, with draws by backward sampling |
     | normal, elements independent given the rest | `Normal` |
     | jointly normal | joint, at the cost of `ppl.Gaussian()` |
-    | conjugate: beta, Dirichlet, gamma, inverse gamma, log-normal, von Mises | of that family |
-    | normal, observed in part by `impute`, or any other | None |
+    | conjugate: beta, Dirichlet, gamma, inverse gamma, log-normal, von Mises | same family |
+    | normal, observed in part by `impute`; any other site | None |
     | normal given sites that `marginalize` has integrated out, with an improper prior | None |
 
-    In a marginalized model the score of a site is the log of a sum or an integral, of which slopes
-    alone tell the family; a site of `Flat` or `from_density` has no family to be told.
+    The last row has this reason: in a marginalized model the score of a site is the log of a sum or
+    an integral. Only its slopes tell the family, and a site of `Flat` or `from_density` has no
+    family to compare them with.
 
     Args:
         model: A function of a random key.

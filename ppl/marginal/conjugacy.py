@@ -1,8 +1,9 @@
 """Conjugacy: whether the full conditional of a site lies in an exponential family.
 
-It is a question about the program, so that it is asked at draws of all other sites from the prior
-and of the data given these, and in double precision: the slope of each score must be that of a
-member of the family at further points, and the density positive on the whole support.
+The answer depends only on the program. So all other sites are drawn from the prior, the data are
+drawn given these sites, and all numbers are in double precision. A member of the family is fitted
+to the slope of each score at two points. At further points, the slopes of the score and of this
+member must agree, and the density must be positive on the whole support.
 """
 
 import dataclasses
@@ -32,8 +33,8 @@ from ppl.primitives.site_kinds import OBSERVED, kind_of
 from ppl.transforms.unobserve import unobserve
 
 _NUM_DRAWS = 8  # of all other sites
-# Points, in spreads from the center: two that are fitted, others at which slopes are compared, and
-# those far out, at which the density must be positive.
+# Points, in spreads from the center: the first two are fitted, slopes are compared at the others.
+# At points far out, the density must be positive.
 _NEAR = (-0.8, 0.8, -1.5, 0.3, 2.0)
 _FAR = {"float64": 20.0, "float32": 8.0}
 _QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
@@ -208,16 +209,16 @@ class Question:
 
 @functools.lru_cache(maxsize=1024)
 def _find_kept(_: Hashable) -> list[Any]:
-    """A list to keep an answer in: empty at first, the same list for the same fingerprint."""
+    """A list to keep an answer in: empty at first; equal fingerprints share one list."""
     return []
 
 
 @dataclasses.dataclass(frozen=True)
 class _Numbers:
-    """Numbers in place of values that are traced.
+    """Numbers that replace traced values.
 
     Attributes:
-        bit: The value of booleans, or None for random ones.
+        bit: The value of booleans, or None for random booleans.
         dtype: The dtype of floating numbers.
     """
 

@@ -1,8 +1,8 @@
 """Layout of sites in blocks, found from the dependences of all scores.
 
-Axes of sites whose elements no score couples are plates, and one whose elements are coupled with
-near ones alone is the time of a chain. The sites that have all of these axes are inner; all others
-make the border.
+An axis of sites is a plate if no score couples its elements. It is the time of a chain if scores
+couple each element only with near elements. The sites that have all plates and the time are inner;
+all other sites make the border.
 """
 
 import dataclasses

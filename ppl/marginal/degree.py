@@ -1,17 +1,17 @@
 """Polynomial degree of the results of a program in some of its inputs, read off its jaxpr.
 
-The degree is an upper bound: an abstract interpreter gives each value the degree that follows from
-those of its operands.
+The degree is an upper bound: an abstract interpreter computes the degree of each value from the
+degrees of its operands.
 
 | primitive | degree |
 |---|---|
-| sums, reshapes, slices and other linear maps | the largest of the operands' |
-| products, `dot_general`, those of sparse arrays | the sum of the operands' |
-| quotients, triangular solves | that of the numerator, if the denominator is constant |
-| powers by an integer | the power times that of the base |
-| `select_n`, gathers, conditions | the largest of the branches', if the index is constant |
-| tests for NaN and infinity | 0: values are finite |
-| loops | a fixed point of the carry |
+| sums, reshapes, slices and other linear maps | largest degree of an operand |
+| products, `dot_general`, products of sparse arrays | sum of the degrees of the operands |
+| quotients, triangular solves | degree of the numerator, if the denominator is constant |
+| powers by an integer | the power times the degree of the base |
+| `select_n`, gathers, conditions | largest degree of a branch, if the index is constant |
+| tests for NaN and infinity | 0, as values are finite |
+| loops | degree of the carry that no longer changes from step to step |
 | all others | infinity, unless all operands are constant |
 """
 
@@ -135,7 +135,7 @@ def _of_convert(eqn: jex.JaxprEqn, operands: Sequence[Degree]) -> float:
 def _of_comparison(eqn: jex.JaxprEqn, operands: Sequence[Degree]) -> float:
     """Degree of a comparison: 0 for a test for NaN (`x == x`) or infinity, else unbounded.
 
-    All finite values give the same result.
+    Such a test has the same result for all finite values.
     """
     a, b = eqn.invars
     is_same = a is b and eqn.primitive.name in ("eq", "ne")
@@ -158,7 +158,7 @@ _RULES: dict[str, Rule] = {
 
 
 def _join(eqn: jex.JaxprEqn, *several: Sequence[Degree]) -> list[Degree]:
-    """The larger degree of each of several values."""
+    """The largest degree at each place of several lists of values."""
     return [_make(eqn, _largest(each), each) for each in zip(*several, strict=True)]
 
 

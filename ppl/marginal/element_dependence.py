@@ -16,7 +16,7 @@ ALL = "all"
 
 @dataclasses.dataclass(frozen=True)
 class Aligned:
-    """Index along an axis of the value, less one of the lags."""
+    """Index along an axis of the value, minus any of the lags."""
 
     axis: int
     lags: frozenset[int] = frozenset([0])
@@ -24,7 +24,7 @@ class Aligned:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """Index of the present step of a scan, less one of the lags."""
+    """Index of the present step of a scan, minus any of the lags."""
 
     loop: int
     lags: frozenset[int] = frozenset([0])
@@ -66,7 +66,7 @@ Place = int | Step | Indexed | None  # where an axis goes, or the index by which
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A site that a value depends on; with a `start`, only in the first step of that loop."""
+    """A site that a value depends on; with a `start`, only in the first step of loop `start`."""
 
     path: tuple[Hashable, ...]
     start: int | None = None
@@ -76,7 +76,7 @@ Uses = Mapping[Source, tuple[Use, ...]]
 
 
 def join(*several: Uses) -> dict[Source, tuple[Use, ...]]:
-    """The dependences of a value made element by element from others of the same shape."""
+    """The dependences of a value made element by element from several values of its shape."""
     joined: dict[Source, tuple[Use, ...]] = {}
     for uses in several:
         for source, new in uses.items():
@@ -86,7 +86,7 @@ def join(*several: Uses) -> dict[Source, tuple[Use, ...]]:
 
 
 def join_axis(a: Use, b: Use) -> Use:
-    """The use of an axis by a value computed from two others, which use it as `a` and as `b`."""
+    """The use of an axis by a value computed from two values, which use the axis as `a` and `b`."""
     if a == b:
         return a
     for kind, place in ((Aligned, "axis"), (Step, "loop")):
@@ -101,7 +101,7 @@ def map_uses(uses: Uses, fn: Callable[[Use], Use]) -> dict[Source, tuple[Use, ..
 
 
 def mix(uses: Uses) -> dict[Source, tuple[Use, ...]]:
-    """Dependences of a value each of whose elements may depend on all elements."""
+    """Dependences of a value whose every element may depend on all elements of its operand."""
 
     def all_of(use: Use) -> Use:
         is_same = isinstance(use, Indexed) and all(isinstance(axis, Step) for axis in use.axes)
@@ -167,7 +167,7 @@ def unite_axes(*several: Sequence[int | Step]) -> tuple[int | Step, ...]:
 
 
 def spread(array: Any, axes: Sequence[Any], over: Sequence[Any]) -> Any:
-    """An array with axes for all of `over`, of size 1 where it has none."""
+    """An array with an axis for each of `over`, of size 1 for an axis that it does not have."""
     order = sorted(range(len(axes)), key=lambda i: over.index(axes[i]))
     sizes = dict(zip(axes, array.shape, strict=True))
     return array.transpose(order).reshape([sizes.get(axis, 1) for axis in over])
@@ -205,7 +205,7 @@ def shift(use: Use, loop: int, sign: int) -> Use:
 
 
 def widen(use: Use, loop: int) -> Use:
-    """The use with all steps of a loop in place of some."""
+    """The use, widened to all steps of a loop if it depends on the step."""
     is_step = isinstance(use, Step) and use.loop == loop
     return ALL if is_step or (isinstance(use, Indexed) and Step(loop) in use.axes) else use
 

@@ -121,7 +121,7 @@ class Eliminator:
         return math.prod(self._sizes[x.variable] for x in found)
 
     def _check(self, labels: Iterable[Any]) -> None:
-        """Check the size of a table over some variables, beside plates."""
+        """Check the size of a table over some variables; plates do not count."""
         found = {x for x in labels if isinstance(x, Local)}
         if (size := self._size(found)) > self._max_states:
             together = {x.variable for x in found}
@@ -177,7 +177,7 @@ class Eliminator:
         return self._ordered(LogFactor((*targets, *labels), table))
 
     def _sum_out(self, v: Variable, factors: Sequence[LogFactor]) -> list[LogFactor]:
-        """Factors in which one variable has been summed out."""
+        """The factors after one variable has been summed out."""
         mine = self._with(v, factors)
         self._check(unite_labels(mine))
         product = multiply(mine)
@@ -217,7 +217,7 @@ class Eliminator:
         return sampled_log_sum_exp(jnp.moveaxis(x, axis, -1), key)
 
     def _sum_chain(self, v: Variable, factors: list[LogFactor]) -> list[LogFactor]:
-        """Factors in which all variables of a chain have been summed out, step by step."""
+        """The factors after all variables of a chain have been summed out, step by step."""
         # The axis of time, and the group of variables that share it.
         found = self._plates[v].intersection(self._chains.plates)
         moving = {p for p in found if any(x.lag for f in self._with(v, factors) for x in f.locals)}
@@ -240,21 +240,21 @@ class Eliminator:
         before, factors = self._initial(group, sign, order, factors)
         if any(f not in factors for f in mine):  # A start meets later steps.
             self._refuse(product)
-        # Axes in front of those of the states: plates, and variables that the chain depends on.
+        # Axes in front of the axes of states: plates, and variables that the chain depends on.
         used = {id(f) for f in mine}
         lead = [p for p in product.plates if p != time]
         lead += [x for x in product.locals if x.variable not in group]
         lead += [x for f in before for x in f.labels if x not in lead and not _is_of(x, group)]
         present = [f for f in mine if all(not x.lag for x in f.locals if x.variable in group)]
         across = [f for f in mine if f not in present]
-        # Of the variables of a step, these alone depend on the step before.
+        # Only these variables of a step depend on the step before.
         linked = [u for u in group if any(Local(u) in f.labels for f in across)]
         past = [[Local(u, sign * lag) for u in group] for lag in range(1, order + 1)]
         sizes = self._label_sizes([*mine, *before])
         self._check([*lead, *map(Local, linked), *itertools.chain(*past)])
 
         def flatten(factor: LogFactor, front: Sequence[Any], ends: Sequence[Sequence[Any]]) -> Any:
-            """The table with all steps, and one axis for the states of each of `ends`."""
+            """The table with all steps, and an axis for the joint states of each end in `ends`."""
             table = factor.over((*front, *itertools.chain(*ends)))
             full = [sizes[x] if x == time else n for x, n in zip(front, table.shape, strict=False)]
             full += [self._sizes[x.variable] for end in ends for x in end]

@@ -70,7 +70,7 @@ class LogFactor:
         return tuple(x for x in self.labels if not isinstance(x, Local))
 
     def over(self, labels: Sequence[Any]) -> Any:
-        """The table with axes for all of `labels`, of size 1 where the factor has none."""
+        """The table with an axis for each label, of size 1 for a label that the factor lacks."""
         order = [self.labels.index(x) for x in labels if x in self.labels]
         table = jnp.transpose(self.table, order)
         return jnp.expand_dims(table, [i for i, x in enumerate(labels) if x not in self.labels])

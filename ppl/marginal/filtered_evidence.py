@@ -6,8 +6,8 @@ which all steps share. About a point their sum is
     h + g (x, z, b) + (x, z, b) H (x, z, b) / 2.
 
 An information filter carries the precision and the slope of the last state and the border: it adds
-the square of a step and integrates over the state before. Factors of later steps are not among it,
-as they are in the pivots of the Cholesky factor of the whole.
+the square of a step and integrates over the state before. So its numbers do not contain scores of
+later steps. The pivots of the Cholesky factor of all steps would contain them.
 """
 
 import math

@@ -46,7 +46,7 @@ def look_at_distributions(
     """Sites at `paths`, each with the result of `look(site, distribution)`; nothing is evaluated.
 
     Parameters of the distributions are abstract, unless they are literals or known `inputs`. An
-    input that is None or missing is not known.
+    input that is None or missing is unknown.
     """
     inner, consts = jaxprs.raw(jaxpr)
     env = dict(zip(inner.invars, inputs, strict=False))

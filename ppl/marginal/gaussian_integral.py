@@ -30,7 +30,7 @@ class GaussianIntegral(BlockIntegral):
     strategy: ClassVar[str] = "ppl.Gaussian"
 
     def check(self) -> None:
-        """Check that the integral exists, as far as the program shows.
+        """Check that the program has an integral: it shows real sites with a quadratic density.
 
         Raises:
             ValueError: If a site is not real, or not jointly normal with the others.
@@ -44,10 +44,11 @@ class GaussianIntegral(BlockIntegral):
     def _complete_square(self, group: tuple[Path, ...], log_density: LogDensity) -> CompletedSquare:
         """The log density as a quadratic form about its maximum.
 
-        The maximum is a point of expansion without a derivative of its own: the integral does not
-        depend on the point. In single precision the form at 0 would lose what cancels in it, and
-        so would what the border learns of inner elements with a small scale: there, each inner
-        element is measured from its mean given the border. This changes no volume.
+        The integral does not depend on the point of expansion, so the maximum gets no derivative.
+        Two steps reduce rounding errors in single precision. The form is expanded about the
+        maximum, as large terms would cancel in a form about 0. Inner elements are replaced by their
+        differences from their means given the border, as large terms would cancel in the precision
+        of the border if inner elements have a small scale. This shear changes no volume.
         """
         layout = self._layout(group)
         dtype = self._dtype(group)

@@ -1,7 +1,7 @@
-"""Factors of groups: what `scale` multiplies the log of a sum or an integral by.
+"""Factors of groups: `scale` multiplies the log of a sum or an integral by them.
 
-A program is scored without its factors. Those of the sites that are summed together must be one:
-it stands in front of the log of their sum.
+A program is scored without its factors. The sites that are summed together must have one common
+factor, which multiplies the log of their sum.
 """
 
 import dataclasses
@@ -65,7 +65,7 @@ class GroupFactors:
     Args:
         program: The program with the factors of its scores.
         taken_out: The sites that are summed or integrated out.
-        planted: Values of other sites, as far as factors depend on them.
+        planted: Values of the other sites that factors depend on.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class GroupFactors:
         return any(m.all_axes for branch in self._found.get(path, []) for m in branch)
 
     def _signature(self, path: Path, factors: Sequence[Multiplier], axes: Axes) -> Any:
-        """A key that is equal for factors that are known to be equal."""
+        """A hashable key; two keys are equal only if the factors are known to be equal."""
 
         def names(found):
             return tuple(axes.of_scores[path][i] for i in found)
@@ -152,7 +152,7 @@ class GroupFactors:
         )
 
     def _number(self, factors: Sequence[Multiplier]) -> float | str:
-        """The product of factors; words in place of weights of elements or an unknown number."""
+        """The product of factors; a description for weights of elements or an unknown number."""
         if any(m.all_axes for m in factors):
             return "weights of its elements"
         values = [m.value.read and m.value.read() for m in factors]

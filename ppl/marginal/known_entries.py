@@ -51,7 +51,7 @@ class CountEntries(RewriteSites):
     of_missing: bool
 
     def rewrite(self, site: Site, operands: Operands, plant: Any) -> tuple[Site, Operands]:
-        """The site such that only some of its entries count, if it is one of those."""
+        """The site with only some of its entries counted, if it is in `paths`."""
         if site.path in self.paths:
 
             def make(d):
@@ -62,7 +62,7 @@ class CountEntries(RewriteSites):
 
 
 def count_entries(program: Program, paths: Collection[Path], *, of_missing: bool) -> Program:
-    """The program in which only the missing entries of some sites count, or only the known ones."""
+    """The program with only the missing, or only the known, entries of some sites counted."""
     if not paths:
         return program
     return rewrite(program, CountEntries(frozenset(paths), of_missing))
@@ -71,7 +71,7 @@ def count_entries(program: Program, paths: Collection[Path], *, of_missing: bool
 def score_known(
     program: Program, sites: Sites, paths: Sequence[Path], plants: Mapping[Path, Sequence[Any]]
 ) -> dict[Path, jax.Array]:
-    """The log probabilities of the known entries of sites, 0 at the missing ones.
+    """The log probabilities of the known entries of sites, 0 at the missing entries.
 
     Sites are left out unless `impute` observes them in part, outside of branches, and each entry
     has a log probability of its own.

@@ -72,7 +72,7 @@ class LaplaceIntegral(BlockIntegral):
             return value_and_slope(log_density, x)[1]
 
         slope, multiply = jax.linearize(gradient, mode)
-        slope = lax.stop_gradient(slope)  # 0, but for what Newton's method has left
+        slope = lax.stop_gradient(slope)  # 0, but for the error of Newton's method
         matrix = precision_of(layout, vary_like(mode, multiply), dtype)
         height = log_density(mode)
         factor = lax.stop_gradient(matrix).factor()

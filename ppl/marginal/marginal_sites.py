@@ -26,7 +26,7 @@ from ppl.primitives.site_kinds import FACTOR, RANDOM, Hidden
 @register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Marginal(JointlyScored):
-    """The distribution of a site that depends on summed ones, which are summed out.
+    """The distribution of a site that depends on summed sites, with these sites summed out.
 
     Attributes:
         base: The distribution of the site for one choice of states of the summed sites. Only its
@@ -35,7 +35,7 @@ class Marginal(JointlyScored):
         plants: The values of other sites.
         summation: The sum.
         is_bounded: Whether the support depends on summed sites, or on values of the site itself in
-            earlier steps of a loop. Then the support of the base is only one of many.
+            earlier steps of a loop. Then the support of the base is only one of several supports.
     """
 
     inputs: list[Any]
@@ -44,7 +44,7 @@ class Marginal(JointlyScored):
     is_bounded: bool = dataclasses.field(metadata={"static": True})
 
     def __repr__(self) -> str:
-        """The family, and what is summed or integrated out: no program."""
+        """The family, and the sites that are summed or integrated out, without the program."""
         how = "summed" if isinstance(self.summation, Summation) else "integrated"
         return f"{type(self.base).__name__} {how} over {describe_all(self.summation.sites)}"
 
@@ -56,7 +56,7 @@ class Marginal(JointlyScored):
         if not self.is_host:
             if self.support is None or self.support.is_unrestricted:
                 return jnp.zeros(())
-            # The host sees a point of the support in place of a value outside of it.
+            # If a value lies outside of the support, the host sees a point of the support instead.
             return jnp.where(jnp.all(self.is_possible(value)), 0.0, -jnp.inf)
         plants = {**self.plants, self.path: tuple(jax.tree.leaves(value))}
         found = log_prob_at(self.summation, self.path, self.inputs, plants, self.by_step)
@@ -67,18 +67,18 @@ class Marginal(JointlyScored):
     def draw_with_others(self, key: jax.Array) -> list[Any]:
         """The leaves of a draw of the program before the sum, given the sites before this one.
 
-        With the same key, sites that depend on the same summed ones share a draw of these.
+        With one key, all sites that depend on a summed site see the same draw of it.
         """
         inputs = [key if x is None else x for x in self.inputs]
         program = Program(self.summation.jaxpr, inputs, [], list)
         return redraw_one(program, self.path, self.plants)
 
     def is_possible(self, value: Any) -> Any:
-        """Whether each event lies in the support; True where it is one of many."""
+        """Whether each event lies in the support; True if the support varies."""
         return True if self.is_bounded else super().is_possible(value)
 
     def count_cut_off(self, value: Any) -> Any:
-        """The number of integers in a draw that are cut off; 0 where the support is one of many."""
+        """The number of integers in a draw that are cut off; 0 if the support varies."""
         return 0 if self.is_bounded else super().count_cut_off(value)
 
     def sample(self, key: jax.Array) -> Any:
@@ -91,7 +91,7 @@ class Marginal(JointlyScored):
 
     @property
     def support(self) -> Any:
-        """The set of values with positive density, or None if it is one of many."""
+        """The set of values with positive density, or None if the support varies."""
         return None if self.is_bounded else super().support
 
     @property
@@ -139,7 +139,7 @@ class Marginal(JointlyScored):
 
 
 def group_of(summation: Summation | BlockIntegral, path: Path) -> Any:
-    """A key that is equal for all sites that are scored together with a site."""
+    """A key of the group of sites that are scored together with a site."""
     return summation.groups[path] or path
 
 
@@ -180,14 +180,14 @@ def score_alone(
 
 
 def zeros_of(found: Found) -> tuple[jax.Array, ...]:
-    """Zeros in place of a site's values, for a result that must not depend on them."""
+    """Zeros as a site's values, for a result that does not depend on the values."""
     return tuple(jnp.zeros(a.shape, a.dtype) for a in found.collapse().avals)
 
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Recovery:
-    """The joint distribution of summed sites, and of what depends on them, given all others."""
+    """The joint distribution of summed sites and the sites depending on them, given all others."""
 
     inputs: list[Any]
     plants: PathDict
@@ -195,8 +195,8 @@ class Recovery:
     recorded: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
 
     def sample(self, key: jax.Array) -> list[Any]:
-        """The values of the summed sites, of the recorded ones, log weight and log total."""
-        # For sites that were summed out before, and for keys beside the numbers of a loop.
+        """The values of the summed and of the recorded sites, log weight and log total."""
+        # This key is for sites that an earlier sum took out, and for other keys of the program.
         again = jax.random.fold_in(key, len(self.summation.sites))
         inputs = [again if x is None else x for x in self.inputs]
         drawn, log_weight, log_total = self.summation.draw(key, inputs, self.plants)
@@ -210,13 +210,13 @@ class Recovery:
 
 @dataclasses.dataclass(frozen=True)
 class Resow(SiteAction):
-    """Action that sows some sites again and records their values; all others are hidden."""
+    """Action that sows some sites again and records their values; all other sites are hidden."""
 
     kept: frozenset[Path] = frozenset()
     resows = True
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
-        """All operands of a site that is kept."""
+        """All operands of a site in `kept`."""
         return True, True, site.path in self.kept
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
@@ -234,7 +234,7 @@ class ScoreOne(SiteAction):
     Attributes:
         path: The site.
         planted: The sites whose values are planted; the score reads no other.
-        by_step: Whether the score keeps all independent numbers, if an inner integral gives it.
+        by_step: Whether the score of an inner integral is kept as all its independent numbers.
     """
 
     path: Path
@@ -275,7 +275,7 @@ class RecordSites(SiteAction):
     planted: frozenset[Path] | None = None
 
     def matches(self, site: Site) -> bool:
-        """Whether the site is one of a model, or a draw of sites that were summed out before."""
+        """Whether the site is a site of a model, or a draw of sites that were summed out before."""
         is_known = self.planted is None or site.path in self.planted | self.wanted
         return is_known and (super().matches(site) or site.tag == Hidden.RECOVERED)
 
@@ -285,7 +285,7 @@ class RecordSites(SiteAction):
         return not planted, False, self.distributions and is_wanted
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        """The planted value, or the drawn one, and what is recorded."""
+        """The planted value, or the drawn value, and the record."""
         values = operands.values if plant is None else plant
         if site.path not in self.wanted:
             return values, None

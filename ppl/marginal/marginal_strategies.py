@@ -99,7 +99,7 @@ def make_elimination(
     strategies: Collection[Strategy],
     scored: tuple[Path, ...],
 ) -> Summation | BlockIntegral:
-    """The sum or the integral over some sites, all of which have strategies of one kind."""
+    """The sum or the integral over sites with strategies of one kind."""
     equal = find_equal_inputs(program.inputs)
     laplace = [strategy for strategy in strategies if isinstance(strategy, Laplace)]
     gaussian = [strategy for strategy in strategies if isinstance(strategy, Gaussian)]
@@ -149,7 +149,8 @@ def name_strategies(sites: Any) -> dict[str, Strategy]:
     """The strategy for each site that is to be taken out, by name.
 
     Raises:
-        TypeError: If a name is not a string, or a strategy is not one of the three.
+        TypeError: If a name is not a string, or a strategy is not `Enumerate`, `Gaussian` or
+            `Laplace`.
     """
     if isinstance(sites, str) or not isinstance(sites, Collection):
         written = f"; write [{sites!r}]" if isinstance(sites, str) else ""

@@ -65,42 +65,42 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
 
         p(others) = sum over all states of the summed sites of p(summed, others)
 
-    or an integral in place of the sum, for real sites: exactly by `Gaussian` for sites that are
-    jointly normal given all others, and by `Laplace`'s approximation for others.
+    For real sites the sum is an integral: exact by `Gaussian` for sites that are jointly normal
+    given all others, and by `Laplace`'s approximation for other real sites.
 
     The model can be conditioned, scaled and sampled, before or after. `scale` multiplies the log of
-    a sum or an integral, so that sites scored together need one factor. `recover` draws what is
-    taken out.
+    a sum or an integral, so that sites scored together need one factor. `recover` draws the sites
+    that are taken out.
 
-    Which elements depend on which is read off the program of the model, wherever it moves them (by
-    reshape, flip, roll, indices), so that the sum costs as much as one written by hand:
+    The dependences between elements are read off the program of the model, even if it moves
+    elements (by reshape, flip, roll, indices). So a sum costs as much as a sum written by hand:
 
     | summed elements | cost |
     |---|---|
-    | n that are independent given the rest, with K states | n K |
-    | a chain in a scan of T steps, that looks back h steps | T K^(h+1) |
-    | few that depend on one another | variable elimination, in an order of least cost |
-    | n normal blocks of d that are independent given the rest | n d^3 |
+    | n elements independent given the rest, with K states | n K |
+    | a chain in a scan of T steps that looks back h steps | T K^(h+1) |
+    | a few elements that depend on one another | variable elimination, in an order of least cost |
+    | n normal blocks of d elements, independent given the rest | n d^3 |
     | d normal states in a scan of T steps | T d^3 |
 
-    Sites that depend on summed ones stand at the top level of the new model. Where each group of
-    elements that is independent of the others holds one observation, `log_probs` has its log
-    probability in the place of the observation; in a chain it is log p(y[t] | y[0], ..., y[t-1]).
-    Entries and sites that depend on the same summed elements are scored together: `log_probs` has
-    one number for each group of them, under a joint name such as "z.y".
+    Sites that depend on summed sites stand at the top level of the new model. Elements that depend
+    on the same summed elements make a group, which is scored together. If each group holds one
+    observation, `log_probs` has the log probability of the group in the place of the observation;
+    in a chain it is log p(y[t] | y[0], ..., y[t-1]). Otherwise `log_probs` has one number for each
+    group, under a joint name such as "z.y".
 
     Args:
         model: A function of a random key.
         sites: Names of discrete latent sites, "scope.name" for one in a scope; or a dict from names
             to `Enumerate(max_states=...)`, `Gaussian(max_block=...)` or `Laplace(...)`; or a rule
-            that gives such a dict, `auto_marginal`. Given sites that are summed, others are
-            integrated.
+            that gives such a dict, `auto_marginal`. Integrals are taken first, for each state of
+            the summed sites.
 
     Returns:
         A model without these sites.
 
     Raises:
-        TypeError: If `sites` is none of these.
+        TypeError: If `sites` is neither names nor a dict nor a function.
         ValueError: When the result is called or transformed, if a name is unknown, a site is not
             latent, has infinitely many states or is not normal given the rest, or the sum is larger
             than `max_states` or `max_block`.
@@ -301,7 +301,7 @@ class _Rewriting:
         self._sow(path, [product], tag=FACTOR, d=term)
 
     def _find_hosts(self) -> dict[Any, Path]:
-        """The host of each group of scores, at which all of them are scored.
+        """The host of each group of scores: the site at which the group is scored.
 
         | group                                          | host                             |
         |------------------------------------------------|----------------------------------|
@@ -321,7 +321,7 @@ class _Rewriting:
                 hosts[group] = factors[-1]
             else:
                 hosts[group] = random[-1]
-        for path in self._summed:  # The known entries of one that is observed in part are data.
+        for path in self._summed:  # The known entries of a summed site are data.
             if any(map(is_imputed, self._found[path].sites)):
                 hosts.setdefault(group_of(self._summation, path), path)
         return hosts
@@ -332,7 +332,7 @@ class _Rewriting:
         return not find_ancestors(self._parents, [path]).isdisjoint(later)
 
     def _sow_moved(self, path: Path, key: Any, is_host: bool) -> None:
-        """Sow a site that depends on summed ones, with what is known of its distribution."""
+        """Sow a site that depends on summed sites, with a distribution that is marginalized."""
         site = self._found[path].site
         first = {p: self._first_states(p) for p in self._summed}
         drawn = {} if kind_of(site) == LATENT else first  # Data do not depend on draws.

@@ -1,7 +1,7 @@
 """Primitives that move elements and compute nothing, such as reshape, rev, slice and pad.
 
-Which element of an operand each element of a result is, such a primitive tells itself: it is
-applied to the indices of the elements in place of the elements.
+Each element of a result is an element of an operand. To find out which, the primitive is applied to
+the indices of the elements instead of the elements.
 """
 
 import functools
@@ -104,7 +104,7 @@ class _Moved:
     def _indices(self, operand: int, axis: int | None = None) -> np.ndarray:
         """Indices along an axis of an operand after the move; -1 for elements of other operands.
 
-        Without an axis, zeros in place of indices.
+        Without an axis, all indices are 0.
         """
         filled = [np.broadcast_to(np.int32(-1), x.shape) for x in self._operands]
         shape = self._operands[operand].shape

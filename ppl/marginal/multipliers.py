@@ -23,7 +23,7 @@ class Multiplier:
 
     Attributes:
         place: Its place among the extra operands of the site.
-        value: Its value; `read` is None where it differs between steps of a loop.
+        value: Its value; `read` is None if the value differs between steps of a loop.
         axes: For each of its axes, the matching axis of the recorded score.
         loops: The axes of the score along loops.
     """
@@ -45,11 +45,11 @@ class Multiplier:
 
 
 class _Repeat(NamedTuple):
-    """An array made of another one by moving and repeating axes.
+    """An array made of another array by moving and repeating axes.
 
     Attributes:
         of: The other array.
-        axes: For each axis, the matching axis of the other array; None for a repeated axis.
+        axes: For each axis, the matching axis of `of`; None for a repeated axis.
     """
 
     of: AbstractValue
@@ -81,7 +81,7 @@ class _Reader(DependenceReader):
     def _row(self, x: AbstractValue, loop: int) -> AbstractValue:
         """A row of an array as a step reads it, with a term that is equal for equal rows.
 
-        If all rows of the array are the same, the term is the same at all steps.
+        If all rows of the array are equal, all steps have one term.
         """
         row = super()._row(x, loop)
         of, axes = self._repeat_of(x)
@@ -146,7 +146,7 @@ def read_multipliers(
     Args:
         program: The program.
         summed: Paths of the sites that are taken out.
-        planted: Values of other sites, as far as factors may be computed from them.
+        planted: Values of other sites, from which factors may be computed.
     """
     reader = _Reader(summed, planted)
     reader.read(program.jaxpr, program.inputs)

@@ -14,7 +14,7 @@ from ppl.marginal.block_matrices import BlockMatrix, BlockVector, inner_product,
 from ppl.marginal.completed_square import precision_of
 
 _FIRST_DAMPING = 1e-2  # relative to the diagonal of the precision
-_LEAST_DAMPING = 1e-4  # below, there is none
+_LEAST_DAMPING = 1e-4  # a smaller damping becomes 0
 _GROWTH = 10.0  # of the damping from trial to trial
 _SLACK = 32  # rounding errors by which a step may seem to lead downhill
 
@@ -27,8 +27,8 @@ class _State(NamedTuple):
     Attributes:
         x: The best point so far.
         height: The log density there.
-        damping: What is added to the precision, relative to its diagonal.
-        gain: How much higher the mode is, as the last step estimates it.
+        damping: The multiple of the diagonal that is added to the precision.
+        gain: An estimate by the last step of how much higher the mode is.
         count: The number of trials.
     """
 
@@ -48,15 +48,15 @@ def find_mode(
 ) -> BlockVector:
     """The mode of a log density, by Newton's method.
 
-    A step that is not uphill, or for which the precision is not positive definite, is tried again
-    with a multiple of the diagonal added (Levenberg, 1944; Marquardt, 1963). Derivatives are those
-    of an implicit function.
+    If a step is not uphill, or if the precision is not positive definite, the step is tried again
+    with a multiple of the diagonal added to the precision (Levenberg, 1944; Marquardt, 1963). The
+    mode is differentiated as an implicit function.
 
     Args:
         layout: The layout of the variables.
-        log_density: A number, or one for each element of independent plates.
-        start: Where the search begins.
-        tolerance: The search ends where the mode is at most so many nats higher.
+        log_density: Function to a number, or to a number for each element of independent plates.
+        start: The point at which the search begins.
+        tolerance: The search ends if the mode is estimated to be at most so many nats higher.
         max_steps: The largest number of trials.
     """
     gradient = jax.grad(lambda x: jnp.sum(log_density(x)))
@@ -64,7 +64,7 @@ def find_mode(
 
     def solve_linear(multiply: Callable[[BlockVector], BlockVector], x: BlockVector) -> Any:
         matrix = precision_of(layout, vary_like(x, multiply), x.inner.dtype)
-        factor = matrix.factor()  # apart from `x`, in which JAX transposes the solution
+        factor = matrix.factor()  # independent of `x`, as JAX transposes the solution in `x`
         return jax.tree.map(jnp.negative, factor.solve_transposed(factor.solve(x)))
 
     return lax.custom_root(gradient, start, lambda _, x: search(x), solve_linear)
@@ -131,7 +131,7 @@ def _search(
 
 
 def _damp(matrix: BlockMatrix, damping: jax.Array) -> BlockMatrix:
-    """A matrix with multiples of its diagonal added to it, so far as these are positive."""
+    """A matrix with a multiple of the absolute values of its diagonal added; of 1 where it is 0."""
 
     def damped(x: jax.Array, damping: jax.Array) -> jax.Array:
         scale = jnp.abs(jnp.diagonal(x, axis1=-2, axis2=-1))

@@ -1,6 +1,6 @@
-"""Sows in a model that are none of its sites: parameters, and those under tags of a user's own.
+"""Sows in a model that are not sites: parameters, and sows under a user's own tags.
 
-A model that is rewritten is evaluated several times, and each of them must be sown once.
+A rewritten model is evaluated several times, but must sow each of these values only once.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
 """Parallel forward algorithm: filters a chain of discrete states by an associative scan.
 
-The products of log matrices are scaled at will: filtered weights are normalized, so that no number
-grows with the number of steps.
+Each product of log matrices is rescaled, so that no number grows with the number of steps. The
+scale does not matter, as the filtered weights are normalized.
 
 References:
     Hassan, Saerkkae and Garcia-Fernandez, "Temporal parallelization of inference in hidden Markov
@@ -34,7 +34,7 @@ def is_parallel(shape: Sequence[int]) -> bool:
 def log_normalizers(start: Any, steps: Any, *, reverse: bool) -> Any:
     """The log normalizer of each step given all steps before.
 
-    The first one includes the log normalizer of the start.
+    The first log normalizer includes the log normalizer of the start.
 
     Args:
         start: Log weights of the states before the first step.

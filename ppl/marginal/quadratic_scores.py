@@ -73,7 +73,7 @@ class MergeKnown(SiteAction):
         return not planted, False, site.path in self.wanted
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        """The planted value, and what is recorded."""
+        """The planted value, and the record."""
         values = operands.values if plant is None else plant
         if site.path not in self.wanted:
             return values, None
@@ -100,13 +100,15 @@ def _merge_known(
 
 @dataclasses.dataclass(frozen=True)
 class TracedScores:
-    """The scores of a program, each summed, as a program of its inputs and all random values.
+    """A program of the scores of another program, as functions of its inputs and random values.
+
+    Each score is summed to one number.
 
     Attributes:
         jaxpr: The program of the scores.
         names: For each input of the jaxpr, the path of its site; None for an input of the program.
         scored: The sites in the order of the scores.
-        before: For each site that is scored by an earlier sum or integral, what that takes out.
+        before: For each site that an earlier sum or integral scores, the sites it takes out.
     """
 
     jaxpr: Any
@@ -130,10 +132,10 @@ class TracedScores:
             plants: The abstract values of all random sites.
             scored: The sites whose scores are recorded.
             integrated: Sites to integrate over, arrays of real numbers without bounds.
-            strategy: What integrates over them, in errors.
+            strategy: The name of the strategy that integrates, for errors.
 
         Raises:
-            ValueError: If one of these is not real.
+            ValueError: If a site of `integrated` is not real.
         """
         inputs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in jaxpr.invars]
         shapes = {

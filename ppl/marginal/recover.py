@@ -1,4 +1,4 @@
-"""recover: draws of what marginalize has summed out, given the rest."""
+"""recover: draws of the sites that marginalize has taken out, given all other sites."""
 
 import dataclasses
 import math
@@ -61,7 +61,7 @@ class TakeRecovered(SiteAction):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Recover:
-    """Distribution of what was summed out, made by `recover`; a call draws from it.
+    """Distribution of the sites that were taken out, made by `recover`; a call draws from it.
 
     Attributes:
         model: The marginalized model, as a pytree.
@@ -141,14 +141,15 @@ def recover(
 ) -> Recover:
     """Draw the sites that `marginalize` has summed out, given draws of the others.
 
-    The draws are exact and joint: for a chain, backward sampling after the forward algorithm. Draws
-    of sites that `Laplace` has taken out are approximate. Importance weights say by how much:
+    The draws are exact and joint: for a chain, by backward sampling after the forward algorithm.
+    Only draws of sites that `Laplace` has taken out are approximate. Their importance weights are
 
         w = p(taken out, others) / (q(taken out | others) p_Laplace(others))
 
-    Draws with these weights are draws of the posterior itself, and `inference.psis(log_weights)`
-    gives Pareto's k, which above 0.7 says that the approximation is too far off. The factor of a
-    `scale` counts in neither: draws are from p(taken out | others), not from a power of it.
+    The draws with these weights are draws of the exact posterior. `inference.psis(log_weights)`
+    gives Pareto's k; if it is above 0.7, the approximation is too far off. A factor of `scale`
+    counts neither in draws nor in weights: draws are from p(taken out | others), not from a power
+    of it.
 
     Args:
         model: A model made by `marginalize`, perhaps conditioned since.
@@ -157,8 +158,8 @@ def recover(
             left, for one draw without axes.
         chunk_size: How many draws are made at once; a chunk is compiled once for any number of
             draws. By default 64, or 4096 for more than 16384 draws, but at most 2^22 numbers.
-        log_weights: Whether to give the log importance weights of the draws as well, all 0 where
-            nothing is approximate.
+        log_weights: Whether to give the log importance weights of the draws as well. They are 0 if
+            `Laplace` has taken out no site.
 
     Returns:
         A function `(key, *args, **kwargs) -> dict` of the values of the summed sites, and of the

@@ -1,8 +1,8 @@
-"""Evaluation of programs whose arrays repeat elements, each of which is computed once.
+"""Evaluation of programs whose arrays repeat elements: repeated elements are computed once.
 
-A state that is planted in all elements of a site is an array of equal numbers, and so is much of
-what follows from it, as the transitions of a chain. Axes of equal elements are stored by run. This
-is what `vmap` does for operands that it does not map, for a program that is mapped already.
+A state that is planted in all elements of a site is an array of equal numbers. So are many values
+that are computed from it, as the transitions of a chain. An axis of equal elements is stored by its
+runs. `vmap` does the same for operands that it does not map; here the program is already mapped.
 """
 
 import dataclasses
@@ -126,7 +126,7 @@ def _one_run(size: int) -> Starts:
 
 
 def _align(operands: Sequence[Runs], axes: Sequence[int]) -> list[Runs]:
-    """Arrays of one shape, changed to have the same runs along some axes, or no runs."""
+    """Arrays of one shape, changed to have equal runs along each of `axes`, or no runs."""
     for axis in axes:
         found = {x.starts[axis] for x in operands} - {(0,)}
         if found and None not in found and len(found) > 1:

@@ -38,7 +38,7 @@ from ppl.marginal.element_dependence import (
 )
 from ppl.primitives.site_kinds import FACTOR, RANDOM
 
-_MAX_SETTLING = 6  # steps, beside one for each part of a carry, after which its uses must repeat
+_MAX_SETTLING = 6  # uses of a carry of n parts must repeat after n and this many steps
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,10 +49,10 @@ class ScoreDependence:
 
     Attributes:
         site: The site.
-        shape: The shape of the score; a summed site has a value of this shape, too.
+        shape: The shape of the score, and of the value of a summed site.
         loops: The loops around the site, innermost first.
-        uses: The elements of summed sites that an element of the score depends on. A summed site
-            leaves out the element that is scored.
+        uses: The elements of summed sites that an element of the score depends on. For the score of
+            a summed site, the scored element itself is left out.
         num_body_axes: The number of axes within all loops.
     """
 
@@ -96,7 +96,7 @@ class DependenceReader:
     Args:
         summed: Paths of the sites that are summed out.
         scored: Paths of the sites whose scores are read, including summed sites.
-        planted: Values of sites, by path, as far as indices may be computed from them.
+        planted: Values of sites, by path, from which indices may be computed.
         bounds_summed: Whether supports of summed sites are checked, too.
 
     Attributes:
@@ -132,7 +132,7 @@ class DependenceReader:
         Args:
             jaxpr: The program.
             inputs: Its inputs, which may be abstract (None).
-            names: A number for each input, the same for inputs that are equal.
+            names: A number for each input; equal inputs have equal numbers.
         """
         inner, _ = jaxprs.raw(jaxpr)
         names = range(len(inputs)) if names is None else names

@@ -36,7 +36,7 @@ class ScoreStates(SiteAction):
         states: The states of each summed site.
         wanted: The sites whose scores are recorded.
         constant: The sites whose planted states are equal in all steps of loops.
-        bounded: Sites whose support depends on states, all of them in this configuration.
+        bounded: Sites whose support depends only on states of this configuration.
         planted: The sites whose values are planted, or None for all. Scores read no other site.
     """
 
@@ -243,7 +243,7 @@ class Evaluator:
             values = jnp.zeros(shape, jnp.int32)
             for c, x in pairs:
                 here = [i == at for i, at in zip(index, c.element, strict=True) if at is not None]
-                if len(lags) > 1:  # The color of a step is that of the steps that far apart.
+                if len(lags) > 1:  # Steps that are `len(lags)` apart have one color, and one state.
                     axis = self._time_axis(path)
                     here.append(index[axis] % len(lags) == (-c.lag) % len(lags))
                 where = jnp.ones((), bool)
@@ -281,7 +281,7 @@ class Evaluator:
         return jnp.transpose(values, self._dependences[path].layout)
 
     def _arrange(self, path: Path, record: Any, table: ScoreTable) -> Any:
-        """A record with axes in the order of the dependence, and lags in place of colors."""
+        """A record with axes in the order of the dependence, by lags instead of colors."""
         dependence = self._dependences[path]
         num = len(table.coordinates)
         own = [record.ndim - 1] if path in self._states else []

@@ -56,7 +56,7 @@ class SumStructure:
         self.starts = _pair_starts(dependences, states)
         self._join_axes(dependences)
         unrolled = [p for p, chain in self.starts.items() if self._is_unrolled(chain)]
-        if unrolled:  # Their starts are elements beside others.
+        if unrolled:  # Their starts are enumerated like other elements.
             self.starts = {p: x for p, x in self.starts.items() if p not in unrolled}
             self._join_axes(dependences)
 
@@ -261,9 +261,9 @@ def _pair_starts(
 ) -> dict[Path, Path]:
     """For each site before the first step of a chain, the site of the chain that continues it.
 
-    Only the first step of a loop depends on such a start. If several sites make one chain, any of
-    them with the same states may continue it: a score that looks back beyond the first step finds
-    the start in place of all of them.
+    Only the first step of a loop depends on such a start. If several sites make one chain, any site
+    with the states of the start may continue it: a score that looks back beyond the first step
+    reads the start for all of them.
     """
     lags = {lag for dependence in dependences.values() for lag in _lags(dependence.uses.values())}
     if max(map(abs, lags), default=0) != 1:

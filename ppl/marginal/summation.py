@@ -34,7 +34,7 @@ class Summation:
         states: The states of each summed site.
         max_states: The largest number of states in one table.
         scored: The paths of the summed sites and of all sites whose scores depend on them.
-        inputs: For each input of the program, the first that is known to be equal.
+        inputs: For each input of the program, the number of the first input known to be equal.
     """
 
     jaxpr: Any
@@ -45,7 +45,7 @@ class Summation:
     is_exact: ClassVar[bool] = True
 
     def __eq__(self, other: object) -> bool:
-        """Whether the programs and the sums are the same."""
+        """Whether the programs are equal, and the sums are over equal sites and states."""
         return isinstance(other, Summation) and self._fingerprint == other._fingerprint
 
     def __hash__(self) -> int:
@@ -84,7 +84,7 @@ class Summation:
 
     @functools.cached_property
     def groups(self) -> dict[Path, Any]:
-        """For each score, a key that is equal for scores of one sum."""
+        """A key for each score; scores of one sum have equal keys."""
         structure = self._abstract
         return {path: structure.group(path) for path in self.scored}
 
@@ -106,7 +106,7 @@ class Summation:
 
         Args:
             path: The path of the score.
-            inputs: The inputs of the program, as far as they are known.
+            inputs: The inputs of the program; None for an unknown input.
         """
         structure = self._structure(inputs, {})
         group = self.groups[path]
@@ -280,7 +280,7 @@ class Summation:
 
 
 def _total(factors: Sequence[LogFactor], plates: Mapping[Any, int]) -> jax.Array:
-    """The sum of log factors, with an axis for each of the plates.
+    """The sum of log factors, with an axis for each plate.
 
     Factors with other plates are added to the first element.
     """

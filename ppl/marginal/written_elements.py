@@ -1,7 +1,7 @@
 """Primitives that write an array into another at indices, such as scatter.
 
-Which element of what is written each element of the result is, such a primitive tells itself: it
-writes the indices of the elements in place of the elements.
+Each element of a result is an old element or a written element. To find out which, the primitive
+writes the indices of the elements instead of the elements.
 """
 
 import dataclasses
@@ -66,7 +66,7 @@ class _Written:
             return False
 
     def _write(self, updates: Any, scatter: Any = lax.scatter) -> Any:
-        """Zeros with an array written into them in place of the updates."""
+        """Zeros, into which the primitive writes an array instead of the updates."""
         base = jnp.zeros(self.shape, jnp.int32)
         indices = [x.read() for x in self.indices]  # pyright: ignore
         if self.eqn.primitive.name == _SLICE:
