@@ -72,13 +72,13 @@ class Ours:
         import jax
 
         import ppl
-        from inference.drivers.svi import _problem
+        from inference.drivers.svi_problem import problem_of
         from inference.guides.normal import MeanField
         from inference.variational.elbo import ELBO
         from inference.variational.svi_loop import fit
 
         target = ppl.unconstrain(self.posterior, self.x)
-        problem = _problem(jax.random.key(0), target, MeanField(), ELBO(), None, 1)
+        problem = problem_of(jax.random.key(0), target, MeanField(), ELBO(), None, 1)
         more = {"tolerance": None, "init": "uniform", "on_progress": lambda *_: None}
         state = fit(self.key(0), problem, num_steps=1, state=None, **more).state
         return lambda: fit(self.key(0), problem, num_steps=STEPS, state=state, **more)

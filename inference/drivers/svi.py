@@ -195,26 +195,20 @@ def svi(
         tolerance = check_fraction("tolerance", tolerance, ", or be None")
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be a function of (step, elbo, state), got {callback!r}")
-    # The batches: the first one makes the problem, and is fed again as the first step.
+    # Take the first given batch: it is the first step, and stands for missing `args`.
     feed = None
     first = None
     batching = "" if batch is None else "all"
     if batches is not None:
-        if batch is not None:
-            raise TypeError("batch and batches exclude each other: give one of them")
-        if checkpoint is not None and isinstance(batches, Iterator):
-            raise TypeError(
-                "checkpoint needs batches that can start again, to skip those of the steps so far: "
-                f"give a list, a loader or another iterable, not the iterator {batches!r}"
-            )
-        feed = iterate_batches(batches)
+        _check_batches(batches, batch, checkpoint)
         batching = "all" if args else "first"
+        feed = iterate_batches(batches)
         first = next(feed)
-        check_inputs(svi, key, model, args or first, kwargs)
         feed = itertools.chain([first], feed)
         args = args or first
+        check_inputs(svi, key, model, args, kwargs)
         kwargs = copy_to_default_device(kwargs)  # once for all steps
-    # The problem and its starting point.
+    # Make the problem, and find a starting point.
     is_function = not hasattr(guide, "sample")
     init = check_init(init, is_function=is_function)
     problem = make_problem(
@@ -230,14 +224,12 @@ def svi(
         feed is not None,
     )
     start = starting_point(init, problem)
-    target = problem.target
-    family: Any = problem.guide if is_function else guide
     with (
         ExitStack() as stack,
         settings(cache_dir),
         show_progress(progress, num_steps) as report,
     ):
-        # With a checkpoint, steps that a folder holds are not taken again.
+        # Open the checkpoint: steps whose state is in the folder are not taken again.
         begun = recorder = None
         if checkpoint is not None:
             given = {
@@ -255,7 +247,7 @@ def svi(
             recorder, begun = open_fit(checkpoint, problem, model, given)
             stack.callback(recorder.close)
             feed = feed and itertools.islice(feed, len(begun.elbos) if begun else 0, None)
-        # Fit the guide.
+        # Fit the guide. The call stands here, as warnings of `fit` name the line that calls `svi`.
         fitted = fit(
             key,
             problem,
@@ -272,20 +264,21 @@ def svi(
             recorder=recorder,
         )
         # Draw from the fitted guide, and weigh the draws by the model.
-        parameters = fitted.state.average
-        sampled = draw_from_guide(key, problem, parameters, num_draws)
-        weights = np.asarray(sampled.log_weights)
-        log_density = np.asarray(sampled.log_density)
-        has_density = family.has_density
-        of_model, of_guide = values_of(problem, parameters)
-        shape = psis_of(weights, log_density).pareto_k if has_density else np.nan
+        sampled = draw_from_guide(key, problem, fitted.state.average, num_draws)
+        of_model, of_guide = values_of(problem, fitted.state.average)
+    # Describe the fit.
+    family: Any = problem.guide if is_function else guide
+    target = problem.target
+    weights = np.asarray(sampled.log_weights)
+    log_density = np.asarray(sampled.log_density)
+    pareto_k = psis_of(weights, log_density).pareto_k if family.has_density else np.nan
     return SVIResult(
         draws=jax.tree.map(lambda x: x[None], sampled.draws),
         log_density=log_density[None],
         log_weights=weights[None],
         elbo=np.mean(weights, dtype=np.float64),
         elbo_standard_error=standard_error(weights),
-        pareto_k=np.asarray(shape),
+        pareto_k=np.asarray(pareto_k),
         elbos=fitted.elbos,
         guide=family,
         parameters=jax.device_get(of_guide),
@@ -293,16 +286,32 @@ def svi(
         failure=fitted.failure,
         objective=objective,
         sites=named_sites(target),
-        noncentering=noncentering_of_guide(target, shape, weights.size),
-        doubts=tuple(_describe_boundary(problem, jax.device_get(parameters), sampled)),
+        noncentering=noncentering_of_guide(target, pareto_k, weights.size),
+        doubts=tuple(_describe_boundary(problem, jax.device_get(fitted.state.average), sampled)),
         model_parameters=jax.device_get(of_model),
         batching=batching,
     )
 
 
+def _check_batches(batches: Iterable[Any], batch: Any, checkpoint: Any) -> None:
+    """Checks given batches against other arguments.
+
+    Raises:
+        TypeError: if there is a `batch`, or a `checkpoint` and batches that cannot start again.
+    """
+    if batch is not None:
+        raise TypeError("batch and batches exclude each other: give one of them")
+    if checkpoint is not None and isinstance(batches, Iterator):
+        raise TypeError(
+            "checkpoint needs batches that can start again, to skip those of the steps so far: "
+            f"give a list, a loader or another iterable, not the iterator {batches!r}"
+        )
+
+
 def _describe_boundary(problem: SVIProblem, parameters: Any, sampled: GuideDraws) -> Iterator[str]:
     """Warnings for sites, or parameters, at the edge of their support."""
     guide: Any = problem.guide
+    # Parameters of the model.
     if problem.parametric is not None:
         values, _ = values_of(problem, parameters)
         of_model, parameters = parameters
@@ -311,6 +320,7 @@ def _describe_boundary(problem: SVIProblem, parameters: Any, sampled: GuideDraws
             return find_bounded_coordinates(values, of_model)
 
         yield from describe_boundary("parameter", of_model, inside)
+    # Parameters of a guide that is a function; draws of other guides.
     if isinstance(guide, GuideFunction):
 
         def inside():
