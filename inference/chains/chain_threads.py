@@ -79,7 +79,7 @@ class ChainThreads:
             self._pool.shutdown()
 
 
-def warn_of_interrupt(num_drawn: int, num_draws: int, error: BaseException | None = None) -> None:
+def warn_of_interrupt(num_drawn: int, num_draws: int, error: BaseException | None) -> None:
     """Warns that a run was interrupted: how many draws it keeps, and the error, if any."""
     by = "" if error is None else f" by an error in the callback of progress, {error!r}"
     warnings.warn(

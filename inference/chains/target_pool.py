@@ -48,7 +48,8 @@ class Targets:
         A leaf with one axis more than the leaf of `first` differs between targets and is stacked.
         All others are shared.
         """
-        differs = [np.ndim(x) > np.ndim(one) for x, one in zip(leaves, _leaves(first), strict=True)]
+        pairs = zip(leaves, jax.tree.leaves(first), strict=True)
+        differs = [np.ndim(x) > np.ndim(one) for x, one in pairs]
         stacked = [x if d else None for x, d in zip(leaves, differs, strict=True)]
         shared = [None if d else x for x, d in zip(leaves, differs, strict=True)]
         return cls(stacked, shared, jax.tree.structure(first))
@@ -61,24 +62,13 @@ class Targets:
         return jax.tree.unflatten(self.structure, leaves), jax.tree.unflatten(self.structure, axes)
 
 
-def _leaves(target: Any) -> list[Any]:
-    return jax.tree.leaves(target)
-
-
-class _Batch:
-    """Chains that one call makes: their numbers, and their draws once they are made."""
-
-    def __init__(self, numbers: np.ndarray) -> None:
-        self.numbers = numbers
-
-
 def sample_pool(
     key: jax.Array,
     run: TracedRun,
     targets: Targets,
     num_targets: int,
     num_chains: int,
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] | None,
 ) -> RunDraws:
     """Draws of chains of all targets, ``(target, chain, draw, ...)``, on the host.
 
@@ -88,7 +78,7 @@ def sample_pool(
         targets: The targets.
         num_targets: Number of targets.
         num_chains: Number of chains of each.
-        on_progress: Function called now and then with the number of finished chains.
+        on_progress: Function called now and then with the number of finished chains, or `None`.
     """
     size = num_targets * num_chains
     is_mapped = run.kernel.axis_name is not None
@@ -97,18 +87,18 @@ def sample_pool(
     seed = np.asarray(seed_of(key))
     targets, run = jax.device_put((targets, run))
     numbers = np.arange(-(-size // each) * each, dtype=np.int32) % size  # the last batch is full
-    batches = [_Batch(part) for part in numbers.reshape(-1, each)]
+    batches = list(numbers.reshape(-1, each))
     chains = np.int32(num_chains)
-    program = compile_once(_make_chains, batches[0].numbers, chains, seed, targets, run)
+    program = compile_once(_make_chains, batches[0], chains, seed, targets, run)
     check_sites(program.out_info.draws)
     kept = jax.tree.map(lambda x: np.empty((size, *x.shape[1:]), x.dtype), program.out_info)
     num_done = 0
 
-    def move(batch: _Batch) -> bool:
+    def move(batch: np.ndarray) -> bool:
         nonlocal num_done
-        made = jax.device_get(program(batch.numbers, chains, seed, targets, run))
+        made = jax.device_get(program(batch, chains, seed, targets, run))
         for whole, part in zip(jax.tree.leaves(kept), jax.tree.leaves(made), strict=True):
-            whole[batch.numbers] = part
+            whole[batch] = part
         num_done += each
         return False
 

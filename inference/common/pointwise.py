@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,26 +12,6 @@ from inference.runtime.compiled_program import compile_once
 from ppl.common.draw_chunks import choose_chunk_size, join_chunks, map_chunks
 
 _CHUNK_NUMBERS = 1 << 22  # log probabilities of one chunk
-
-
-class PointwiseLikelihood(Protocol):
-    """Log probabilities of a model at a draw, made by a driver; a pytree."""
-
-    shapes: tuple[tuple[str, tuple[int, ...]], ...]
-    priors: tuple[str, ...]
-    is_scaled: bool
-
-    def log_predictive(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Log probabilities without the factors that change how much an observation counts."""
-        ...
-
-    def log_probs(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Log probabilities of all random sites and factors by name."""
-        ...
-
-    def imputed(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Masks of missing entries by name of latent site that is observed in part."""
-        ...
 
 
 def log_likelihoods(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -127,7 +127,7 @@ def sensitivity(
     draws: np.ndarray,
     log_component: np.ndarray,
     log_weights: np.ndarray,
-    is_smoothed: bool = False,
+    is_smoothed: bool,
 ) -> tuple[np.ndarray, float]:
     r"""Sensitivity of each column of draws to the power of a component, and the worst Pareto k.
 

@@ -257,7 +257,7 @@ def _look(likelihood: Likelihood) -> tuple[Any, Any]:
     return likelihood.missing(values), likelihood.observed(values)
 
 
-def check_result(where: str, result: Any, model: Any) -> None:
+def check_result(where: str, result: Any) -> None:
     """Checks that the first argument is a result with draws.
 
     Raises:
@@ -314,7 +314,6 @@ class Refits:
             self.numbers["num_warmup"] = max(num_warmup, _NUM_STEPS)
         self.starts = Init("flat", self._choose_starts(result, num_chains))
         self.problems: list[str] = []
-        self.num_fits = 0
 
     def _choose_starts(self, result: Result, num_chains: int) -> np.ndarray:
         """Positions ``(chain, size)``: draws of the fit to all data, far apart in the run."""
@@ -374,7 +373,6 @@ class Refits:
             init=self.starts,
             **self.numbers,
         )
-        self.num_fits += 1
         found = self.units.gather(log_likelihoods(self.likelihood, samples.draws))[..., scored]
         self._check(found, samples.stats, held_out)
         return found.reshape(-1, len(scored)).astype(np.float64)

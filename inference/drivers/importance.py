@@ -92,7 +92,7 @@ def importance(
         else:
             is_function = isinstance(guide.guide, GuideFunction)
             target = make_target(model, args, kwargs, is_function=is_function)
-            sampled = draw_from_guide(key, *_prepare_guide(key, target, guide), num_draws)
+            sampled = draw_from_guide(key, *_prepare_guide(target, guide), num_draws)
             draws = sampled.draws
             log_weights = sampled.log_weights
             log_density = sampled.log_density
@@ -103,7 +103,7 @@ def importance(
     return dataclasses.replace(result, sites=sites)
 
 
-def _prepare_guide(key: jax.Array, target: Any, result: GuideResult) -> tuple[SVIProblem, Any]:
+def _prepare_guide(target: Any, result: GuideResult) -> tuple[SVIProblem, Any]:
     """Problem and parameters of a fitted guide, from which draws can be made.
 
     Raises:

@@ -102,7 +102,7 @@ def loo(
         Gabry (2024), Pareto smoothed importance sampling, JMLR 25.
     """
     # Check the arguments.
-    check_result("loo", result, model)
+    check_result("loo", result)
     key = jax.random.key(0) if key is None else key
     check_inputs(loo, key, model, args, kwargs)
     if refit is not None and (isinstance(refit, bool) or not isinstance(refit, float | int)):

@@ -71,7 +71,7 @@ def power_scale(
         Kallioinen, Paananen, Bürkner and Vehtari (2023), Detecting and diagnosing prior and
         likelihood sensitivity with power-scaling, Statistics and Computing 34.
     """
-    check_result("power_scale", result, model)
+    check_result("power_scale", result)
     check_inputs(power_scale, jax.random.key(0), model, args, kwargs)
     with settings(None):
         likelihood = copy_to_default_device(Likelihood.of(model, args, kwargs, needs="likelihood"))

@@ -87,7 +87,7 @@ def adapt_tuning(
     num_warmup: jax.Array,
     target: jax.typing.ArrayLike,
     max_num_steps: jax.typing.ArrayLike,
-    is_given: bool = False,
+    is_given: bool,
 ) -> Tuning:
     """Parameters after a transition of warm-up.
 

@@ -179,7 +179,7 @@ def advance_trajectory(
     trajectory: NUTSTrajectory,
     log_density: jax.Array,
     gradient: jax.Array,
-    axis_name: Hashable = None,
+    axis_name: Hashable,
 ) -> NUTSTrajectory:
     """Trajectory with one more leaf, given the density at ``trajectory.position``."""
     grown = add_leaf(factor, trajectory, log_density, gradient, axis_name)
@@ -197,7 +197,7 @@ def add_leaf(
     old: NUTSTrajectory,
     log_density: jax.Array,
     gradient: jax.Array,
-    axis_name: Hashable = None,
+    axis_name: Hashable,
 ) -> NUTSTrajectory:
     """Trajectory with another leaf in its subtree.
 

@@ -211,7 +211,8 @@ def _latent_draws(draws: Mapping[str, Any], sites: Mapping[Path, _Site]) -> dict
             f"but of {have}. Give the model that was sampled, with its data: "
             "result.to_arviz(posterior, *args)."
         )
-    known = {name for p, site in sites.items() for name, _ in named_leaves(_nest(p, site.value))}
+    nested = nest_by_path({path: site.value for path, site in sites.items()})
+    known = {name for name, _ in named_leaves(nested)}
     for name, _ in named_leaves(draws):
         if name not in known:
             raise ValueError(
@@ -219,10 +220,6 @@ def _latent_draws(draws: Mapping[str, Any], sites: Mapping[Path, _Site]) -> dict
                 "model that was sampled, with its data: result.to_arviz(posterior, *args)."
             )
     return latent
-
-
-def _nest(path: Path, value: Any) -> dict[str, Any]:
-    return nest_by_path({path: value})
 
 
 def _at(values: Any, path: Path) -> Any:

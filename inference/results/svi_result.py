@@ -223,7 +223,7 @@ def _suggest_richer_guide(guide: Guide, size: int) -> str:
     return "Use a richer guide, as FullRank() or NeuralSpline()"
 
 
-def _is_moving(elbos: np.ndarray, name: str, slower: str = "") -> Iterator[str]:
+def _is_moving(elbos: np.ndarray, name: str, slower: str) -> Iterator[str]:
     """Warning if the ELBO still moves, or if there are too few steps to tell.
 
     It moves if its mean over the last tenth of the steps differs from that over the tenth before.
@@ -249,7 +249,7 @@ def _is_moving(elbos: np.ndarray, name: str, slower: str = "") -> Iterator[str]:
         )
 
 
-def _is_jumping(elbos: np.ndarray, name: str, slower: str = "") -> Iterator[str]:
+def _is_jumping(elbos: np.ndarray, name: str, slower: str) -> Iterator[str]:
     """Warning if single steps jump further out than exponential tails reach.
 
     Only the last half of the steps counts.

@@ -17,6 +17,9 @@ _FIRST_SHRINKAGE = 0.05
 _SHRINKAGE = 0.15
 _LATE_SHRINKAGE = 0.5
 _LATE = 100
+# Hoffman and Gelman's values: the first updates count less, and late step sizes more.
+_T0 = 10.0
+_KAPPA = 0.75
 
 
 class DualAveraging(NamedTuple):
@@ -70,12 +73,7 @@ def dual_averaging_restart(state: DualAveraging, gain: Any = 0.0) -> DualAveragi
 
 
 def dual_averaging_update(
-    state: DualAveraging,
-    acceptance_rate: jax.Array,
-    target: jax.typing.ArrayLike,
-    *,
-    t0: float = 10.0,
-    kappa: float = 0.75,
+    state: DualAveraging, acceptance_rate: jax.Array, target: jax.typing.ArrayLike
 ) -> DualAveraging:
     r"""State after one step of dual averaging toward the acceptance rate `target`.
 
@@ -84,16 +82,17 @@ def dual_averaging_update(
         \log\epsilon_t &= \mu - \tfrac{\sqrt t}{\gamma} \bar h_t \\
         \log\bar\epsilon_t &= t^{-\kappa} \log\epsilon_t + (1 - t^{-\kappa}) \log\bar\epsilon_{t-1}
 
-    with the center for :math:`\mu` and the shrinkage for :math:`\gamma`.
+    with the center for :math:`\mu`, the shrinkage for :math:`\gamma`, :math:`t_0 = 10` and
+    :math:`\kappa = 0.75`.
 
     References:
         Hoffman and Gelman (2014), The No-U-Turn Sampler, algorithm 5.
     """
     count = state.count + 1
-    weight = 1 / (count + t0)
+    weight = 1 / (count + _T0)
     error_average = (1 - weight) * state.error_average + weight * (target - acceptance_rate)
     log_step_size = state.center - jnp.sqrt(count) / state.shrinkage * error_average
-    decay = count**-kappa
+    decay = count**-_KAPPA
     log_average = decay * log_step_size + (1 - decay) * state.log_average
     return DualAveraging(
         log_step_size, log_average, error_average, count, state.center, state.shrinkage

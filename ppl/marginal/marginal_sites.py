@@ -154,7 +154,7 @@ def log_prob_at(
     path: Path,
     inputs: Sequence[Any],
     plants: Mapping[Path, Sequence[Any]],
-    by_step: bool = False,
+    by_step: bool,
 ) -> jax.Array:
     """The log probability of a site's group, or of the site if it depends on no summed one."""
     if is_alone(summation, path):
@@ -169,7 +169,7 @@ def score_alone(
     path: Path,
     inputs: Sequence[Any],
     plants: Mapping[Path, Sequence[Any]],
-    by_step: bool = False,
+    by_step: bool,
 ) -> jax.Array:
     """The log probability of a site that does not depend on summed sites."""
     planted = frozenset([*plants, *summation.sites])

@@ -55,6 +55,7 @@ def test_readers_have_rules_for_known_primitives(reader):
 def test_each_movement_is_told_in_numbers():
     movements = {name for name, row in ARRAY_PRIMITIVES.items() if row.kind is Kind.MOVEMENT}
     assert set(moved_elements.MOVES) == movements
+    assert {name for name in ELEMENTS if not name.startswith("random_")} <= movements
 
 
 X = np.random.default_rng(0).normal(size=(3, 1, 4, 4))
