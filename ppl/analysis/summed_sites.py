@@ -10,7 +10,7 @@ from ppl.analysis.dependence import Dependence, Earlier, SownSite
 from ppl.harvest import jaxprs
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.rules import CONSTRUCTS
-from ppl.harvest.survey import Found, Path, Survey, describe, join_scopes
+from ppl.harvest.survey import Found, Path, Survey, describe
 from ppl.primitives.draw_primitive import draw_p
 from ppl.primitives.site_kinds import (
     DETERMINISTIC,
@@ -156,23 +156,20 @@ def explain_drawn(model: str, gone: Sequence[Path]) -> str:
     )
 
 
-def explain_gone(jaxpr: Any, name: str) -> str:
-    """Clause on a site that a transformation has hidden or taken out of a program, or nothing.
+def explain_gone(jaxpr: Any) -> dict[Path, str]:
+    """Sites that transformations have hidden or taken out of a program, each with a clause on it.
 
     Args:
         jaxpr: The program.
-        name: The name of the site, with its scopes.
     """
 
     def is_hidden(site):
         return site.tag == Hidden.SITE
 
     hidden = Survey(is_hidden, lambda _: False, CONSTRUCTS)(jaxpr)
-    if name in map(join_scopes, hidden):
-        return ": ppl.block hides it, and only the model before that has it"
-    if name in map(join_scopes, _find_taken_out(jaxpr)):
-        return ": ppl.marginalize has taken it out, and only the model before that has it"
-    return ""
+    taken_out = ": ppl.marginalize has taken it out, and only the model before that has it"
+    blocked = ": ppl.block hides it, and only the model before that has it"
+    return dict.fromkeys(_find_taken_out(jaxpr), taken_out) | dict.fromkeys(hidden, blocked)
 
 
 def find_eliminated(jaxpr: Any) -> dict[Path, tuple[Path, ...]]:

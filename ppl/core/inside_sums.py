@@ -4,6 +4,7 @@
 an intervention, has to act on the model before its sums.
 """
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
@@ -12,10 +13,11 @@ from jax.tree_util import Partial
 
 from ppl.analysis.summed_sites import find_rewritten
 from ppl.core.model_pytree import Model, unwrap_model
+from ppl.harvest.harvesting import Nested
 from ppl.harvest.program import Program
 from ppl.harvest.survey import Path, describe, join_scopes
 
-Transformation = Callable[[Model, Any], Model]
+Transformation = Callable[[Model, Any, Path], Model]
 
 _COMMUTING: dict[Any, bool] = {}
 
@@ -42,9 +44,10 @@ def move_inside(
     """A marginalized model of a transformed one.
 
     Args:
-        model: A marginalized model, perhaps within transformations that commute.
+        model: A marginalized model, perhaps within transformations that commute and within `nest`.
         names: Names of the sites that are transformed.
-        apply: The transformation, a function of the model before its sums and of the sums.
+        apply: The transformation, a function of the model before its sums, of the sums, and of the
+            scopes around them.
         plans: Whether a rule such as `auto_marginal` looks at the transformed model.
 
     Returns:
@@ -57,6 +60,8 @@ def move_inside(
     take_out_after = getattr(model.func, "take_out_after", None)
     if take_out_after is not None:
         return take_out_after(apply, plans, *model.args)
+    if isinstance(model.func, Nested):
+        return _move_inside_scope(model, names, apply, plans=plans)
     by_name = _COMMUTING.get(model.func, _COMMUTING.get(type(model.func)))
     hidden = getattr(model.func, "names", ())
     if by_name is None or any(f"{name}.".startswith(f"{h}.") for name in names for h in hidden):
@@ -67,35 +72,64 @@ def move_inside(
         mine, others = _split(rest[0], names)
         outside = [others]
 
-    def before(f: Model, sums: Any) -> Model:
-        return apply(type(model)(model.func, f, mine) if mine else f, sums)
+    def before(f: Model, sums: Any, scope: Path) -> Model:
+        entries = mine and entries_within(mine, scope)
+        return apply(type(model)(model.func, f, entries) if entries else f, sums, scope)
 
     found = move_inside(inner, names, before, plans=plans)
     return None if found is None else type(model)(model.func, found, *outside)
+
+
+def _move_inside_scope(
+    model: Partial, names: Collection[str], apply: Transformation, *, plans: bool
+) -> Model | None:
+    """`move_inside` for a model within `nest`; None if a site is not in its scope."""
+    scope = (model.func.scope,)
+    within = names_within(names, scope)
+    if len(within) < len(names):
+        return None
+
+    def before(f: Model, sums: Any, inner: Path) -> Model:
+        return apply(f, sums, (*scope, *inner))
+
+    (model_within,) = model.args
+    found = move_inside(model_within, within, before, plans=plans)
+    return None if found is None else Partial(model.func, found)
+
+
+def names_within(names: Collection[str], scope: Path) -> list[str]:
+    """Names in a scope, without it; other names are left out."""
+    prefix = "".join(f"{name}." for name in scope)
+    return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+
+
+def entries_within(entries: Mapping[Any, Any], scope: Path) -> Mapping[Any, Any]:
+    """Entries of nested dicts in a scope."""
+    return functools.reduce(lambda found, name: found.get(name, {}), scope, entries)
 
 
 def is_planned_by_rule(model: Model) -> bool:
     """Whether a rule says what a marginalized model takes out.
 
     Args:
-        model: A model, perhaps a marginalized one within transformations that commute.
+        model: A model, perhaps a marginalized one within transformations that commute and `nest`.
     """
     model = _without_jit(unwrap_model(model))
     if not (isinstance(model, Partial) and model.args):
         return False
     if hasattr(model.func, "take_out_after"):
         return hasattr(model.func, "rule") or is_planned_by_rule(model.args[-1])
-    is_commuting = model.func in _COMMUTING or type(model.func) in _COMMUTING
-    return is_commuting and is_planned_by_rule(model.args[0])
+    is_passed = model.func in _COMMUTING or type(model.func) in (*_COMMUTING, Nested)
+    return is_passed and is_planned_by_rule(model.args[0])
 
 
 def _without_jit(model: Model) -> Model:
     """The model inside of jax.jit; jit does not change a model."""
-    while isinstance(model, Partial) and not model.args:
-        if not isinstance(model.func, jax.stages.Wrapped):
-            break
-        model = getattr(model.func, "__wrapped__", model.func)
-    return model
+    while True:
+        function = model.func if isinstance(model, Partial) and not model.args else model
+        if not isinstance(function, jax.stages.Wrapped):
+            return model
+        model = function.__wrapped__  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _split(entries: Any, names: Collection[str], scope: Path = ()) -> tuple[Any, Any]:
@@ -150,6 +184,6 @@ def move_inside_if_joint(
         raise ValueError(
             f"{where}: site {describe(min(joint, key=join_scopes))} belongs to a model that "
             "ppl.marginalize has made, and its sums are taken without what comes after. That model "
-            f"stands within ppl.nest or a function, which {where} cannot see into. {remedy}"
+            f"stands within a function, which {where} cannot see into. {remedy}"
         )
     return found

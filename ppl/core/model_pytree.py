@@ -15,6 +15,7 @@ from jax.tree_util import Partial
 
 from ppl.common.arguments import Arguments
 from ppl.harvest.function_equality import has_hash
+from ppl.harvest.harvesting import Nested
 
 Model = Callable[..., Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -27,10 +28,11 @@ def as_pytree(model: Model) -> Model:
     """A model as a pytree of its data, which can be an argument of a jitted function."""
     check_callable(model)
     if jax.tree_util.all_leaves([model]):
-        return Partial(model if has_hash(model) else UnhashableModel(model))
+        return Partial(_wrap_unhashable(model))
     if all(map(_is_data, jax.tree.leaves(model))):
         return model
-    arguments, data = Arguments.split((model,), {})
+    hashable = jax.tree.map(_wrap_unhashable, model)
+    arguments, data = Arguments.split((hashable,), {})
     return Partial(PartitionedModel(arguments), data)
 
 
@@ -59,6 +61,12 @@ def explaining_foreign_models(function: Function) -> Function:
             raise
 
     return wrapped  # pyright: ignore[reportReturnType]
+
+
+def _wrap_unhashable(leaf: Any) -> Any:
+    """A leaf of a model, functions of it without a hash compared by identity."""
+    is_wrapped = callable(leaf) and not has_hash(leaf)
+    return UnhashableModel(leaf) if is_wrapped else leaf
 
 
 def _is_data(leaf: Any) -> bool:
@@ -108,6 +116,13 @@ def unwrap_model(model: Model) -> Model:
     """The model that `as_pytree` was given, with its present data."""
     func = model.func if isinstance(model, Partial) else None
     return func.merge_parts(*model.args) if isinstance(func, PartitionedModel) else model
+
+
+def without_scopes(model: Model) -> Model:
+    """The model inside of `nest`, which has the same arguments."""
+    while isinstance(model := unwrap_model(model), Partial) and isinstance(model.func, Nested):
+        (model,) = model.args
+    return model
 
 
 def innermost(model: Model) -> Model:

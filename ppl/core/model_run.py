@@ -19,7 +19,7 @@ from ppl.core.model_pytree import (
     check_callable,
     explaining_foreign_models,
     name_of,
-    unwrap_model,
+    without_scopes,
 )
 from ppl.core.scalar_sizes import NOT_CONCRETE, explaining_sizes, needs_a_number
 from ppl.core.site_cache import cached_at_site, lift_to_leaves
@@ -70,7 +70,7 @@ def trace_model(
     check_callable(model)
     args, kwargs = leaf_values.convert_foreign_arrays((args, dict(kwargs)))
     try:
-        inspect.signature(unwrap_model(model)).bind(key, *args, **kwargs)
+        inspect.signature(without_scopes(model)).bind(key, *args, **kwargs)
     except TypeError as error:
         raise TypeError(
             f"{name_of(model)} cannot be called with a random key and then the given arguments: "
@@ -244,7 +244,8 @@ class ModelRun(Harvester):
 
     def explain_gone(self, name: str) -> str:
         """Clause on a site that is not there, as it was hidden or taken out; or nothing."""
-        return explain_gone(self._program.jaxpr, name)
+        gone = explain_gone(self._program.jaxpr)
+        return next((clause for path, clause in gone.items() if join_scopes(path) == name), "")
 
     def check_kinds(self) -> None:
         """Check that each site has one kind in all branches of a cond.
@@ -334,16 +335,17 @@ class ModelRun(Harvester):
         entries = dict(paths_in(values, self.sites))
         if not entries.keys() <= self.sites.keys():
             stripped = self._find_stripped()
-            pairs = paths_in(values, {**stripped, **self.sites})
+            gone = explain_gone(self._program.jaxpr)
+            pairs = paths_in(values, {**gone, **stripped, **self.sites})
             entries = {path: value for path, value in pairs if path not in stripped}
         what = f"{' or '.join(kinds)} sites"
         hidden = [path for path in self.sites if join_scopes(path) in taken_out]
         allowed = [p for p, x in self.sites.items() if kind_of(x.site) in kinds and p not in hidden]
         for path in entries:
             if path not in self.sites:
-                gone = self.explain_gone(join_scopes(path))
+                clause = self.explain_gone(join_scopes(path))
                 raise ValueError(
-                    f"{where}: {self.name} has no site {describe(path)}{gone}. "
+                    f"{where}: {self.name} has no site {describe(path)}{clause}. "
                     f"{suggest_names(allowed, path, what=what)}"
                 )
             if path not in allowed:

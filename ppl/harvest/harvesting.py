@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 from jax.extend import core as jex
+from jax.tree_util import Partial
 
 from ppl.harvest import jax_core, jaxprs, leaf_values
 from ppl.harvest.interpreter import Action, Operands
@@ -220,6 +221,9 @@ def nest(f: Callable[..., Any], *, scope: Hashable) -> Callable[..., Any]:
         f: Any function that JAX can trace.
         scope: Key of the sown values of `f`, in plants and in reaps.
 
+    Returns:
+        A function of the same arguments: a pytree whose leaves are those of `f`.
+
     Example:
         >>> from ppl.harvest import nest, reap, sow
         >>> f = lambda x: sow(x + 1.0, tag="t", name="y")
@@ -231,13 +235,20 @@ def nest(f: Callable[..., Any], *, scope: Hashable) -> Callable[..., Any]:
     check_function("nest", f)
     check_hashable("nest: scope", scope)
 
-    @functools.wraps(f, assigned=("__name__", "__qualname__", "__doc__"), updated=())
-    def scoped(*args: Any, **kwargs: Any) -> Any:
-        program = trace(f, args, kwargs)
-        outs = jax_core.evaluate(_move_into_scope(program.jaxpr, scope, {}), program.inputs)
-        return program.unflatten(outs)
+    return Partial(Nested(scope), f)
 
-    return scoped
+
+@dataclasses.dataclass(frozen=True)
+class Nested:
+    """A function whose sows are in a scope, as a function of it and its arguments."""
+
+    scope: Hashable
+
+    def __call__(self, f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call the function, and sow in the scope."""
+        program = trace(f, args, kwargs)
+        outs = jax_core.evaluate(_move_into_scope(program.jaxpr, self.scope, {}), program.inputs)
+        return program.unflatten(outs)
 
 
 def _move_into_scope(jaxpr: Jaxpr, scope: Hashable, memo: dict[int, Jaxpr]) -> Jaxpr:

@@ -151,8 +151,8 @@ class _MarginalizedByRule:
             model: The model.
         """
         if plans:
-            return Partial(self, apply(model, self))
-        return Partial(_MarginalizedAsPlanned(self.rule), model, apply(model, self))
+            return Partial(self, apply(model, self, ()))
+        return Partial(_MarginalizedAsPlanned(self.rule), model, apply(model, self, ()))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,7 +176,7 @@ class _MarginalizedAsPlanned:
             planned: The model that the rule looks at.
             model: The model.
         """
-        return Partial(self, apply(planned, self) if plans else planned, apply(model, self))
+        return Partial(self, apply(planned, self, ()) if plans else planned, apply(model, self, ()))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,7 +192,7 @@ class _Marginalized:
 
     def take_out_after(self, apply: Transformation, plans: bool, model: Model) -> Model:
         """The model with a transformation before its sums."""
-        return Partial(self, apply(model, self))
+        return Partial(self, apply(model, self, ()))
 
 
 class _Rewriting:

@@ -8,7 +8,7 @@ from jax.tree_util import Partial
 
 from ppl.analysis.dependence import find_ancestors
 from ppl.analysis.summed_sites import find_rewritten, find_with_summed
-from ppl.core.inside_sums import commutes, move_inside_if_joint
+from ppl.core.inside_sums import commutes, move_inside_if_joint, names_within
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.core.site_rewriting import RewriteSites
@@ -65,7 +65,7 @@ def block(model: Model, names: Collection[str]) -> Model:
     Raises:
         TypeError: If `names` is not a collection of strings.
         ValueError: When the result is called or transformed, if a name is unknown, or a site is
-            scored together with others within `nest` or a function.
+            scored together with others within a function.
 
     Example:
         >>> import jax, ppl, distributions as dist
@@ -128,6 +128,6 @@ def _block_inside(
         model,
         program,
         joint,
-        lambda f, _: block(f, names),
+        lambda f, _, scope: block(f, names_within(names, scope)),
         "Block first: ppl.marginalize(ppl.block(model, names), sites).",
     )

@@ -24,7 +24,13 @@ from ppl.common.missing_data import (
 )
 from ppl.common.peer_names import explaining_calls
 from ppl.common.text_table import html_table
-from ppl.core.inside_sums import commutes, is_planned_by_rule, move_inside
+from ppl.core.inside_sums import (
+    commutes,
+    entries_within,
+    is_planned_by_rule,
+    move_inside,
+    names_within,
+)
 from ppl.core.joint_scores import joint_scores_of
 from ppl.core.model_pytree import Model, as_pytree, name_of
 from ppl.core.model_run import (
@@ -196,8 +202,9 @@ def _condition_inside(
     sites to take out sees the data.
     """
 
-    def apply(model: Model, sums: Any) -> Model:
-        return _condition(model, data, (*taken_out, *dict(getattr(sums, "strategies", ()))))
+    def apply(model: Model, sums: Any, scope: Path) -> Model:
+        gone = (*names_within(taken_out, scope), *dict(getattr(sums, "strategies", ())))
+        return _condition(model, entries_within(data, scope), gone)
 
     def is_entry(x):
         return not isinstance(x, Mapping)

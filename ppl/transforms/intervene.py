@@ -9,7 +9,7 @@ import jax
 from jax.tree_util import Partial
 
 from ppl.common.missing_data import Missing, check_no_nan, is_imputed
-from ppl.core.inside_sums import commutes, move_inside_if_joint
+from ppl.core.inside_sums import commutes, entries_within, move_inside_if_joint
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.core.site_rewriting import RewriteSites
@@ -71,7 +71,7 @@ def intervene(model: Model, values: Mapping[str, Any]) -> Model:
     Raises:
         ValueError: If values are known to be NaN. When the result is called or transformed, if a
             name is unknown, a site is observed, a value has another shape than its site, or sites
-            were taken out within `nest` or a function.
+            were taken out within a function.
         TypeError: If `values` is not a dict. When the result is called or transformed, if a value
             has another kind of dtype than its site.
 
@@ -114,7 +114,7 @@ def _run_intervened(
         model,
         program,
         plants,
-        lambda f, _: intervene(f, values),
+        lambda f, _, scope: intervene(f, entries_within(values, scope)),
         "Intervene first: ppl.marginalize(ppl.intervene(model, values), sites).",
     )
     return run.output(plants) if before is None else before(key, *args, **kwargs)

@@ -175,11 +175,32 @@ def test_new_data_have_their_joint_prior():
         np.testing.assert_allclose(found, expected, atol=0.15)
 
 
-def test_a_sum_within_nest_or_a_function_is_out_of_reach():
+@pytest.mark.parametrize(("how", "name"), [("intervene", "m"), ("intervene", "d"), ("block", "w")])
+def test_within_nest(how, name):
     made = ppl.nest(ppl.marginalize(make(), {"u": ppl.Gaussian()}), scope="s")
-    refused = re.escape("stands within ppl.nest or a function")
+    made = ppl.nest(ppl.scale(ppl.condition(made, {"s": {"y": Y}}), 1.0), scope="r")
+    fixed = {name: FIXED[name]} if how == "intervene" else {}
+    data = {k: x for k, x in {"b": B, "m": M}.items() if k not in fixed}
+    if how == "block":
+        made = ppl.block(made, [f"r.s.{name}"])
+    else:
+        made = ppl.intervene(made, {"r": {"s": fixed}})
+    found = ppl.log_density(made)({"r": {"s": data}}, jnp.asarray(X))
+    expected, _ = oracle(NORMAL, fixed, () if fixed else (name,))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_a_sum_within_a_function_is_out_of_reach():
+    summed = ppl.marginalize(make(), {"u": ppl.Gaussian()})
+
+    def made(key, x):
+        return ppl.nest(summed, scope="s")(key, x)
+
+    refused = re.escape("stands within a function")
     with pytest.raises(ValueError, match=f"site 's.m'.*{refused}.*Intervene first"):
         ppl.intervene(made, {"s": {"m": M}})(key(0), jnp.asarray(X))
     with pytest.raises(ValueError, match=f"site 's.w'.*{refused}.*Block first"):
         ppl.block(made, ["s.w"])(key(0), jnp.asarray(X))
     ppl.intervene(made, {"s": {"b": B}})(key(0), jnp.asarray(X))
+    with pytest.raises(ValueError, match=r"no site 's.u': ppl.marginalize has taken it out"):
+        ppl.intervene(made, {"s": {"u": M}})(key(0), jnp.asarray(X))
