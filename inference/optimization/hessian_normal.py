@@ -117,10 +117,23 @@ def _scale_tril(hessian: np.ndarray, eps: float) -> np.ndarray:
     diagonal = np.abs(np.diag(precision))
     scale = np.where(diagonal > 0, diagonal, 1.0) ** -0.5  # to a unit diagonal
     values, vectors = np.linalg.eigh(scale[:, None] * precision * scale)
-    least = _ROUNDING * eps * len(scale)
-    if values[0] <= least:
-        share = np.abs(vectors[:, 0])
-        index = np.flatnonzero(share > 0.5 * share.max())
-        raise NotAPeakError(index, "rises" if values[0] < -least else "is flat")
+    check_peak(values, vectors, _ROUNDING * eps * len(scale))
     covariance = (vectors / values) @ vectors.T
     return scale[:, None] * np.linalg.cholesky(covariance)
+
+
+def check_peak(values: np.ndarray, vectors: np.ndarray, rounding: float) -> None:
+    """Checks that the least eigenvalue of the negative Hessian is positive, beyond its rounding.
+
+    Args:
+        values: Eigenvalues, ascending.
+        vectors: Eigenvectors as columns.
+        rounding: Bound on the rounding error of an eigenvalue.
+
+    Raises:
+        NotAPeakError: if it is not.
+    """
+    if values[0] <= rounding:
+        share = np.abs(vectors[:, 0])
+        index = np.flatnonzero(share > 0.5 * share.max())
+        raise NotAPeakError(index, "rises" if values[0] < -rounding else "is flat")

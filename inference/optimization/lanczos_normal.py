@@ -12,7 +12,7 @@ from inference.common.layout import Layout
 from inference.common.matrices import LowRankMatrix
 from inference.common.target import Target
 from inference.guides.low_rank_normal import LowRankNormalGuide, LowRankNormalParameters
-from inference.optimization.hessian_normal import NotAPeakError
+from inference.optimization.hessian_normal import NotAPeakError, check_peak
 from inference.runtime.blas_threads import one_blas_thread
 from inference.runtime.compiled_program import compile_once
 
@@ -100,7 +100,7 @@ def low_rank_normal_at(
     for _ in range(_MAX_SCALINGS):
         scale = within**-0.5
         values, vectors = _extreme_eigenpairs(product, scale, rank)
-        _check_peak(values, vectors, float(jnp.finfo(layout.dtype).eps))
+        check_peak(values, vectors, _ROUNDING * float(jnp.finfo(layout.dtype).eps) * values[-1])
         trace = np.sum(diagonal * scale**2)
         rest = (trace - np.sum(values)) / (layout.size - rank)
         kept = vectors**2 @ (values - rest) / scale**2
@@ -113,14 +113,6 @@ def low_rank_normal_at(
     log_integral = -value + 0.5 * (layout.size * np.log(2 * np.pi) - log_det)
     loc = at.astype(np.float64)
     return LanczosNormal(loc, scale, vectors.T, values, float(rest), float(log_integral))
-
-
-def _check_peak(values: np.ndarray, vectors: np.ndarray, eps: float) -> None:
-    least = _ROUNDING * eps * values[-1]
-    if values[0] <= least:
-        share = np.abs(vectors[:, 0])
-        index = np.flatnonzero(share > 0.5 * share.max())
-        raise NotAPeakError(index, "rises" if values[0] < -least else "is flat")
 
 
 def _extreme_eigenpairs(

@@ -181,7 +181,7 @@ class Eliminator:
         mine = self._with(v, factors)
         self._check(unite_labels(mine))
         product = multiply(mine)
-        self._check_plates(product, self._plates[v], {v})
+        self._check_plates(product, self._plates[v])
         label = Local(v)
         if label not in product.labels or any(
             x.variable == v and x != label for x in product.locals
@@ -191,9 +191,7 @@ class Eliminator:
         table = self._log_sum(product.over((label, *rest)), axis=0)
         return [f for f in factors if f not in mine] + [LogFactor(rest, table)]
 
-    def _check_plates(
-        self, product: LogFactor, plates: Collection[Plate], summed: Collection[Variable]
-    ) -> None:
+    def _check_plates(self, product: LogFactor, plates: Collection[Plate]) -> None:
         if not set(product.plates) <= set(plates):
             self._refuse(product)
 
@@ -227,7 +225,7 @@ class Eliminator:
         product = LogFactor(unite_labels(mine), None)  # Its table may be large.
         if len(moving) != 1 or any(self._plates[u] != self._plates[v] for u in group):
             self._refuse(product)
-        self._check_plates(product, self._plates[v], group)
+        self._check_plates(product, self._plates[v])
         if any(x.gathers for x in product.locals if x.variable in group):
             self._refuse(product)
         (time,) = moving
@@ -237,7 +235,7 @@ class Eliminator:
             self._refuse(product)
         sign = -1 if min(lags) < 0 else 1
         order = max(abs(lag) for lag in lags)
-        before, factors = self._initial(group, sign, order, factors)
+        before, factors = self._initial(group, sign, factors)
         if any(f not in factors for f in mine):  # A start meets later steps.
             self._refuse(product)
         # Axes in front of the axes of states: plates, and variables that the chain depends on.
@@ -288,7 +286,7 @@ class Eliminator:
         return LogFactor(labels, factor.over(labels))
 
     def _initial(
-        self, group: Sequence[Variable], sign: int, order: int, factors: list[LogFactor]
+        self, group: Sequence[Variable], sign: int, factors: list[LogFactor]
     ) -> tuple[list[LogFactor], list[LogFactor]]:
         """The factors of the states before the first step, and all other factors."""
         starts = {self._chains.starts[u]: u for u in group if u in self._chains.starts}
