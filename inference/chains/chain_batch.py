@@ -134,7 +134,7 @@ class ChainBatch(Batch):
                 self.windows[chain].append(np.asarray(rows)[chain, :stop].copy())
 
     def send(self, values: Callable[[Any], Any]) -> None:
-        """Sends draws off, see :meth:`Batch.send`; the next ones begin in the first row."""
+        """Sends draws as :meth:`Batch.send` does; the next draws begin in the first row."""
         super().send(values)
         self.first = np.maximum(self.first, self.sent).astype(np.int32)
 

@@ -165,8 +165,8 @@ class ChainRun:
     def _move(self, batch: Any, budget: int) -> int:
         """Moves a batch by one call, and reads the rows when they are full.
 
-        On an accelerator the draws in them leave it during the next call. The next budget follows
-        only from the time of the call, without the time for values of sites.
+        On an accelerator the draws in full rows leave the device during the next call. The next
+        budget follows only from the time of the call, without the time for values of sites.
 
         Returns:
             The work that the call has done.

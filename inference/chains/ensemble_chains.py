@@ -71,7 +71,7 @@ def move_ensemble(
 ) -> tuple[EnsembleChains, Any]:
     """All chains after `number` transitions, and their rows, ``(chain, row)``.
 
-    A row is a flat position and statistics; the first of these rows is at `offset`.
+    A row is a flat position and statistics; the first transition fills the row at `offset`.
     """
     advance = functools.partial(make_transitions, kernel, layout)
     return repeat_transitions(advance, chains, rows, offset, number, axis=1)

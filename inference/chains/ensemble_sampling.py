@@ -85,7 +85,7 @@ def sample_ensemble(
 def num_superchains(init: Any, num_chains: int) -> int | None:
     """Number of superchains, groups of equally many consecutive chains with one start each.
 
-    `None` if each chain has a start of its own: given ones, or if there are fewer than 32 chains.
+    `None` if each chain has a start of its own: if starts are given, or for fewer than 32 chains.
     """
     if not isinstance(init, str) or init not in STRATEGIES:
         return None

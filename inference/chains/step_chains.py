@@ -105,13 +105,13 @@ def repeat_transitions(
     number: jax.Array,
     axis: int,
 ) -> tuple[Any, Any]:
-    """Chains after `number` transitions, and rows with theirs.
+    """Chains after `number` transitions, and rows filled by these transitions.
 
     Args:
         advance: Function from chains to the chains after a transition and their row.
         chains: One chain or several.
         rows: Memory for rows.
-        offset: Place of the first of these rows.
+        offset: Place of the first row that is filled.
         number: Number of transitions.
         axis: Axis of `rows` over rows.
     """

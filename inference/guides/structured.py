@@ -23,7 +23,7 @@ class StructuredParameters:
     Attributes:
         loc: The mean, ``(size,)``.
         log_scale: The logarithms of the diagonals `D`, ``(size,)``. Local coordinates have these
-            scales where the global ones are at their mean.
+            scales if the global coordinates are at their mean.
         factor: The entries of :math:`L` below its diagonal of ones, ``(global, global)``.
         slopes: :math:`W`, ``(local, global)``.
         log_scale_slopes: :math:`C`, ``(local, global)``; without varying scales ``(0, global)``.
@@ -173,7 +173,7 @@ class Structured:
         return jnp.outer(scale, scale) * scaled[order][:, order]
 
     def _log_scales(self, parameters: StructuredParameters, shared: jax.Array) -> jax.Array:
-        """Log scales of the local coordinates, relative to the global ones at their mean."""
+        """Log scales of local coordinates, less their values at the mean of global coordinates."""
         if self.has_varying_scales:
             return parameters.log_scale_slopes @ shared
         return jnp.zeros(len(parameters.slopes), shared.dtype)

@@ -18,7 +18,7 @@ from ppl.harvest.pytrees import register_dataclass
 MAX_RHAT = 1.05
 MIN_ESS_PER_CHAIN = 50
 _DATASET = "dataset"  # dimension of the data sets in ArviZ's container
-_NUM_LISTED = 5  # doubtful data sets that are listed, the worst ones
+_NUM_LISTED = 5  # number of the worst data sets that are listed
 
 
 @register_dataclass

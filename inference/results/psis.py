@@ -23,7 +23,7 @@ class SmoothedWeights(NamedTuple):
     """Smoothed weights, and the shape of their tail.
 
     Attributes:
-        log_weights: Smoothed log weights, ``(draw,)``, with the normalization of the raw ones.
+        log_weights: Smoothed log weights, ``(draw,)``, normalized as the raw weights are.
         pareto_k: Estimated shape of the tail; minus infinity for a tail without spread.
     """
 

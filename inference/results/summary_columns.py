@@ -1,4 +1,4 @@
-"""Columns of a summary: the table of them, and how their numbers are printed.
+"""Columns of a summary: a table of all columns, and functions that print their numbers.
 
 A new column is a line of `SummaryRow` with its `Column`, an array of
 `inference.results.summary_data.SummaryData`, and its computation in `inference.results.summary`.

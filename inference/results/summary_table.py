@@ -65,7 +65,7 @@ def _entries(summary: SummaryData, cut: bool) -> Iterator[int | _Gap | str]:
     """Scalars, gaps in long sites, and lines, in the order of the printed table."""
     shown = [(site, _places(summary, site)) for site in summary.sites]
     num_left = sum(len(places) for _, places in shown)
-    # Latent sites before deterministic ones, and small ones before long ones.
+    # Latent sites before deterministic sites, and short sites before long sites.
     shown.sort(key=lambda pair: (pair[0].is_deterministic, len(pair[1]) > _SMALL))
     num_rows = 0
     has_heading = False

@@ -59,7 +59,7 @@ def _is_ignored(site: Site) -> bool:
 def _graph(jaxpr: Any) -> dict[Path, tuple[Any, frozenset[Path]]]:
     """The tag and the parents of each site.
 
-    Sites that depend on summed ones are scored from the values of all other sites. Their parents
+    Sites that depend on summed sites are scored from the values of all other sites. Their parents
     are read from the program before the sum.
     """
     sown = Dependence()(jaxpr).sites

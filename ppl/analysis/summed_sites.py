@@ -50,7 +50,7 @@ class SummedProgram:
 
     Attributes:
         summation: The sum or the integral.
-        recorded: Deterministic sites that depend on the summed ones, and draws of sites that were
+        recorded: Deterministic sites that depend on summed sites, and draws of sites that were
             summed out before.
     """
 

@@ -152,7 +152,7 @@ class _Planning:
     ) -> dict[str, Strategy]:
         """Sites that can be taken out together: each is tried with the sites chosen before.
 
-        Discrete sites cannot be sampled by gradients, so they come before normal ones.
+        Discrete sites cannot be sampled by gradients, so they come before normal sites.
         """
         chosen: dict[str, Strategy] = {}
         for strategies, given in ((discrete, ""), (normal, "together with others, ")):

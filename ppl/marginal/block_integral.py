@@ -1,7 +1,7 @@
 """Integral of the density of a program over real sites, whose scores couple few elements each.
 
 The sites are laid out in blocks (`BlockLayout`), and the log density is completed to a square about
-a point. What the point is, and whether the square is exact, is the matter of the subclasses.
+a point. Subclasses choose the point, and say whether the square is exact.
 """
 
 import dataclasses

@@ -42,7 +42,7 @@ class BlockLayout:
         score_axes: For each score, its axes along the plates; None if the plates are not
             independent, as with a border, or if an index reads them.
         step_axes: For each score, its axis along the steps, None for a score outside of the chain.
-            None without a chain, or if a score depends on more than a step and the one before.
+            None without a chain, or if a score depends on more than a step and the step before.
         is_reversed: Whether the last step comes first.
         group_axes: For each score, its axes along the plates, or the indices by which it reads
             the plates; None if the plates are not independent, as with a border.

@@ -49,7 +49,7 @@ class BlockMatrix:
 
     Attributes:
         diagonal: The diagonal blocks, of shape (n, t, d, d).
-        below: The blocks below them, of shape (n, t - 1, d, d).
+        below: The blocks below the diagonal, of shape (n, t - 1, d, d).
         sides: The rows of the inner entries in the columns of the border, of shape (n, t, d, m).
         border: The matrix of the border, of shape (m, m).
     """

@@ -96,8 +96,8 @@ def _axes_of_steps(
 ) -> tuple[dict[Path, int | None] | None, bool]:
     """The axis of each score along the steps, and whether time runs backward.
 
-    The first is None if a score is not aligned with the steps, or if it depends on more than a
-    step and the one before.
+    The axis is None if a score is not aligned with the steps, or if it depends on more than a
+    step and the step before.
     """
     found: dict[Path, int | None] = {}
     lags: set[int] = set()

@@ -35,7 +35,7 @@ class Numbers:
     """Array of known integers that index an axis of a site.
 
     Attributes:
-        size: The length of that axis.
+        size: The length of the axis of the site.
         shape: The shape of the array.
         content: The bytes of the array, 32-bit integers.
     """
@@ -198,7 +198,7 @@ def find_use(found: np.ndarray, size: int, over: Sequence[int | Step]) -> Use:
 
 
 def shift(use: Use, loop: int, sign: int) -> Use:
-    """The use of a carry, as the next step of a loop has it."""
+    """The use of a carry, as seen from the next step of a loop."""
     if isinstance(use, Step) and use.loop == loop:
         return Step(loop, frozenset(lag + sign for lag in use.lags))
     return widen(use, loop)

@@ -1,4 +1,4 @@
-"""Full conditionals outside of the named families: finite ones, and jointly normal ones."""
+"""Full conditionals outside of the named families: on finitely many states, or jointly normal."""
 
 import abc
 import dataclasses
@@ -52,7 +52,7 @@ class RecordValues(SiteAction):
         return not planted, False, False
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        """The planted value, or the drawn one, and its record."""
+        """The planted value, or the drawn value, and its record."""
         values = operands.values if plant is None else plant
         return values, tuple(values) if site.path in self.wanted else None
 

@@ -1,4 +1,4 @@
-"""Known entries of sites that `impute` observes in part, scored apart from the missing ones."""
+"""Known entries of sites that `impute` observes in part, scored apart from missing entries."""
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
@@ -21,11 +21,11 @@ from ppl.marginal.marginal_sites import ScoreOne, zeros_of
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Counted(distribution_protocol.DistributionWrapper):
-    """A distribution observed in part that scores only its missing entries, or only known ones.
+    """A distribution observed in part that scores only its missing or only its known entries.
 
     Attributes:
         base: The distribution.
-        of_missing: Whether the missing entries count; else the known ones do.
+        of_missing: Whether the missing entries count; else the known entries do.
     """
 
     base: Any

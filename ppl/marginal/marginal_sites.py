@@ -51,7 +51,7 @@ class Marginal(JointlyScored):
     def log_prob(self, value: Any) -> jax.Array:
         """The log of the sum over all states: in the shape of the site's own log probability.
 
-        Entries that depend on one another have one number together.
+        Entries that depend on one another have one joint number.
         """
         if not self.is_host:
             if self.support is None or self.support.is_unrestricted:
@@ -156,7 +156,7 @@ def log_prob_at(
     plants: Mapping[Path, Sequence[Any]],
     by_step: bool,
 ) -> jax.Array:
-    """The log probability of a site's group, or of the site if it depends on no summed one."""
+    """The log probability of a site's group, or of the site if it depends on no summed site."""
     if is_alone(summation, path):
         return score_alone(summation, path, inputs, plants, by_step)
     if by_step and isinstance(summation, BlockIntegral):

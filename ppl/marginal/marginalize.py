@@ -201,10 +201,10 @@ class _Rewriting:
     | sites       | are                                                | are sown as              |
     |-------------|----------------------------------------------------|--------------------------|
     | `summed`    | named by the strategies                            | nothing                  |
-    | `kept`      | not dependent on summed ones                       | they were                |
-    | `moved`     | random, dependent on summed ones                   | random, with a `Marginal`|
-    | `factors`   | factors, dependent on summed ones                  | nothing, but for hosts   |
-    | `derived`   | deterministic, dependent on them by random ones    | deterministic            |
+    | `kept`      | not dependent on summed sites                      | they were                |
+    | `moved`     | random, dependent on summed sites                  | random, with a `Marginal`|
+    | `factors`   | factors, dependent on summed sites                 | nothing, but for hosts   |
+    | `derived`   | deterministic, dependent on them by random sites   | deterministic            |
     | `recovered` | deterministic, dependent on them in another way    | hidden, for `recover`    |
     | hosts       | for each group of scores, a site of it             | with the score of all    |
     | `known`     | summed and observed in part, scored by themselves  | a factor                 |
@@ -238,7 +238,7 @@ class _Rewriting:
         return self._found[path].site.tag
 
     def _reaches(self, path: Path, *, cuts: bool) -> bool:
-        """Whether a site depends on a summed one; `cuts` leaves out paths through random sites."""
+        """Whether a site depends on a summed site; `cuts` leaves out paths through random sites."""
         found = find_ancestors(
             self._parents, [path], lambda p: not (cuts and self._tag(p) == RANDOM)
         )

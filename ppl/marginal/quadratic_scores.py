@@ -87,7 +87,7 @@ def _merge_known(
     """A value with the known entries of its site, and the log density of the replaced entries.
 
     Replaced entries are scored as standard normal. So an integral over all entries equals the
-    integral over the missing ones.
+    integral over the missing entries.
     """
 
     def of(x, d):

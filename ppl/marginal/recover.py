@@ -41,7 +41,7 @@ class TakeRecovered(SiteAction):
     tags: ClassVar = (RANDOM,)
 
     def matches(self, site: Site) -> bool:
-        """Whether the site is random, or a draw of summed ones."""
+        """Whether the site is random, or a draw of summed sites."""
         return super().matches(site) or site.tag == Hidden.RECOVERED
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
@@ -49,7 +49,7 @@ class TakeRecovered(SiteAction):
         return not planted, False, _is_checked(site)
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        """The planted or sown value, and a record of a recovered one."""
+        """The planted or sown value, and its record if it is recovered."""
         values = operands.values if plant is None else plant
         if site.tag == Hidden.RECOVERED:
             return values, _by_path(jax.tree.unflatten(site.tree, values), site.scope)
@@ -76,7 +76,7 @@ class Recover:
     log_weights: bool
 
     def __call__(self, key: jax.Array, *args: Any, **kwargs: Any) -> Any:
-        """Values of summed sites, and of deterministic ones that depend on them."""
+        """Values of summed sites, and of deterministic sites that depend on summed sites."""
         check_key("recover", key)
         arguments, data = Arguments.split(args, kwargs)
         program = trace_model(self.model, None, args, kwargs)

@@ -408,7 +408,7 @@ def _mark_start(uses: Uses, later: Uses, loop: int, is_first: bool) -> Uses:
 
 
 def bounds_itself(jaxpr: Jaxpr, path: Path, unknown: Collection[Path]) -> bool:
-    """Whether the support of a site depends on earlier values, in a loop, of it or later sites.
+    """Whether the support of a site in a loop depends on earlier values of itself or later sites.
 
     Args:
         jaxpr: The program.

@@ -1,8 +1,8 @@
 """Score tables: log probabilities of a program for all states that its summed sites may have.
 
-The program is evaluated with constant paths planted (all elements in one state), or periodic ones
-where a score depends on several earlier steps, as the colors of a sparse Jacobian. So one batch of
-evaluations gives the scores of all elements, whatever their number.
+The program is evaluated with constant paths planted (all elements in one state). If a score depends
+on several earlier steps, periodic paths are planted, as the colors of a sparse Jacobian. So one
+batch of evaluations gives the scores of all elements, whatever their number.
 """
 
 import dataclasses

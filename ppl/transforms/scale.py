@@ -109,7 +109,7 @@ def scale(f: Callable[..., Any], factor: Any) -> Callable[..., Any]:
         ValueError: If `factor` is known to be negative or not finite. When called, if a site does
             not have a log probability for each weight, or if the log probabilities belong to groups
             of entries in a marginalized model that are not known to be rows.
-        TypeError: If `factor` is neither a real number nor an array of these.
+        TypeError: If `factor` is neither a real number nor an array of real numbers.
 
     Example:
         >>> import jax.numpy as jnp, ppl, distributions as dist
