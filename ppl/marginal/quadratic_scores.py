@@ -108,13 +108,13 @@ class TracedScores:
         jaxpr: The program of the scores.
         names: For each input of the jaxpr, the path of its site; None for an input of the program.
         scored: The sites in the order of the scores.
-        before: For each site that an earlier sum or integral scores, the sites it takes out.
+        program: The jaxpr of the other program.
     """
 
     jaxpr: Any
     names: Sequence[Path | None]
     scored: Sequence[Path]
-    before: Mapping[Path, Sequence[Path]]
+    program: Any
 
     @classmethod
     def of(
@@ -151,7 +151,7 @@ class TracedScores:
             return [jnp.sum(found[path]) for path in scored]
 
         traced = jax.make_jaxpr(scores)(inputs, PathDict(shapes))
-        return cls(traced, names, scored, find_eliminated(jaxpr))
+        return cls(traced, names, scored, jaxpr)
 
     def degrees(self, sites: Collection[Path]) -> dict[Path, Degree]:
         """The degree of each score in some sites together."""
@@ -171,7 +171,7 @@ class TracedScores:
         for path, degree in found.items():
             if degree.cause is not None:
                 guilty = [site for site in sites if alone[site][path].cause is not None]
-                before = self.before.get(path, ())
+                before = find_eliminated(self.program).get(path, ())
                 raise ValueError(_explain_degree(path, degree.cause, guilty, before))
         for path in sites:
             if max(degree.degree for degree in alone[path].values()) < 2:
