@@ -6,27 +6,28 @@ import jax.numpy as jnp
 from jax import random
 from jax.typing import ArrayLike
 
+from distributions.common.arrays import select
 from distributions.constraints import positive, real
 from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import LOCATION_SCALE
-from distributions.numerics.special import bounded_ratio, log_two_sided
+from distributions.numerics.special import bounded_ratio, log1mexp, log_two_sided
 
 
 def _pieces(scale, asymmetry):
     """The scales on the left and on the right, and the logarithms of their shares."""
-    log_left = -jnp.log1p(1 / jnp.square(asymmetry))
-    return scale * asymmetry, scale / asymmetry, log_left, -jnp.log1p(jnp.square(asymmetry))
+    # The square of an inverse, whose derivatives do not divide by the fourth power.
+    inverse = 1 / asymmetry
+    log_left = -jnp.log1p(jnp.square(inverse))
+    return scale * asymmetry, scale * inverse, log_left, -jnp.log1p(jnp.square(asymmetry))
 
 
 def _asymmetric_log_tails(x, loc, scale, k):
     left, right, log_left, log_right = _pieces(scale, k)
     is_below = x < loc
-    below = log_left + jnp.where(is_below, x - loc, 0) / left
-    above = log_right - jnp.where(is_below, 0, x - loc) / right
-    return (
-        jnp.where(is_below, below, jnp.log1p(-jnp.exp(above))),
-        jnp.where(is_below, jnp.log1p(-jnp.exp(below)), above),
-    )
+    distance = select(is_below, loc - x, x - loc)
+    tail = select(is_below, log_left, log_right) - distance / select(is_below, left, right)
+    other = log1mexp(tail)
+    return select(is_below, tail, other), select(is_below, other, tail)
 
 
 def _distance(x, loc, scale, k):

@@ -14,6 +14,7 @@ from distributions.numerics.special import (
     complement_of_exp,
     log1mexp_exp,
     safe_exp,
+    scaled_power,
 )
 
 
@@ -46,7 +47,7 @@ def _frechet_variance(k, scale):
     log_cdf=lambda x, k, scale: -safe_exp(-k * log_ratio(x, scale)),
     survival=lambda x, k, scale: complement_of_exp(-safe_exp(-k * log_ratio(x, scale))),
     log_survival=lambda x, k, scale: log1mexp_exp(k * log_ratio(x, scale)),
-    quantile=lambda q, k, scale: scale * jnp.power(-jnp.log(q), -1 / k),
+    quantile=lambda q, k, scale: scaled_power(scale, -jnp.log(q), -1 / k),
     standard=SCALE,
 )
 class Frechet(Family):

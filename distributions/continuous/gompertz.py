@@ -1,9 +1,12 @@
 """The Gompertz distribution of ages at death."""
 
+import math
+
 import jax.numpy as jnp
 from jax import random
 from jax.typing import ArrayLike
 
+from distributions.common.arrays import select
 from distributions.constraints import nonnegative, positive
 from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import RATE
@@ -14,6 +17,18 @@ from distributions.numerics.special import complement_of_exp
 def _gompertz_log_prob(x, c, rate):
     t = jnp.minimum(rate * x, jnp.finfo(x.dtype).max)
     return jnp.log(c) + jnp.log(rate) + t - c * jnp.expm1(t)
+
+
+def _gompertz_log_survival(x, c, rate):
+    t = rate * x
+    overflows = t + jnp.log(c) >= math.log(float(jnp.finfo(t.dtype).max))
+    return select(overflows, -jnp.inf, -c * jnp.expm1(select(overflows, 0, t)))
+
+
+def _gompertz_quantile(q, c, rate):
+    is_inside = q < 1
+    t = -jnp.log1p(-select(is_inside, q, 0)) / c
+    return select(is_inside, jnp.log1p(t) / rate, jnp.inf)
 
 
 def _gompertz_moments(c):
@@ -37,9 +52,9 @@ def _gompertz_moments(c):
     variance=lambda c, rate: _gompertz_moments(c)[1] / jnp.square(rate),
     mode=lambda c, rate: jnp.maximum(-jnp.log(c), 0) / rate,
     entropy=lambda c, rate: 1 - jnp.log(c) - jnp.log(rate) - _gompertz_moments(c)[0],
-    cdf=lambda x, c, rate: complement_of_exp(-c * jnp.expm1(rate * x)),
-    log_survival=lambda x, c, rate: -c * jnp.expm1(rate * x),
-    quantile=lambda q, c, rate: jnp.log1p(-jnp.log1p(-q) / c) / rate,
+    cdf=lambda *args: complement_of_exp(_gompertz_log_survival(*args)),
+    log_survival=_gompertz_log_survival,
+    quantile=_gompertz_quantile,
     standard=RATE,
 )
 class Gompertz(Family):

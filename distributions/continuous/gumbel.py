@@ -33,7 +33,7 @@ from distributions.numerics.special import (
     entropy=lambda loc, scale: 1 + EULER_GAMMA + jnp.log(scale),
     log_cdf=lambda x, loc, scale: -safe_exp(ratio(loc - x, scale)),
     survival=lambda x, loc, scale: complement_of_exp(-safe_exp(ratio(loc - x, scale))),
-    log_survival=lambda x, loc, scale: log1mexp_exp(ratio(x - loc, scale)),
+    log_survival=lambda x, loc, scale: log1mexp_exp(bounded_ratio(x - loc, scale)),
     quantile=lambda q, loc, scale: loc - scale * jnp.log(-jnp.log(q)),
     standard=LOCATION_SCALE,
 )

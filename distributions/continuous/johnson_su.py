@@ -1,8 +1,12 @@
 """Johnson's SU distribution."""
 
+import math
+
 import jax.numpy as jnp
+from jax.scipy.special import ndtri
 from jax.typing import ArrayLike
 
+from distributions.common.arrays import select
 from distributions.constraints import positive, real
 from distributions.continuous.normal import Normal
 from distributions.core.derived_formulas import transform_formulas
@@ -34,6 +38,13 @@ def _johnson_mode(skewness, tailweight, loc, scale):
     return loc + scale * jnp.sinh(y)
 
 
+def _johnson_quantile(q, skewness, tailweight, loc, scale):
+    y = (ndtri(q) - skewness) / tailweight
+    overflows = jnp.abs(y) >= math.log(float(jnp.finfo(y.dtype).max))
+    x = loc + scale * jnp.sinh(select(overflows, 0, y))
+    return select(overflows, jnp.sign(y) * jnp.inf, x)
+
+
 @family(
     support=real,
     has_steep_ends=True,
@@ -51,6 +62,7 @@ def _johnson_mode(skewness, tailweight, loc, scale):
             loc - scale * jnp.exp(0.5 / jnp.square(tailweight)) * jnp.sinh(skewness / tailweight)
         ),
         variance=_johnson_variance,
+        quantile=_johnson_quantile,
         mode=_johnson_mode,
         entropy=lambda skewness, tailweight, loc, scale: (
             0.5

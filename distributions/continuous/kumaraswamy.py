@@ -33,12 +33,15 @@ def _kumaraswamy_mode(a, b):
 
 
 def _kumaraswamy_quantile(q, a, b):
-    return jnp.exp(log1mexp(jnp.log1p(-q) / b) / a)
+    log_power = log1mexp(jnp.log1p(-q) / b)
+    underflows = log_power == -jnp.inf
+    return select(underflows, 0, jnp.exp(select(underflows, 0, log_power) / a))
 
 
 @family(
     support=unit,
     reads_points=True,
+    has_steep_ends=True,
     log_prob=lambda x, a, b: (
         jnp.log(a) + jnp.log(b) + (a - 1) * log_of(x) + (b - 1) * _log_rest(x, a)
     ),

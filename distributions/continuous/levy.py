@@ -21,6 +21,11 @@ from distributions.numerics.special import (
 )
 
 
+def _levy_root(scale, distance):
+    """The root of their ratio, which may be subnormal."""
+    return ratio(jnp.sqrt(scale), jnp.sqrt(distance))
+
+
 def _levy_quantile(q, loc, scale):
     lower = ndtri(0.5 * jnp.where(q < 0.5, q, 0.5))
     upper = math.sqrt(2) * lax.erf_inv(1 - jnp.where(q < 0.5, 0.5, q))
@@ -41,8 +46,8 @@ def _levy_quantile(q, loc, scale):
     variance=lambda loc, scale: jnp.inf,
     mode=lambda loc, scale: loc + scale / 3,
     entropy=lambda loc, scale: 0.5 * (1 + 3 * EULER_GAMMA + LOG_PI) + 2 * LOG_TWO + jnp.log(scale),
-    survival=lambda x, loc, scale: lax.erf(jnp.sqrt(ratio(0.5 * scale, x - loc))),
-    log_cdf=lambda x, loc, scale: LOG_TWO + log_ndtr(-jnp.sqrt(ratio(scale, x - loc))),
+    survival=lambda x, loc, scale: lax.erf(_levy_root(0.5 * scale, x - loc)),
+    log_cdf=lambda x, loc, scale: LOG_TWO + log_ndtr(-_levy_root(scale, x - loc)),
     quantile=_levy_quantile,
     standard=LOCATION_SCALE,
 )

@@ -48,6 +48,7 @@ def _logit_normal_entropy(loc, scale):
 @family(
     support=unit,
     reads_points=True,
+    has_steep_ends=True,
     **transform_formulas(
         Normal,
         forward=lambda z, loc, scale: clip_unit(jax.nn.sigmoid(z)),

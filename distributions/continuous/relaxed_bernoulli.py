@@ -41,8 +41,6 @@ def _relaxed_bernoulli_sample(key, shape, dtype, temperature, *parameters):
     log_prob=_relaxed_bernoulli_log_prob,
     reads_points=True,
     sample=_relaxed_bernoulli_sample,
-    cdf=lambda x, t, *p: lax.logistic(t * logit_of(x) - _log_odds(*p)),
-    survival=lambda x, t, *p: lax.logistic(_log_odds(*p) - t * logit_of(x)),
     log_cdf=lambda x, t, *p: -jax.nn.softplus(_log_odds(*p) - t * logit_of(x)),
     log_survival=lambda x, t, *p: -jax.nn.softplus(t * logit_of(x) - _log_odds(*p)),
     quantile=lambda q, t, *p: lax.logistic((_log_odds(*p) + logit_of(q)) / t),

@@ -31,9 +31,13 @@ def _triangular_quantile(q, low, high, peak):
     width = high - low
     left = peak - low
     right = high - peak
-    is_left = q * width < left
-    rise = jnp.sqrt(jnp.where(is_left, q * width * left, 1))
-    fall = jnp.sqrt(jnp.where(is_left, 1, (1 - q) * width * right))
+    is_left = (q * width < left) | (right == 0)
+    # Beside a side that is missing the slope at that end is finite; else the root has an infinite
+    # one at 0 and at 1.
+    rises = is_left & (q > 0)
+    falls = ~is_left & (q < 1)
+    rise = jnp.where(rises, jnp.sqrt(jnp.where(rises, q * width * left, 1)), 0)
+    fall = jnp.where(falls, jnp.sqrt(jnp.where(falls, (1 - q) * width * right, 1)), 0)
     return jnp.where(is_left, low + rise, high - fall)
 
 

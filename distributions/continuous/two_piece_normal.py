@@ -3,9 +3,11 @@
 import math
 
 import jax.numpy as jnp
+from jax.nn import log_sigmoid
 from jax.scipy.special import ndtri
 from jax.typing import ArrayLike
 
+from distributions.common.arrays import select
 from distributions.constraints import positive, real
 from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import LOCATION_SCALE
@@ -14,8 +16,8 @@ from distributions.numerics.special import (
     LOG_SQRT_TWO_PI,
     LOG_TWO,
     bounded_ratio,
+    log1mexp,
     log_two_sided,
-    ratio,
 )
 from distributions.numerics.two_piece_functions import from_mode
 
@@ -26,21 +28,24 @@ def _normal_log_prob(x, loc, scale, k):
     return density + LOG_TWO - jnp.log(scale) - log_two_sided(k)
 
 
-def _normal_log_cdf(x, loc, scale, k):
-    z = ratio(x - loc, scale)
-    square = jnp.square(k)
-    left = z < 0
-    below = LOG_TWO + log_ndtr(jnp.where(left, z, 0) * k) - jnp.log1p(square)
-    above = LOG_TWO + log_ndtr(-jnp.where(left, 0, z) / k) - jnp.log1p(1 / square)
-    return jnp.where(left, below, jnp.log1p(-jnp.exp(above)))
+def _normal_log_tails(x, loc, scale, k):
+    left = x < loc
+    z = bounded_ratio(*from_mode(x, loc, scale, k))
+    log_share = 2 * jnp.log(k)
+    log_share = log_sigmoid(select(left, -log_share, log_share))
+    tail = LOG_TWO + log_ndtr(select(left, z, -z)) + log_share
+    other = log1mexp(tail)
+    return select(left, tail, other), select(left, other, tail)
 
 
 def _normal_quantile(q, loc, scale, k):
+    inverse = 1 / k
     square = jnp.square(k)
     left = q * (1 + square) < 1
-    below = loc + scale / k * ndtri(jnp.where(left, 0.5 * q * (1 + square), 0.5))
-    above = loc - scale * k * ndtri(jnp.where(left, 0.5, 0.5 * (1 - q) * (1 + 1 / square)))
-    return jnp.where(left, below, above)
+    below = 0.5 * q * (1 + square)
+    above = 0.5 * (1 - q) * (1 + jnp.square(inverse))
+    z = ndtri(select(left, below, above))
+    return loc + scale * select(left, inverse * z, -k * z)
 
 
 @family(
@@ -56,8 +61,8 @@ def _normal_quantile(q, loc, scale, k):
     entropy=lambda loc, scale, k: (
         0.5 + LOG_SQRT_TWO_PI - LOG_TWO + jnp.log(scale) + log_two_sided(k)
     ),
-    log_cdf=_normal_log_cdf,
-    log_survival=lambda x, loc, scale, k: _normal_log_cdf(-x, -loc, scale, 1 / k),
+    log_cdf=lambda x, *p: _normal_log_tails(x, *p)[0],
+    log_survival=lambda x, *p: _normal_log_tails(x, *p)[1],
     quantile=_normal_quantile,
     standard=LOCATION_SCALE,
 )

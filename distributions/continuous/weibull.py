@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jax import lax, random
 from jax.typing import ArrayLike
 
+from distributions.common.arrays import select
 from distributions.common.point import log_of
 from distributions.constraints import positive
 from distributions.core.family import Family, family, parameter
@@ -17,6 +18,7 @@ from distributions.numerics.special import (
     complement_of_exp,
     log1mexp_exp,
     safe_exp,
+    scaled_power,
 )
 
 
@@ -29,6 +31,16 @@ def _weibull_variance(k, scale):
 def _weibull_mode(k, scale):
     c = jnp.maximum(k, 1)
     return scale * jnp.where(k > 1, jnp.power(1 - 1 / c, 1 / c), 0)
+
+
+def _weibull_quantile(q, k, scale):
+    is_inside = q < 1
+    e = -jnp.log1p(-select(is_inside, q, 0))
+    # There a power has no derivative by the exponent: the slope at 0 is infinite for k > 1 and 0
+    # for k < 1.
+    is_kink = (e == 0) & (k == 1)
+    x = select(is_kink, scale * e, scaled_power(scale, select(is_kink, 1, e), 1 / k))
+    return select(is_inside, x, jnp.inf)
 
 
 @family(
@@ -48,7 +60,7 @@ def _weibull_mode(k, scale):
     cdf=lambda x, k, scale: complement_of_exp(-safe_exp(k * log_ratio(x, scale))),
     log_cdf=lambda x, k, scale: log1mexp_exp(-k * log_ratio(x, scale)),
     log_survival=lambda x, k, scale: -safe_exp(k * log_ratio(x, scale)),
-    quantile=lambda q, k, scale: scale * jnp.power(-jnp.log1p(-q), 1 / k),
+    quantile=_weibull_quantile,
     standard=SCALE,
 )
 class Weibull(Family):

@@ -13,7 +13,7 @@ from distributions.constraints import (
     positive,
 )
 from distributions.core.family import Family, family, parameter
-from distributions.numerics.special import log1mexp_exp
+from distributions.numerics.special import log1mexp_exp, scaled_power
 
 
 def _discrete_weibull_log_prob(y, q, beta):
@@ -42,7 +42,7 @@ def _discrete_weibull_sample(key, shape, dtype, q, beta):
     has_finite_slopes=True,
     log_prob=_discrete_weibull_log_prob,
     sample=_discrete_weibull_sample,
-    log_survival=lambda x, q, beta: jnp.power(x + 1, beta) * jnp.log(q),
+    log_survival=lambda x, q, beta: -scaled_power(-jnp.log(q), x + 1, beta),
 )
 class DiscreteWeibull(Family):
     r"""Discrete Weibull distribution: the integer part of a Weibull variable.

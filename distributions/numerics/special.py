@@ -100,6 +100,12 @@ def safe_exp(x: Array) -> Array:
     return select(is_large, jnp.inf, jnp.exp(select(is_large, 0, x)))
 
 
+def scaled_power(scale: Array, x: Array, y: Array) -> Array:
+    """`scale x^y` for `x >= 0`, and infinity with a gradient of zero where the power overflows."""
+    overflows = y * jnp.log(x) >= math.log(float(jnp.finfo(x.dtype).max))
+    return select(overflows, jnp.inf, scale * jnp.power(select(overflows, 1, x), y))
+
+
 def times_log(x: Array, log_y: Array) -> Array:
     """`x log_y`, and 0 where `x` is 0, whatever the logarithm."""
     return select(x == 0, 0, select(x == 0, 1, x) * log_y)
@@ -368,8 +374,9 @@ def expm1_ratio(u: Array) -> Array:
 def log1mexp(x: Array) -> Array:
     """`log(1 - exp(x))` for `x <= 0`, precise at both ends (Maechler 2012, equation 7)."""
     near = x > -0.6931472
-    below = jnp.log(-jnp.expm1(select(near, jnp.minimum(x, -jnp.finfo(x.dtype).tiny), -1)))
-    return select(near, select(x == 0, -jnp.inf, below), jnp.log1p(-jnp.exp(select(near, -1, x))))
+    inner = near & (x <= -jnp.finfo(x.dtype).tiny)
+    below = select(inner, jnp.log(-jnp.expm1(select(inner, x, -1))), -jnp.inf)
+    return select(near, below, jnp.log1p(-jnp.exp(select(near, -1, x))))
 
 
 def complement_of_exp(x: Array) -> Array:

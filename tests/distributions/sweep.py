@@ -16,6 +16,7 @@ from jax.flatten_util import ravel_pytree
 from distributions.constraints.base import bounds
 from tests.distributions.cases import CASES, Case
 from tests.distributions.cases.base import cast
+from tests.distributions.op_by_op import run
 
 FUNCTIONS = ("log_prob", "cdf", "survival", "log_cdf", "log_survival", "quantile")
 PROBABILITIES = (0.5, 0.0, 1.0, 1e-30, 1 - 2**-24)
@@ -23,16 +24,29 @@ NUMBERS = (0.0, 1.0, 1e-30, 1e30, -1e-30, -1.0, -1e30)
 COUNTS = (0, 1, 2, 5, 1000, 2**30, -1)
 # In single precision squares of 1e30 overflow.
 EXTREMES = {4: (0.0, 1.0, 1e-8, 1e8, -1e8), 8: (0.0, 1.0, 1e-30, 1e30, -1e30)}
+# Of second derivatives: none of its entries is 0, so that a NaN in any of them is seen.
+DIRECTION = np.where(np.arange(32) % 2, -0.75, 1.0) * np.linspace(1, 2, 32)
 
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """Results of a family at all points of one dtype, with an axis of points and of functions."""
+    """Results of a family at all points of one dtype, with an axis of points and of functions.
 
+    Attributes:
+        dtype: Of values, parameters and results.
+        names: The functions.
+        points: A value, a probability and parameters each.
+        values: Of the functions.
+        slopes: Their gradients, with a last axis as that of points.
+        bends: The derivatives of the gradients in one direction.
+    """
+
+    dtype: Any
     names: tuple[str, ...]
     points: np.ndarray
     values: np.ndarray
     slopes: np.ndarray
+    bends: np.ndarray
 
 
 def is_swept(case: Case) -> bool:
@@ -90,8 +104,8 @@ def _rows(case: Case, moving: dict, fixed: dict, size: int) -> np.ndarray:
     return np.array(rows)
 
 
-def sweep(case: Case, dtype: Any) -> Sweep:
-    """All functions of a family, their gradients."""
+def sweep(case: Case, dtype: Any, evaluate: Any = run) -> Sweep:
+    """All functions of a family, with first and second derivatives."""
     given = _without_batch(case)
     moving = {k: x for k, x in given.items() if jnp.issubdtype(x.dtype, jnp.floating)}
     fixed = {k: x for k, x in given.items() if k not in moving}
@@ -109,11 +123,16 @@ def sweep(case: Case, dtype: Any) -> Sweep:
             at = row[1] if name == "quantile" else x if is_discrete else row[0]
             return getattr(d, name)(at)
 
-        return f(row), jax.jacrev(f)(row)
+        def both(row):
+            return f(row), jax.jacrev(f)(row)
+
+        (value, slope), (_, bend) = jax.jvp(both, (row,), (direction,))
+        return value, slope, bend
 
     def jets(row, x):
         return jax.tree.map(lambda *of: jnp.stack(of), *(jet(name, row, x) for name in names))
 
     at = rows.astype(dtype)
-    found = jax.jit(jax.vmap(jets))(at, rows[:, 0].clip(-(2**31), 2**31).astype(np.int64))
-    return Sweep(names, at.astype(float), *(np.asarray(x, float) for x in found))
+    direction = np.resize(DIRECTION, at.shape[1]).astype(dtype)
+    found = evaluate(jax.vmap(jets), at, rows[:, 0].clip(-(2**31), 2**31).astype(np.int64))
+    return Sweep(dtype, names, at.astype(float), *(np.asarray(x, float) for x in found))
