@@ -11,7 +11,7 @@ from inference.comparison.elpd import SMALL, ElpdEstimate, standard_error
 from inference.comparison.tables import Table
 
 _CLEAR = 2.0  # standard errors of a difference that means something
-_LARGE = 4.0  # nats of such a difference
+_LARGE = 4.0  # nats of a difference of ELPD
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -62,7 +62,7 @@ def compare(estimates: Mapping[str, ElpdEstimate]) -> Comparison:
 
     Raises:
         TypeError: if `estimates` is not a dict of such results.
-        ValueError: if there are fewer than two, or they are of different observations.
+        ValueError: if there are fewer than two estimates, or if they are of different observations.
 
     Example:
         >>> from inference.comparison.elpd import make_estimate

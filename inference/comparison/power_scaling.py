@@ -139,8 +139,8 @@ def sensitivity(
         draws: ``(draw, scalar)``.
         log_component: Log density of the component at each draw, ``(draw,)``.
         log_weights: Log weights of the draws before, ``(draw,)``.
-        is_smoothed: Whether these are smoothed already. Other weights are smoothed before and
-            after the change of power, so that smoothing is no part of the distance.
+        is_smoothed: Whether `log_weights` are already smoothed. If not, weights are smoothed both
+            before and after the change of power, so that smoothing does not count as a change.
 
     References:
         Kallioinen et al. (2023), section 2.4.

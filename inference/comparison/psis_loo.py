@@ -17,9 +17,9 @@ class PointwiseLOO(NamedTuple):
     """Terms of PSIS-LOO, ``(unit,)`` each.
 
     Attributes:
-        elpd: Log predictive density of each unit without it.
-        pareto_k: Shape of the tail of its weights.
-        lpd: Log predictive density of each unit with it.
+        elpd: Log predictive density of each unit, by the posterior without the unit.
+        pareto_k: Shape of the tail of the weights of each unit.
+        lpd: Log predictive density of each unit, by the posterior of all data.
     """
 
     elpd: np.ndarray

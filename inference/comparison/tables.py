@@ -34,7 +34,7 @@ class Table(abc.ABC):
 
 
 def as_text(rows: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
-    """Rows as aligned columns, the first one of names, and the notes below."""
+    """Rows as aligned columns, of which the first holds names, and the notes below."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:

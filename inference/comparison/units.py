@@ -20,8 +20,9 @@ class Groups:
     """Groups of entries of sites; a group has one log probability.
 
     Attributes:
-        entries: Number of the group of each entry by site; `None` where that is not known.
-        rows: Row of each group, of the shape of the log probabilities; `None` if some have several.
+        entries: Number of the group of each entry by site; `None` if the numbers are not known.
+        rows: Row of each group, of the shape of the log probabilities; `None` if a group has
+            several rows.
         num_rows: Number of rows.
     """
 
@@ -130,8 +131,8 @@ class Units:
 
         Args:
             data: Values of observed sites, the axes of the log probabilities in front.
-            missing: Flags of the entries of these sites that are left out: a group of entries, as
-                sums make them, may hold some of them.
+            missing: Flags of the entries of these sites that are left out; a group of entries that
+                a sum scores together may hold some of them.
         """
         digests = np.zeros(len(self), np.uint32)
         for site, (numbers, is_whole) in self._of_entries().items():

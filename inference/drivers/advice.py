@@ -1,4 +1,4 @@
-"""Advice about a run whose draws are made: what fails in looking for it must not cost them."""
+"""Advice about a finished run: an error in the search for advice must not cost the draws."""
 
 import warnings
 from collections.abc import Callable
@@ -13,11 +13,11 @@ _EXPECTED = (ValueError, NotImplementedError, FloatingPointError, MemoryError)
 def advise(what: str, look: Callable[..., Any], *args: Any) -> Any:
     """`look(*args)`, or None if it fails.
 
-    What a model may raise at other values is passed over. Any other error is a fault: draws matter
-    more than advice, so it becomes a warning.
+    Errors that a model may raise at other values are passed over. Any other error is a fault of
+    this library or of the model. As draws matter more than advice, it becomes a warning.
 
     Args:
-        what: What is looked for, for the warning.
+        what: Subject of the advice, for the warning.
         look: The search.
         *args: Its arguments.
     """

@@ -19,9 +19,9 @@ _NUM_DRAWS = 1000  # looked at, for which k has an error of about 0.1
 def pareto_k_of_sites(
     target: Any, draws: Any, stats: Mapping[str, Any]
 ) -> tuple[tuple[str, ...], float, int] | None:
-    """Names of the sites that `ppl.Laplace` has taken out, Pareto k, and of how many draws it is.
+    """Names of the sites that `ppl.Laplace` has taken out, Pareto k, and its number of draws.
 
-    `None` if there are no such sites, draws lack sites that are latent, or k is unknown.
+    `None` if there are no such sites, if draws lack a latent site, or if Pareto k is unknown.
     """
     if not getattr(target, "approximate", ()):  # a target of no model has none
         return None

@@ -64,14 +64,14 @@ def calibrate(
     likelihood of the data, which finds errors that the ranks of latent values miss, and for
     `quantities`.
 
-    With `result`, latent values are drawn from the posterior of that result, and data from its
+    With `result`, latent values are drawn from the posterior of `result`, and data from its
     posterior predictive distribution. The fit is made to the observed and the new data together
-    (posterior SBC). This tests the fit where the posterior is, not all over a wide prior. Draws of
-    a chain are correlated, and so would be the ranks: there may be half as many simulations as
+    (posterior SBC). This tests the fit where the posterior is, not all over a wide prior. The draws
+    of a chain are correlated. To keep ranks independent, the number of simulations is at most half
     the smallest bulk ESS of `result`.
 
-    Ranks are of draws that are thinned to near independence. Fits that diverge or do not converge
-    are counted in the report, and stay in the ranks.
+    Ranks are computed among draws that are thinned to near independence. Fits that diverge or do
+    not converge are counted in the report, and stay in the ranks.
 
     Args:
         key: Typed or legacy key; with the other arguments it determines the report.
@@ -79,18 +79,19 @@ def calibrate(
         *args: Arguments of the model.
         observed: Names of the sites that are data, scopes joined by dots; with `result` a dict of
             the observed data.
-        num_simulations: Number of simulations, and of fits; by default 1000, or as many as `result`
-            has draws for, if these are fewer.
+        num_simulations: Number of simulations, and of fits; by default 1000, or fewer if `result`
+            has too few effective draws.
         fit: Function that draws from the posterior:
 
             - :func:`mcmc` of NUTS or HMC: all fits share one program and the cores, as under
-              :func:`mcmc_each`; with a kernel or settings that it does not take, one by one;
+              :func:`mcmc_each`; one by one for a kernel or settings that :func:`mcmc_each` does not
+              take;
             - another driver of the library, such as :func:`svi`, :func:`laplace` or
               :func:`pathfinder`, called for one simulation after the other;
             - a function ``(key, posterior, *args, **settings) -> draws``. Draws are a result with
               `draws`, or a dict by site of ``(draw, *shape)`` or ``(chain, draw, *shape)``.
-              `posterior` is the conditioned model. A fit with a parameter called `data` gets the
-              simulated data there.
+              `posterior` is the conditioned model. If the function has a parameter `data`, it gets
+              the simulated data.
 
         quantities: Further quantities to rank, functions ``(values, data) -> number or array`` of
             the latent values and the data of one simulation, written with ``jax.numpy``.
@@ -155,7 +156,7 @@ def calibrate(
 
 
 class _Fits(NamedTuple):
-    """Draws of all fits, ``(simulation, chain, draw, *shape)``, and what is known of them."""
+    """Draws of all fits, ``(simulation, chain, draw, *shape)``, and diagnostics of the fits."""
 
     draws: Values
     num_divergent: int | None

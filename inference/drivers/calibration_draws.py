@@ -15,7 +15,7 @@ from inference.results.guide_result import GuideResult
 
 NUM_SIMULATIONS = 1000  # by default
 _FEWEST = 20  # draws of a fit with weights, resampled
-_MOST = 100  # of the same
+_MOST = 100  # largest number of these draws
 
 
 def flat_draws(result: Any, latent: Sequence[str]) -> Values:

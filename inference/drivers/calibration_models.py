@@ -67,7 +67,7 @@ def pick(values: Mapping[str, Any], names: Sequence[str]) -> Values:
 
 
 def merge(one: Mapping[str, Any], other: Mapping[str, Any]) -> Values:
-    """Values of the sites of both, nested as they are."""
+    """Values of the sites of two nested dicts, as one nested dict."""
     out = dict(one)
     for name, value in other.items():
         is_scope = isinstance(value, Mapping) and isinstance(out.get(name), Mapping)

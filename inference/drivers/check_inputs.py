@@ -25,11 +25,11 @@ def check_inputs(
 
     Args:
         driver: The driver, whose name is in errors.
-        key: What was given for a key.
-        model: What was given for a model.
+        key: The argument `key` of the driver, of any type.
+        model: The argument `model` of the driver, of any type.
         args: Positional arguments of the model.
         kwargs: Keyword arguments of the model.
-        has_keywords: Whether the driver takes keywords of its own beside those of the model.
+        has_keywords: Whether the driver has keywords of its own besides keywords of the model.
 
     Raises:
         TypeError: if `key` is not one key, an input is traced, `model` is not a function, or

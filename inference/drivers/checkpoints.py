@@ -1,4 +1,4 @@
-"""Checkpoints of a run of a model: what is kept, and the manifest by which a call is compared."""
+"""Checkpoints of a run of a model: the kept sites, and the manifest that a call must fit."""
 
 from collections.abc import Sequence
 from typing import Any

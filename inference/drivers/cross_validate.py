@@ -54,34 +54,34 @@ def cross_validate(
     r"""Cross-validation by fits without some observations, by NUTS.
 
     The model is fitted to all data first. Each further fit begins with draws, step size and mass
-    matrix of that one, and all of them run one compiled program. The term of an observation
-    :math:`y_i` in fold :math:`f` is :math:`\log\frac{1}{S}\sum_s p(y_i \mid z_s)` over draws
-    without the observations of :math:`f`. A factor or weights of ``ppl.scale`` change how much an
-    observation counts in a fit, and not how it is scored.
+    matrix of this first fit, and all fits run one compiled program. The term of an observation
+    :math:`y_i` in fold :math:`f` is :math:`\log\frac{1}{S}\sum_s p(y_i \mid z_s)` over draws of the
+    fit without the observations of :math:`f`. A factor or weights of ``ppl.scale`` change how much
+    an observation counts in a fit, but not its term.
 
     Args:
         key: Typed or legacy key; with the other arguments it determines the result.
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
         *args: Arguments of the model: data.
-        folds: What is left out together:
+        folds: Observations that are left out together:
 
-            - a number: so many random parts of equal size, up to one;
-            - an array of integers, the number of the fold of each observation: of the shape of the
-              site's log probabilities or, with ``unit="row"``, one for each row, also of those
-              whose data are missing. Groups of data are left out so;
+            - a number: so many random folds, whose sizes differ by one at most;
+            - an array of integers, the number of the fold of each observation, so that groups of
+              data are left out. It has the shape of the site's log probabilities or, with
+              ``unit="row"``, an entry for each row, even if its data are missing;
             - ``"future"``: for a time series on axis 0, all rows from t on, for each t from `start`
-              on. The next `horizon` rows are predicted jointly, and later ones are not used. A row
-              is a time step, also where its data are missing; there is no term where all of the
-              next rows are.
+              on. The next `horizon` rows are predicted jointly, and later rows are not used. A row
+              is a time step, even if its data are missing; there is no term if the data of all
+              predicted rows are missing.
 
         start: Rows that the first fit sees, with ``folds="future"``.
         horizon: Rows that are predicted, with ``folds="future"``.
         joint: Whether a fold is one term, :math:`\log p(y_f \mid y_{-f})`, not one for each
             observation in it.
         site: Name of the observed site, or names, whose observations are left out; by default all.
-        unit: ``"element"``, ``"row"`` or ``"group"``: what is one observation; see :func:`loo`.
+        unit: The kind of one observation, ``"element"``, ``"row"`` or ``"group"``; see :func:`loo`.
             Always rows with ``folds="future"``.
-        num_warmup: Iterations of warm-up of each fit; the first has 1000 at least.
+        num_warmup: Iterations of warm-up of each fit; the first fit has 1000 at least.
         num_draws: Draws of each chain of a fit.
         num_chains: Chains of each fit.
         **kwargs: More arguments of the model.
@@ -93,7 +93,8 @@ def cross_validate(
     Raises:
         TypeError: if an argument has the wrong type.
         ValueError: if a value is out of range, `folds` does not fit the observations, or a
-            marginalized model has no log probabilities of them. No fit is made then.
+            marginalized model has no log probabilities of single observations. The error comes
+            before the first fit.
 
     Example:
         >>> import jax.numpy as jnp, ppl, distributions as dist, inference

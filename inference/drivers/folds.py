@@ -1,4 +1,4 @@
-"""Fits without some observations: one compiled program for all of them, as the gaps are data."""
+"""Fits without some observations: one compiled program for all fits, as the gaps are data."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -34,13 +34,13 @@ _UNMARGINALIZED = f"take inference.loo of {UNMARGINALIZED.removeprefix('take ')}
 
 
 class Observed(NamedTuple):
-    """Likelihood of a model, and what is an observation in it.
+    """Likelihood of a model, and its observations.
 
     Attributes:
         likelihood: The likelihood.
         units: The observations.
-        digests: A checksum of each.
-        chains: What is scored whose observations are steps of a chain, each given those before.
+        digests: A checksum of each observation.
+        chains: Log probabilities of steps of a chain, each given all steps before.
     """
 
     likelihood: Likelihood
@@ -233,7 +233,7 @@ def _check_unit(entries: ScoredEntries, unit: str, is_future: bool) -> None:
 
 
 def _missing_scores(entries: ScoredEntries, missing: Mapping[str, Any]) -> np.ndarray:
-    """Flags of log probabilities without any entry that is kept."""
+    """Flags of the log probabilities whose entries are all left out."""
     if entries.groups is None:
         return np.asarray(missing[entries.name])
     counts = np.zeros(int(np.prod(entries.shape, dtype=int)), int)
@@ -391,7 +391,7 @@ class Refits:
             self.problems.append(f"without {which}, {divergences} transitions diverged.")
 
     def words(self) -> tuple[str, ...]:
-        """Problems of the fits: the first of them, and the number of the others."""
+        """Problems of the fits in words: the first problem, and the number of further ones."""
         more = len(self.problems) - 1
         rest = (f"{more} more such problems in other fits.",) * (more > 0)
         return (*self.problems[:1], *rest)

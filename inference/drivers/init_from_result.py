@@ -64,7 +64,7 @@ def _counts(result: Any) -> np.ndarray:
 def _choose_draws(key: jax.Array, weights: np.ndarray, num_chains: int) -> np.ndarray:
     """Indices of draws for the chains, by weighted sampling without replacement.
 
-    Once all draws of positive weight are used, they come again in the same order.
+    If there are more chains than draws of positive weight, these draws repeat in the same order.
 
     References:
         Efraimidis and Spirakis (2006), Weighted random sampling with a reservoir.
@@ -78,7 +78,7 @@ def _choose_draws(key: jax.Array, weights: np.ndarray, num_chains: int) -> np.nd
 
 
 def _check(values: Any, target: Target, what: str, num_leading: int) -> None:
-    """Raises ValueError if the names and shapes of values are not those of the model."""
+    """Raises ValueError if the names and shapes of values do not fit the sites of the model."""
     key = jax.eval_shape(lambda: jax.random.key(0))
     sites = jax.eval_shape(lambda key: target.constrain(target.initial(key)), key)
     expected = {name: x.shape for name, x in named_leaves(sites)}

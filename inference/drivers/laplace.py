@@ -55,8 +55,9 @@ def laplace(
 
     .. math:: \log p(y) \approx \log p(\hat z, y) + \tfrac d2 \log 2\pi - \tfrac12 \log|\Lambda|.
 
-    Both are exact if the posterior is normal, and good if data are many. The result can be the
-    guide of :func:`importance`, whose estimate of the evidence is free of this approximation.
+    Approximation and evidence are exact if the posterior is normal, and good if data are many. The
+    result can be the guide of :func:`importance`, which estimates the evidence without this
+    approximation.
 
     Args:
         key: Typed or legacy key; with the other arguments it determines the result.

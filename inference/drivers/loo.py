@@ -42,39 +42,38 @@ def loo(
     r"""Leave-one-out cross-validation by PSIS: how well a model predicts each observation.
 
     The draws of one fit are weighted as if an observation had been left out (PSIS-LOO). Pareto k
-    says for each observation whether that is reliable. With `refit`, the model is fitted anew
-    without each unreliable one. Where leaving an observation out changes the support of the
-    posterior, as for the largest value under a uniform distribution on (0, a), PSIS cannot see it:
-    draws beyond the support are missing, and Pareto k may be low. ``refit=-jnp.inf`` does not rely
-    on it.
+    tells for each observation whether its term is reliable. With `refit`, the model is fitted anew
+    without each observation whose term is unreliable. PSIS cannot see that an observation bounds
+    the support of the posterior, as the largest value under a uniform distribution on (0, a): draws
+    beyond the bound are missing, and Pareto k may be low. ``refit=-jnp.inf`` does not use PSIS.
 
     A factor or weights of ``ppl.scale`` change how much an observation counts in the posterior, and
-    so what leaving it out does. What is predicted is the observation itself, with its own density.
+    so the posterior without it. They do not change its term, which is its own predictive density.
 
     Data that ``ppl.ignore`` leaves out are not observations, nor are factors and sites that
     ``ppl.impute`` observes in part.
 
     Args:
         result: Result of :func:`mcmc`, or of another driver with draws, for this model and data.
-            Weights of draws are used where there are some.
+            If its draws have weights, they are used.
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
         *args: Arguments of the model: data.
         site: Name of the observed site, or names, whose observations are left out; by default all.
-        unit: What is one observation:
+        unit: The kind of one observation:
 
             - ``"element"``: each log probability of a site, one for each element of ``vmap``,
               loops and the distribution's batch;
             - ``"row"``: all log probabilities with one index on axis 0, of all sites together;
-            - ``"group"``: as ``"element"``, but of a marginalized model in which several entries
-              depend on one element of what is taken out, all of these together.
+            - ``"group"``: as ``"element"``, but in a marginalized model all entries that depend on
+              the same summed or integrated element are one observation.
 
         refit: Pareto k above which the term is computed exactly, by NUTS without the observation;
-            by default for none. 0.7 is a good choice; ``-jnp.inf`` computes all terms exactly.
+            by default no term is. 0.7 is a good choice; ``-jnp.inf`` computes all terms exactly.
         key: Key of the fits; by default ``jax.random.key(0)``.
-        num_warmup: Iterations of warm-up of each such fit, which begins with draws, step size and
-            mass matrix of `result`.
-        num_draws: Draws of each chain of such a fit.
-        num_chains: Chains of such a fit.
+        num_warmup: Iterations of warm-up of each fit by `refit`, which begins with draws, step size
+            and mass matrix of `result`.
+        num_draws: Draws of each chain of a fit by `refit`.
+        num_chains: Chains of a fit by `refit`.
         **kwargs: More arguments of the model.
 
     Returns:
@@ -83,8 +82,8 @@ def loo(
     Raises:
         TypeError: if `result` is not a result with draws, or an argument has the wrong type.
         ValueError: if the model observes nothing, a name is unknown, a marginalized model has no
-            log probabilities of such units, or the draws are of another model or, as far as their
-            log density tells, of other data.
+            log probabilities of such units, the draws are of another model, or their log density
+            shows that they had other data.
 
     Example:
         >>> import jax.numpy as jnp, ppl, distributions as dist, inference

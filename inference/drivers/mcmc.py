@@ -79,11 +79,11 @@ def mcmc(
       matrix. Its draws then do not depend on the number of chains.
     - Otherwise, chains pool their draws to learn one dense or low-rank matrix. A chain is left out,
       and learns by itself, if its mean log density is more than four standard deviations from the
-      median chain's.
+      mean log density of the median chain.
 
-    After about an eighth of warm-up, chains on the CPU are compared. One that is lost, ten standard
-    deviations of the log density below the others, goes on from where another one is, and a
-    warning says so.
+    After about an eighth of warm-up, chains on the CPU are compared. A chain is lost if its log
+    density is ten standard deviations below the others. It goes on from the state of another chain,
+    and a warning says so.
 
     On the CPU, chains use all cores; on an accelerator, they advance side by side. A second call
     compiles nothing if it has another key, other numbers of iterations or new data of the same
@@ -102,8 +102,8 @@ def mcmc(
             an accelerator. For any other :class:`Kernel`, warm-up adapts nothing: its iterations
             are run and discarded.
         num_warmup: Iterations of warm-up per chain, not kept; 0 samples with the kernel as it is.
-        num_draws: Draws to keep per chain, by default 1000; with `until` the maximum of these, by
-            default 100 000.
+        num_draws: Draws to keep per chain, by default 1000; with `until` the maximum number of
+            draws, by default 100 000.
         num_chains: Number of chains.
         mass_matrix: Structure of the mass matrix that warm-up learns:
 
@@ -116,13 +116,13 @@ def mcmc(
               for more; on an accelerator, diagonal.
 
         target_acceptance_rate: Mean acceptance rate that the step size is adapted to, between 0 and
-            1. Nearer to 1, steps are smaller, which is slower and safer. A chain for which many
-            transitions fail although the mean is right aims higher (from 0.8, at 0.96 at most), as
-            the curvature of the density varies there.
+            1. A rate nearer to 1 means smaller steps, which are slower and safer. If many
+            transitions of a chain fail although the mean is right, the curvature of the density
+            varies, and the chain adapts to a higher rate (0.96 at most, for 0.8).
         init: Starting points of the chains:
 
-            - ``"uniform"``: of ten points that are uniform on (-2, 2) in unconstrained space, each
-              coordinate, the one of highest log density;
+            - ``"uniform"``: ten points are drawn in unconstrained space, each coordinate uniform on
+              (-2, 2); the start is the point with the highest log density;
             - ``"prior"``: a draw from the prior;
             - ``"optimum"``: as ``"uniform"``, then a short climb by L-BFGS, for densities that are
               narrow or far away; it takes time to compile;
@@ -135,16 +135,16 @@ def mcmc(
               kernel has one; a short warm-up is then enough.
 
             With an :class:`EnsembleKernel` and 32 chains or more, a name gives up to 16 starts.
-            Consecutive chains share one, so that the summary can compare these superchains by
-            :func:`nested_rhat`. As all chains share a step size, which one far start would rule,
-            ``"uniform"`` is followed by a climb there that ends among the bulk of the draws.
+            Consecutive chains share a start, so that the summary can compare these superchains by
+            :func:`nested_rhat`. With ``"uniform"``, a climb follows that ends among the bulk of the
+            draws: all chains share a step size, and a single far start would make it small.
 
         mesh: Devices over which chains are spread evenly. They may belong to several processes that
-            have called ``jax.distributed.initialize``: all of these call `mcmc` alike, and get all
-            draws. By default all accelerators of this process, or all cores of the CPU, or only
-            ``jax.default_device`` if it is set. Data on other devices are copied. Leave `mesh` out
-            for a model with a ``shard_map``: the devices of the ``shard_map`` then work together
-            on each chain.
+            have called ``jax.distributed.initialize``: every process then calls `mcmc` with the
+            same arguments, and gets all draws. By default all accelerators of this process, or all
+            cores of the CPU, or only ``jax.default_device`` if it is set. Data on other devices are
+            copied. Leave `mesh` out for a model with a ``shard_map``: the devices of the
+            ``shard_map`` then work together on each chain.
         until: Precision at which the run ends, see :class:`Until`: errors of means, ESS, R-hat, or
             a limit of time. The summary says why the run ended.
         cache_dir: A directory for compiled programs, so that the next process need not compile for
@@ -153,12 +153,13 @@ def mcmc(
             it is a line every ten seconds. :class:`Live` shows ESS, R-hat and the time left, too. A
             function gets a :class:`ProgressReport` ten times a second, and an error in it ends the
             run as an interrupt does.
-        keep: Names of the sites whose draws are kept, scopes and deterministic sites among them,
-            such as ``["mu", "scope"]``; by default all. What only other sites need is not computed.
+        keep: Names of the sites whose draws are kept, also of scopes and deterministic sites, such
+            as ``["mu", "scope"]``; by default all. Values that only other sites need are not
+            computed.
         checkpoint: A folder for draws and states of the chains. The same call goes on after a kill,
             an interrupt or an error, from a state that is at most about 15 seconds old, and its
             draws have the bits of an undisturbed run. Draws are arrays that are mapped into memory,
-            so that there may be more than memory holds. See :func:`resume` for more draws.
+            so that they may be larger than the memory. See :func:`resume` for more draws.
         **kwargs: More arguments of the model.
 
     Returns:
@@ -229,8 +230,8 @@ def run_chains(
 ) -> MCMCResult:
     """Runs chains, as :func:`mcmc`.
 
-    `checkpoint` may be a folder that is locked already, and the `init` of the settings what its
-    manifest says, or a recorder with the chains of a result.
+    `checkpoint` may also be a folder that is already locked, or a recorder with the chains of a
+    result. For such a folder, `init` of the settings may be its description in the manifest.
     """
     began = time.monotonic()
     run_settings = run_settings.checked()

@@ -47,7 +47,7 @@ def mcmc_each(
     """Markov chain Monte Carlo on many data sets of one model, in one compiled program.
 
     The chains of all data sets form one pool. On the CPU a core takes one chain after the other,
-    each with its own data, so that none waits for another; on an accelerator they move side by
+    each with its own data, so that no chain waits for another; on an accelerator they move side by
     side. A chain starts and adapts by itself, with a diagonal mass matrix, as under
     :func:`sampler`. Draws of a data set depend only on the key, its number and its data.
 
@@ -56,7 +56,8 @@ def mcmc_each(
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
         *args: Arguments of the model, with an axis over data sets where `in_axes` says so.
         in_axes: Axes of the data sets, as in ``jax.vmap``: an integer or `None` for all arguments,
-            or one for each argument, which may be a pytree of them; `None` shares an argument.
+            or a tuple with an integer, `None` or a pytree of these for each argument. An argument
+            with `None` is shared.
         kernel: :class:`NUTS` or :class:`HMC`, or another gradient kernel of the library.
         num_warmup: Iterations of warm-up per chain, not kept.
         num_draws: Draws to keep per chain; another number compiles anew.

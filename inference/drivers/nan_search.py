@@ -1,4 +1,4 @@
-"""Search for NaN of a log density beside divergent transitions."""
+"""Search for points near divergent transitions where a log density is NaN."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ from inference.models.same_model import latent_draws
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.jax_settings import numbers_of_any_kind
 
-_NUM_STARTS = 32  # draws from which points are tried, half of them of divergent transitions
+_NUM_STARTS = 32  # draws near which points are tried; half are ends of divergent transitions
 _STEPS = 0.25, 0.5, 1.0, 2.0  # standard deviations from a draw to a point
 
 

@@ -50,9 +50,10 @@ def noncentering_of_guide(target: Any, pareto_k: Any, num_draws: int) -> str | N
 
 
 def _is_slow(draws: Any) -> bool:
-    """Whether a scalar has low ESS, among as many as can be looked at in little time.
+    """Whether a scalar has low ESS, among as many scalars as can be looked at in little time.
 
-    Many chains need enough all together; those not looked at are taken to be like the others.
+    If there are many chains, the ESS of all chains together counts. Only some chains are looked at,
+    and the other chains are assumed to be like them.
     """
     leaves = [x for x in jax.tree.leaves(draws) if np.issubdtype(x.dtype, np.floating) and x.size]
     if not leaves:

@@ -37,8 +37,8 @@ def optimize(
     r"""The mode of the posterior of `model`, or of its likelihood, by L-BFGS from several starts.
 
     The climb takes place on unconstrained space, but maximizes the density of the sites' values. So
-    the mode does not depend on the maps between the two. All starts climb in one compiled program,
-    which serves all data of the same shapes. A climb ends when half of the squared Newton
+    the mode does not depend on the maps from unconstrained space. All starts climb in one compiled
+    program, which serves all data of the same shapes. A climb ends when half of the squared Newton
     decrement, :math:`\tfrac12 g^\top H^{-1} g`, is within the tolerance. Here :math:`g` is the
     gradient and :math:`H` the curvature as L-BFGS estimates it. The decrement estimates how much
     higher the mode is, and does not depend on the scales of the coordinates.
@@ -54,7 +54,7 @@ def optimize(
               not depend on the priors of sites without parents.
 
         include_jacobian: Whether to maximize the density on unconstrained space instead, which
-            includes the determinant of the map. Its mode depends on the map, but is inside even
+            includes the determinant of the map. Its mode depends on the map. But a mode exists even
             if a scale has a prior that is finite at 0.
         init: Starting points:
 
@@ -63,7 +63,7 @@ def optimize(
             - ``"optimum"``: uniform, then a short climb;
             - a dict of values by site, the others being uniform.
 
-        num_starts: Number of climbs, of which the highest is returned.
+        num_starts: Number of climbs; the highest end is returned.
         max_steps: Maximum number of iterations of a climb.
         tolerance: Bound on half of the squared Newton decrement at which a climb ends, relative
             to the log density (or to 1, if that is less); by default ``eps**0.9``, which is 8e-15

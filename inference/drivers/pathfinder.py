@@ -57,10 +57,11 @@ def pathfinder(
 
     1. Each path climbs the density on unconstrained space by L-BFGS.
     2. Every iterate has a normal distribution. Its covariance is the inverse Hessian estimated from
-       the last steps, a diagonal plus a low rank. The path keeps the one with the highest ELBO.
+       the last steps, a diagonal plus a low rank. The path keeps the distribution with the highest
+       ELBO.
     3. Draws of several paths are resampled by importance, with the mixture of the paths'
-       distributions as their density. A mode so gets the share of its mass, however many paths led
-       to it.
+       distributions as their density. So the share of a mode in the draws is its share of the mass,
+       however many paths led to it.
 
     All paths run in one compiled program of a few hundred gradients. Use the draws for a first
     look, or to start :func:`mcmc` by ``mcmc(..., init=result)``.
@@ -72,8 +73,8 @@ def pathfinder(
         num_paths: Number of paths. Draws of a single path are not resampled.
         num_draws: Number of draws for each path, and after resampling.
         max_steps: Maximum number of iterations of a path.
-        history: Number of steps from which an inverse Hessian is estimated. It differs from its
-            diagonal in twice as many directions.
+        history: Number of steps from which an inverse Hessian is estimated. The inverse Hessian
+            differs from a diagonal in twice as many directions.
         num_elbo_draws: Number of draws for the ELBO of an iterate.
         init: Starting points of the paths; see :func:`optimize`. A dict of values may have an axis
             over paths in front.

@@ -44,8 +44,8 @@ def power_scale(
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
         *args: Arguments of the model: data.
         prior: Names of the latent sites whose priors are scaled together; by default all. In a
-            hierarchy, name those at the top: the distribution of the others is part of the model.
-            Sites that a marginalized model scores together have a name together, as in
+            hierarchy, name the sites at the top: the distributions of the other sites are part of
+            the model. Sites that a marginalized model scores together have a joint name, as in
             ``ppl.log_probs``.
         **kwargs: More arguments of the model.
 

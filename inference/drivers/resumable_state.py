@@ -47,8 +47,8 @@ def recorder_of(
     """Recorder with the chains of a result, after a check that the call belongs to its run.
 
     Raises:
-        ValueError: if the result holds no chains, its draws are not those of its run, or the
-            model, its arguments or the kernel are others.
+        ValueError: if the result holds no chains, if its draws have been changed, or if the model,
+            its arguments or the kernel differ from the run's.
     """
     held = result.chains
     if held is None:

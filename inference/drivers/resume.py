@@ -43,13 +43,13 @@ def resume(
     at its last draws are compared.
 
     Args:
-        run: The folder, `checkpoint` of :func:`mcmc`; or a result of it without a folder, also one
-            that was saved and loaded.
+        run: The folder, `checkpoint` of :func:`mcmc`; or a result of :func:`mcmc` without a folder,
+            which may have been saved and loaded.
         model: The model of the run.
         *args: Its arguments, as in the run.
-        num_draws: Draws of each chain in the result, those of the run so far included, or the
-            first of these; by default as many as the run was to have; needed after a run with
-            `until`, if none is given.
+        num_draws: Draws of each chain in the result, including the draws of the run so far; if it
+            is smaller, the result has the first draws of the run. By default the number that the
+            run was to have. After a run with `until`, `num_draws` or `until` is needed.
         kernel: The kernel of the run.
         mesh: Devices over which chains are spread; see :func:`mcmc`.
         until: Precision at which the run ends, with all draws that it has or more; see
@@ -65,8 +65,8 @@ def resume(
         OSError: if the folder cannot be written.
         TypeError: if an argument has the wrong type.
         ValueError: if the folder has no run, is damaged or in use, if the result does not hold its
-            chains, or if the model, its arguments or the kernel are not those of the run; the
-            message says which.
+            chains, or if the model, its arguments or the kernel differ from the run's; the message
+            says which.
 
     Example:
         >>> import tempfile

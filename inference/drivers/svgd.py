@@ -79,8 +79,8 @@ def svgd(
             space. By default it is set in each step to the square of the median distance of the
             :math:`n` particles, divided by :math:`\log(n + 1)`.
         init: Starting points of the particles: ``"uniform"``, ``"prior"``, ``"optimum"`` or a dict
-            of values, as in :func:`optimize`. A dict has an axis over particles in front, or leaves
-            some sites uniform: particles that start at one place stay together.
+            of values, as in :func:`optimize`. Particles that start at one point stay together, so a
+            dict has an axis over particles in front, or leaves some sites uniform.
         state: State of a former result to go on from, in place of `init`.
         cache_dir: A directory to keep compiled programs in, for the next process.
         progress: Whether to show a bar; by default in a terminal and in a notebook. In a log file

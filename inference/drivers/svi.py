@@ -95,18 +95,18 @@ def svi(
         batch: Function of a key and the arguments of the model, which draws the positional
             arguments of one step, such as some rows of the data. By default, each step sees all
             data.
-        batches: The arguments of each step, in place of `batch`: a data loader or another iterable.
-            A tuple or a list is the positional arguments of the model, anything else its only one;
-            keywords of the model stay those of the call. The next batch goes to the device while a
-            step is computed. A loader or a list starts again at its end; an iterator ends the run.
-            The result is computed from `args`, all data or a part held out. Without `args` it is
-            computed from the first batch.
+        batches: The arguments of each step, instead of `batch`: a data loader or another iterable.
+            A tuple or a list holds the positional arguments of the model; anything else is the only
+            argument. All steps have the keywords of the call. The next batch goes to the device
+            while a step is computed. A loader or a list starts again at its end; the run ends with
+            an iterator. The result is computed from `args`, which are all data or a part held out.
+            Without `args` it is computed from the first batch.
         objective: Objective to maximize: :class:`ELBO`, :class:`ImportanceWeighted`,
             :class:`Renyi`, :class:`ForwardKL`, or :class:`ScoreFunction` for discrete draws.
         tolerance: Relative change of the ELBO below which to stop, such as 1e-3; by default, take
-            all steps. As in ADVI, a change is that of the mean ELBO from one block of 100 steps to
-            the next, and the run stops once the mean or the median of the last ten is below
-            `tolerance`.
+            all steps. As in ADVI, the mean ELBO of each block of 100 steps is compared with the
+            block before, and the run stops once the mean or the median of the last ten relative
+            changes is below `tolerance`.
         num_draws: Draws of the fitted guide.
         init: Starting point of the guide:
 
@@ -116,9 +116,9 @@ def svi(
             - a dict of values by site, the others being uniform;
             - a result of :func:`laplace`, :func:`pathfinder`, :func:`svi`, :func:`mcmc`,
               :func:`svgd`, :func:`importance` or :func:`optimize` for the same model. The guide
-              starts at the mean of the result (at the mode, for :func:`optimize`). The scales and
-              correlations of the result, if known, replace the guide's `init_scale`, as far as the
-              guide has such parameters.
+              starts at the mean of the result (at the mode, for :func:`optimize`). If scales and
+              correlations of the result are known, and if the guide has such parameters, they
+              replace its `init_scale`.
 
             A guide that is a function starts at the values that it gives `ppl.param`; a result is
             an error.
@@ -134,8 +134,8 @@ def svi(
         checkpoint: A folder for the state of the fit. The same call goes on after a kill, an
             interrupt or an error, from a state that is at most about 15 seconds old, and ends with
             the bits of an undisturbed fit; with a larger `num_steps` it goes on further. `batches`
-            must be able to start again, with the same batches: those of the steps so far are
-            skipped. A `callback` is not called again for these steps.
+            must be able to start again with the same batches, as the batches of the steps so far
+            are skipped. A `callback` is not called again for these steps.
         **kwargs: More arguments of the model.
 
     Returns:

@@ -40,7 +40,7 @@ def make_problem(
     Raises:
         TypeError: if an argument has the wrong type.
         ValueError: if the guide or the objective does not suit the model, or if a parameter of the
-            model has the name of one of the guide.
+            model and a parameter of the guide have one name.
     """
     is_function = not hasattr(guide, "sample")
     target, parametric = make_parametric_target(model, args, kwargs, is_function=is_function)
@@ -75,7 +75,7 @@ def with_batch(problem: SVIProblem, args: tuple[Any, ...], kwargs: Mapping[str, 
 
 
 def values_of(problem: SVIProblem, parameters: Any) -> tuple[Any, Any]:
-    """Values of the model's parameters by name, None if it has none, and the guide's parameters."""
+    """Values of the model's parameters by name, or None without any; and the guide's parameters."""
     if problem.parametric is None:
         return None, parameters
     values: Any = problem.parametric
@@ -83,7 +83,7 @@ def values_of(problem: SVIProblem, parameters: Any) -> tuple[Any, Any]:
 
 
 def check_init(init: Any, *, is_function: bool) -> Any:
-    """The argument `init`, as far as the guide takes it.
+    """The argument `init`, or ``"uniform"`` if the guide is a function and `init` a strategy.
 
     Raises:
         ValueError: if a guide that is a function is to start at a result.
@@ -103,10 +103,10 @@ def starting_point(init: Any, problem: SVIProblem) -> Any:
 
 
 def _check_names(parametric: ModelParameters | None, guide: Any) -> None:
-    """Raises an error if a parameter of the model has the name of one of the guide.
+    """Raises an error if a parameter of the model and a parameter of the guide have one name.
 
     Raises:
-        ValueError: if so. The two would be two numbers, not one that is shared.
+        ValueError: if so. They would be two numbers, not one shared number.
     """
     if parametric is None or not isinstance(guide, GuideFunction):
         return

@@ -45,8 +45,8 @@ class SVIStep(NamedTuple):
     """The two functions of a fit step by step.
 
     Attributes:
-        init: Function ``(key, *args, **kwargs) -> state`` of the arguments of the model, those of
-            the first batch.
+        init: Function ``(key, *args, **kwargs) -> state`` of the arguments of the model for the
+            first batch.
         update: Function ``(state, *args, **kwargs) -> (state, info)`` of a batch.
     """
 
@@ -75,7 +75,8 @@ def svi_step(
 
     Args:
         model: Function of a key and of the arguments of a batch, with observed sites conditioned
-            on. ``ppl.scale`` in it makes the density of a batch an estimate of that of all data.
+            on. ``ppl.scale`` in it makes the density of a batch an estimate of the density of all
+            data.
         guide: Family to fit, as in :func:`svi`.
         optimizer: An optax optimizer; by default ``optax.adam(1e-2)``.
         num_particles: Draws of the guide in each step.
@@ -116,7 +117,7 @@ def svi_step(
     at = check_init(init, is_function=not hasattr(guide, "sample"))
     made: list[
         SVIProblem
-    ] = []  # that of the first batch; others differ from it by their data alone
+    ] = []  # the problem of the first batch; problems of other batches differ only by their data
     known: set[Any] = set()  # structures and shapes of states that fit the problem
 
     def problem_for(key: jax.Array, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SVIProblem:

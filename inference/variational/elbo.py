@@ -1,4 +1,4 @@
-"""Objective, the protocol for what a fit maximizes, and ELBO, the evidence lower bound."""
+"""Objective, the protocol of functions that a fit maximizes, and ELBO, the evidence lower bound."""
 
 import dataclasses
 from collections.abc import Callable
@@ -63,10 +63,10 @@ class ELBO:
     evaluated at draws.
 
     Args:
-        stick_the_landing: Whether to differentiate :math:`\log q` along the path alone, with its
-            parameters held fixed. The omitted term of the gradient has mean zero. The remaining
-            gradient has no variance where the guide equals the posterior, and often a larger
-            variance where the guide cannot equal it.
+        stick_the_landing: Whether to differentiate :math:`\log q` only along the path, with its
+            parameters held fixed. The omitted term of the gradient has mean zero. If the guide
+            equals the posterior, the remaining gradient has no variance. If the guide cannot equal
+            the posterior, the remaining gradient often has a larger variance.
 
     References:
         Kingma and Welling (2014), Auto-encoding variational Bayes; Roeder, Wu and Duvenaud (2017),

@@ -157,12 +157,12 @@ class ImportanceWeighted(_Weighted):
 class ForwardKL(_Weighted):
     r"""The forward divergence :math:`KL(p \| q)`, minimized by guides that cover the posterior.
 
-    The best guide has the means of the posterior. A normal guide also has its variances, whatever
-    the correlations, whereas the ELBO's best normal guide has too small ones. The gradient is the
-    derivative of :math:`\sum_k \tilde w_k \log q(z_k)`, with the `K` draws (`num_particles`) and
-    their normalized weights held fixed. Its bias is of order `1/K`. Where few draws carry all
-    weight, as a high Pareto k shows, the gradient is biased toward the current guide. The value at
-    each step is the importance weighted bound.
+    The best guide has the means of the posterior. The best normal guide also has the variances of
+    the posterior, whatever the correlations; the variances of the ELBO's best normal guide are too
+    small. The gradient is the derivative of :math:`\sum_k \tilde w_k \log q(z_k)`, with the `K`
+    draws (`num_particles`) and their normalized weights held fixed. Its bias is of order `1/K`. If
+    few draws carry all weight, as a high Pareto k shows, the gradient is biased toward the current
+    guide. The value at each step is the importance weighted bound.
 
     Args:
         doubly_reparameterized: Whether to use doubly reparameterized gradients, which have the same

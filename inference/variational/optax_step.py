@@ -30,10 +30,10 @@ def optimizer_of(optimizer: Any, rate: float) -> ComparedByContents:
 
 
 def _check_needs(optimizer: ComparedByContents, rate: float) -> None:
-    """Refuses optimizers that a step cannot give what they need, after a step that is traced only.
+    """Refuses optimizers that need other arguments than a step gives, by tracing one step.
 
     Raises:
-        TypeError: if it needs the loss as a function, or pairs of parameters.
+        TypeError: if the optimizer needs the loss as a function, or pairs of parameters.
     """
 
     def step(parameters: Any) -> Any:

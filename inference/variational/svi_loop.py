@@ -48,8 +48,8 @@ class Fit(NamedTuple):
     Attributes:
         state: The last state.
         elbos: Estimate of the ELBO at each step, ``(step,)``.
-        failure: Why it stopped at a value that is not finite; empty if it did not.
-        is_ended: Whether its callback ended it.
+        failure: Why the run stopped at a value that is not finite; empty if it did not stop.
+        is_ended: Whether the callback ended the run.
     """
 
     state: SVIState
@@ -99,9 +99,9 @@ def fit(
         callback: Function that is called after every 100th step and at the end, with the number of
             steps of the state, the mean ELBO since the call before, and the state. The run ends if
             it returns True.
-        feed: The problem of each step, for its batch of the data; the run ends where it ends. The
-            next one is made while a step is computed.
-        begun: Part of this fit that was made before, in place of a start; its steps are among the
+        feed: The problem of each step, for its batch of the data; the run ends with the last
+            problem. The next problem is made while a step is computed.
+        begun: Part of this fit that was made before, instead of a start. Its steps count among the
             `num_steps`, and its batches are no longer in `feed`.
         recorder: Recorder that is told the state after each compiled call and at the end.
 
@@ -171,7 +171,7 @@ def fit(
 def start_fed(
     key: jax.Array, problem: SVIProblem, init: str | Mapping[str, Any] | NormalStart
 ) -> SVIState:
-    """The state before the first step of a loop of one's own; `problem` is that of its batch.
+    """The state before the first step of a user's own loop; `problem` is for its first batch.
 
     Raises:
         ValueError: if no start has a finite ELBO and gradient.
@@ -219,8 +219,8 @@ def _moves(run: "_SVIRun", now: SVIState, stop: int, *, stops: bool) -> Iterator
 def _fed_moves(run: "_SVIRun", now: SVIState, feed: Iterator[SVIProblem]) -> Iterator[Advance]:
     """The outcomes of single steps, each with its problem.
 
-    While a step is computed, the problem of the next one is made and that step is started, so that
-    the device need not wait for the host. It is lost if the run ends.
+    While a step is computed, the problem of the next step is made, and the next step is started, so
+    that the device need not wait for the host. If the run ends, the result of this step is lost.
     """
     before: tuple[SVIProblem, Advance] | None = None
     for problem in feed:
@@ -287,7 +287,7 @@ class _SVIRun:
     def start_step(self, problem: SVIProblem, state: SVIState) -> Advance:
         """The outcome of one step, on the device: it may still be computed.
 
-        Problems of a run differ by their batches alone, so these alone say which program fits.
+        Problems of a run differ only by their batches, so the batches determine the program.
         """
         arguments = (problem, state, self.tolerance)
         kinds = signature(problem.batches)

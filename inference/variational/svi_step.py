@@ -211,8 +211,8 @@ def advance_svi(
     """Takes steps until `stop` are complete, at most `NUM_ROWS` of them.
 
     The loop ends early before a step with an ELBO or gradient that is not finite, and once the ELBO
-    has settled. An accelerator waits for the host wherever a loop may end. So it takes steps in
-    turns of a fixed number; those after the last one change nothing.
+    has settled. An accelerator waits for the host wherever a loop may end. So it takes a fixed
+    number of steps in a turn; steps of a turn after the end of the loop change nothing.
     """
     has_turns = default_device().platform != "cpu"
     last = jnp.minimum(stop, state.step + NUM_ROWS)
