@@ -26,5 +26,5 @@ class AnalysisCall(Generic[Found]):
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
-        """The call that is still to be made."""
+        """The analysis, the model, and the call that gives the result."""
         return f"<ppl.{self.what} of {self.model}: call it, as ppl.{self.what}(model)(*args)>"

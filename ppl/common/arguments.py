@@ -35,8 +35,8 @@ class Arguments:
     ) -> tuple["Arguments", list[Any]]:
         """The static part of arguments, and their data: arrays, floats and complex numbers.
 
-        Columns of pandas and other arrays are taken as their arrays, and integers and booleans of
-        NumPy as those of Python: as sizes, they are static.
+        Columns of pandas and other foreign arrays become arrays. Integers and booleans of NumPy
+        become integers and booleans of Python, which are static, as sizes are.
 
         Raises:
             TypeError: If an argument is neither data nor hashable.
@@ -54,6 +54,6 @@ class Arguments:
         return cls(tree, rest), data
 
     def join(self, data: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments `(args, kwargs)` with data in place of the placeholders."""
+        """The arguments `(args, kwargs)`, with placeholders replaced by data."""
         rest = iter(data)
         return jax.tree.unflatten(self.tree, [next(rest) if x is _HOLE else x for x in self.leaves])

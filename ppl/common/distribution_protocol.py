@@ -60,7 +60,7 @@ class DistributionWrapper:
 
     @property
     def moves(self) -> bool:
-        """Whether positions differ from those of the distribution by itself."""
+        """Whether positions differ from positions of the bare distribution."""
         return isinstance(self.base, DistributionWrapper) and self.base.moves
 
     @property
@@ -207,7 +207,7 @@ def part_of(d: Any) -> Any:
 
 
 def draw(d: Any, key: jax.Array) -> Any:
-    """One draw; what is cut off in it is counted by `count_cut_off`."""
+    """One draw; `count_cut_off` counts the integers in it that are cut off."""
     if _is_tfp(d):
         return in_default_precision(d).sample(seed=key)
     return getattr(d, "sample_unchecked", d.sample)(key)
@@ -250,7 +250,7 @@ def log_prob(d: Any, value: Any) -> jax.Array:
 
 
 class Parts(DistributionWrapper):
-    """A distribution whose log probability is that of each independent part of its event."""
+    """A distribution with a log probability for each independent part of its event."""
 
     def __init__(self, base: Any):
         self.base = base
@@ -330,8 +330,8 @@ def is_finite(d: Any, value: jax.Array) -> jax.Array:
 def replace_outside_support(d: Any, value: Any, log_prob: jax.Array) -> Any:
     """The value, with events outside of the support replaced by a point of the support.
 
-    Later sites are then scored at valid parameters, so that neither the total of -inf nor its
-    gradient becomes NaN. Events that a mask leaves out of the total stay as they are.
+    Later sites are then scored at valid parameters, so that neither the total, which is -inf, nor
+    its gradient becomes NaN. Events that a mask leaves out of the total are not replaced.
     """
     value = merge_known(d, value)
     support = getattr(d, "support", None)
@@ -387,8 +387,8 @@ def _tfp_log_prob(d: Any, value: Any) -> jax.Array:
     """The log density of a TFP distribution, -inf outside of the support.
 
     TFP gives NaN at many values outside of the support. The map to unconstrained space gives NaN
-    there too, by which such values are found. A point of the support is scored in their place, so
-    that gradients are finite.
+    too, by which these values are found. They are replaced by a point of the support before they
+    are scored, so that gradients are finite.
     """
     d = in_default_precision(d)  # Leaves of known value are NumPy arrays here.
     try:

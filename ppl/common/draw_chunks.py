@@ -1,4 +1,4 @@
-"""Chunks of draws: one compiled program for any number of them."""
+"""Chunks of draws: one compiled program for any number of draws."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,11 +15,11 @@ _LARGE_CHUNK = 4096
 
 
 def choose_chunk_size(given: int | None, num_draws: int, most: int) -> int:
-    """Number of draws made at once: the same one for any usual number of draws.
+    """Number of draws made at once: the same number for any usual number of draws.
 
     Args:
-        given: The number that the user asks for, which holds where there are as many draws; for
-            fewer, the next power of two.
+        given: The number that the user asks for. If there are fewer draws, the next power of two is
+            taken.
         num_draws: The number of draws.
         most: Maximum, for memory, if none is given.
     """

@@ -8,11 +8,11 @@ PACKAGES = ("distributions", "inference")
 
 
 def check_import_names() -> None:
-    """Check that `distributions` and `inference`, as Python finds them, are those of this library.
+    """Check that Python finds the packages `distributions` and `inference` of this library.
 
-    A file `inference.py` beside a script hides ours, and so does another distribution that installs
-    a package of this name. The `__init__` of each of our packages names the distribution, for its
-    version; another one does not.
+    A file `inference.py` beside a script hides our package, and so does a package of this name that
+    another distribution installs. The `__init__` of each of our packages names our distribution,
+    for its version.
 
     Raises:
         ImportError: If either name belongs to something else; the message says to which file.
@@ -28,7 +28,7 @@ def check_import_names() -> None:
 
 
 def _file_of(name: str) -> pathlib.Path | None:
-    """The file that Python runs to import `name`, or has run; `None` if there is none to read."""
+    """The file that Python runs to import `name`, or has run; `None` without a readable file."""
     try:
         spec = importlib.util.find_spec(name)
     except ValueError:  # a module without a spec: something made it by hand

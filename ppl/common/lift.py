@@ -17,7 +17,7 @@ def lift(fn: Callable[..., Any], axes: Sequence[Axis], num_mapped: int = 0) -> C
         num_mapped: The number of leading arguments that every axis maps.
 
     Returns:
-        A function of the same arguments, with the axes that map them in front.
+        A function of the same arguments, each with the axes that map it in front.
     """
     for axis in axes:
         recorded = (0 if is_mapped else None for is_mapped in axis.mapped)

@@ -95,7 +95,7 @@ def _log_prob_of_known(d: Any, value: jax.Array, missing: jax.Array) -> jax.Arra
         return jnp.where(missing.all(axes), 0, known)
     num_inner = distribution_protocol.num_event_axes(d.distribution)
     axes = tuple(range(num_inner - num_events, 0))
-    # The copies of IID have their axes behind those of the batch.
+    # The axes of the copies of IID come after the axes of the batch.
     if distribution_protocol.name_of(d) == "IID":
         own = tuple(range(value.ndim - num_events, value.ndim - num_inner))
         axes = tuple(range(len(own)))
@@ -168,23 +168,23 @@ class Imputed(distribution_protocol.DistributionWrapper):
 def impute(data: Any, missing: Any = None) -> Missing | jax.Array:
     """Data whose missing entries are unknown values, to be inferred, for `condition`.
 
-    The site stays latent, with as many coordinates as there are missing entries: none, if nothing
-    is missing. Its values, also in draws, are complete arrays that agree with the data at known
-    entries. Later sites may depend on them.
+    The site stays latent, with a coordinate for each missing entry, and without coordinates if no
+    entry is missing. Its values, also in draws, are complete arrays that agree with the data at
+    known entries. Later sites may depend on these values.
 
     Args:
-        data: An array of floats, or a masked array of NumPy. For a site of integers, whole floats
-            do, as pandas makes them of counts with gaps.
+        data: An array of floats, or a masked array of NumPy. For a site of integers, the floats
+            must be whole numbers, as pandas makes them of counts with gaps.
         missing: Boolean array of the shape of `data`, True at missing entries; by default the
-            entries that are NaN or masked. Their number decides shapes, so it must not be traced.
-            Other data with as many gaps, wherever they are, do not recompile.
+            entries that are NaN or masked. It must not be traced, as the number of missing entries
+            decides shapes. Data with as many gaps at other places do not recompile.
 
     Returns:
         A value for `condition`: the data as they are, if they are integers without gaps.
 
     Raises:
         TypeError: If data or mask are not arrays of floats and booleans.
-        ValueError: If the shapes differ, or the mask is not known.
+        ValueError: If the shapes differ, or the mask is traced.
 
     Example:
         >>> import jax.numpy as jnp, ppl, distributions as dist
@@ -226,7 +226,8 @@ def ignore(data: Any, missing: Any = None) -> Missing:
     A vector that is missing in part is an error; if the mask is traced, its density is NaN.
 
     Args:
-        data: An array, or a masked array of NumPy. For a site of integers, whole floats do.
+        data: An array, or a masked array of NumPy. For a site of integers, floats must be whole
+            numbers.
         missing: Boolean array of the shape of `data`, True at missing entries; by default the
             entries that are NaN or masked. It may be traced, so that new data with other gaps do
             not recompile.

@@ -19,7 +19,7 @@ class Network:
 
     Attributes:
         parameters: Arrays by path, such as ``"layers.0.weight"``.
-        rebuild: Function from such arrays to the network that has them.
+        rebuild: Function from arrays by path to the network with these arrays.
     """
 
     parameters: Parameters
@@ -27,7 +27,7 @@ class Network:
 
 
 def take_apart(net: Any, inputs: Sequence[Any], where: str) -> Network:
-    """The parameters of a network, and the way back.
+    """The parameters of a network, and a function that rebuilds the network from them.
 
     | network | parameters | rebuilt |
     |---|---|---|
@@ -38,7 +38,7 @@ def take_apart(net: Any, inputs: Sequence[Any], where: str) -> Network:
 
     Args:
         net: The network.
-        inputs: Inputs to initialize the last two kinds with; only shapes and dtypes count.
+        inputs: Inputs to initialize a network of the last two rows; only shapes and dtypes count.
         where: The start of error messages.
 
     Raises:
@@ -109,7 +109,7 @@ def _take_apart_functions(
 def _take_apart_nnx(net: Any, where: str) -> Network:
     nnx = importlib.import_module("flax.nnx")
     graph, parameters, rest = nnx.split(net, nnx.Param, ...)
-    # Copied: the variables of a module may change in the trace that made them alone.
+    # A copy, as the variables of a module may change only in the trace that made them.
     return _of_leaves(parameters, lambda tree: nnx.merge(graph, tree, rest, copy=True), where)
 
 
@@ -118,7 +118,7 @@ def _take_apart_tree(net: Any, where: str) -> Network:
 
 
 def _of_leaves(tree: Any, rebuild: Callable[[Any], Any], where: str) -> Network:
-    """The arrays of floats of a tree by path; its other leaves stay as they are."""
+    """The arrays of floats of a tree, by path; other leaves of the tree are kept unchanged."""
     leaves, structure = tree_flatten_with_path(tree)
     named = {_path_name(path): leaf for path, leaf in leaves}
     if len(named) < len(leaves):

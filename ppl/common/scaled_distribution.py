@@ -1,4 +1,4 @@
-"""Scores times a factor: scaled distributions and terms, which remember what was multiplied."""
+"""Scores times a factor: scaled distributions and terms, which keep score and factor apart."""
 
 import dataclasses
 from typing import Any
@@ -45,11 +45,11 @@ class Scaled(distribution_protocol.DistributionWrapper):
 class ScaledTerm:
     """Terms of a log density that were multiplied by factors, one after another.
 
-    It stands beside the product at the site of a `factor`.
+    The site of a `factor` has it as extra operands, and the product as its value.
 
     Attributes:
-        log_weight: The terms before that.
-        factors: The factors; the axes of each are the first of the terms.
+        log_weight: The terms before they were multiplied.
+        factors: The factors; the axes of each factor are the first axes of the terms.
     """
 
     log_weight: Any
@@ -57,10 +57,10 @@ class ScaledTerm:
 
 
 def multiply_score(log_prob: jax.Array, factor: Any) -> jax.Array:
-    """A score times a factor, whose axes are the first of the score; -inf stays, whatever it is."""
+    """A score times a factor, whose axes are the first axes of the score; a score of -inf stays."""
     factor = jnp.asarray(factor, log_prob.dtype)
     factor = jnp.expand_dims(factor, tuple(range(factor.ndim, log_prob.ndim)))
-    is_impossible = log_prob == -jnp.inf  # whose product would have a slope that is NaN
+    is_impossible = log_prob == -jnp.inf  # the slope of its product would be NaN
     return jnp.where(is_impossible, log_prob, jnp.where(is_impossible, 0, log_prob) * factor)
 
 

@@ -63,7 +63,7 @@ def trace_and_fingerprint(
 def _check_range(model: Model) -> None:
     """Raise a ValueError for data of a model that a compiled program would wrap or make infinite.
 
-    Later, such data are of JAX's dtype already, and the program sees infinities.
+    A later check would come too late: the data then have JAX's dtype, with infinities in them.
     """
     for path, leaf in jax.tree_util.tree_leaves_with_path(model):
         try:
@@ -76,7 +76,7 @@ def _check_range(model: Model) -> None:
 def fingerprint_constants(jaxpr: Any, consts: Sequence[Any]) -> Iterator[Hashable]:
     """Fingerprint of a traced program: its primitives with their settings, and numbers by bits.
 
-    Abstract values, such as the leaves of arguments, enter by shape and dtype alone.
+    Abstract values, such as the leaves of arguments, enter only by shape and dtype.
     """
     yield from map(fingerprint_value, consts)
     for eqn in jaxpr.eqns:
@@ -127,7 +127,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _fingerprint_tree(tree: Any) -> Hashable:
-    """Fingerprint of a tree structure; functions in it by likeness, as they may be made anew."""
+    """Fingerprint of a tree structure; functions in it count by their code, not by identity."""
     data = tree.node_data()
     return data and (data[0], likeness(data[1], ()), *map(_fingerprint_tree, tree.children()))
 

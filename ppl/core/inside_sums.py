@@ -1,7 +1,7 @@
-"""Inside of sums: a transformation put before the marginalization of a model that it is given.
+"""Inside of sums: transformations of a marginalized model, moved before its marginalization.
 
-`marginalize` scores sites together and sows them anew, so that what is to change one of them, as
-an intervention, has to act on the model before its sums.
+`marginalize` scores sites together and sows them anew. So a transformation that changes one of
+these sites, as an intervention, has to act on the model before its sums.
 """
 
 import functools
@@ -109,7 +109,7 @@ def entries_within(entries: Mapping[Any, Any], scope: Path) -> Mapping[Any, Any]
 
 
 def is_planned_by_rule(model: Model) -> bool:
-    """Whether a rule says what a marginalized model takes out.
+    """Whether a rule chose the sites that a marginalized model takes out.
 
     Args:
         model: A model, perhaps a marginalized one within transformations that commute and `nest`.
@@ -133,7 +133,7 @@ def _without_jit(model: Model) -> Model:
 
 
 def _split(entries: Any, names: Collection[str], scope: Path = ()) -> tuple[Any, Any]:
-    """Entries of nested dicts for the named sites, and those for others."""
+    """Entries of nested dicts for the named sites, and entries for all other sites."""
     if not isinstance(entries, Mapping):  # A rule, that looks at the sites itself.
         return {}, entries
     mine = {}

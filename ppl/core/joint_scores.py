@@ -1,10 +1,10 @@
-"""Joint scores: sites that are scored together, and what the numbers of their score belong to.
+"""Joint scores: sites that are scored together, and the entries that each number belongs to.
 
 `marginalize` makes such sites; the rest of the language reads them here.
 
 A sum or an integral comes apart into groups of entries that are independent given all other sites,
-or into the steps of a chain. If each group holds entries of one observation only, its number is the
-log probability of this observation, and stands where that of the site itself would stand.
+or into the steps of a chain. If each group holds entries of only one observation, the number of the
+group is the log probability of this observation, and stands in its place.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ class Lookup:
 
     @classmethod
     def of(cls, axes: Sequence[int], read: Callable[[], Any]) -> "Lookup | None":
-        """The lookup of an index that is known before the program runs; else None."""
+        """The lookup of an index that is known before the program runs; None for other indices."""
         try:
             with jax.ensure_compile_time_eval():
                 array = np.asarray(read(), np.int64)
@@ -201,7 +201,7 @@ class GroupScores:
         return flat[group_of_entry].reshape(shape)
 
     def arrange_factor(self, factor: jax.Array) -> jax.Array:
-        """Factors of the numbers, arranged in the same way as the numbers."""
+        """Factors of the numbers, arranged as the numbers are."""
         factor = jnp.broadcast_to(factor, self.sizes)
         entries = self._entry_of_group
         if entries is None:
@@ -215,9 +215,9 @@ class GroupScores:
         return factor.reshape(-1)[group_of_entry].reshape(spread.shape_of_site)
 
     def groups_of_entries(self, path: Path) -> np.ndarray | None:
-        """The number of the group of each entry of a site, -1 if its parts are in several.
+        """The number of the group of each entry of a site; -1 for an entry with several groups.
 
-        It is None if that is not known.
+        The result is None if the numbers are not known.
         """
         spread = dict(self.spreads)[path]
         groups = spread.numbers_of_groups(self.sizes)
@@ -245,7 +245,7 @@ class GroupScores:
 class JointlyScored(distribution_protocol.DistributionWrapper):
     """Base class of the distributions of sites that are scored together.
 
-    They are scored at one of them, the host; the others have the log probability 0.
+    One of these sites, the host, has their joint score as its log probability; the others have 0.
 
     Attributes:
         base: A distribution with the site's support and map from unconstrained space.

@@ -1,6 +1,6 @@
 """Models as pytrees: any callable becomes a pytree of its data, with a name for errors.
 
-Models of other libraries are found by their names alone: nothing of theirs is imported.
+Models of other libraries are recognized only by names; no other library is imported.
 """
 
 import dataclasses
@@ -84,7 +84,7 @@ class UnhashableModel:
         return self.__wrapped__(*args, **kwargs)
 
     def __eq__(self, other: object) -> bool:
-        """Whether both wrap the same object."""
+        """Whether `other` wraps the same object."""
         return isinstance(other, UnhashableModel) and self.__wrapped__ is other.__wrapped__
 
     def __hash__(self) -> int:
@@ -158,7 +158,7 @@ def _describe_foreign(model: Any) -> str:
 
 
 def _library_in(function: Any) -> str:
-    """Name of the library whose statements a function makes, as far as its globals show."""
+    """Name of the library whose statements a function makes, judged by the globals it uses."""
     while isinstance(function, functools.partial):
         function = function.func
     read = list(_globals_of(inspect.unwrap(function)))

@@ -117,7 +117,7 @@ class SiteAction(Action):
     def strips(self, site: Site) -> bool:
         """Whether the site has a tag of models, but none of the action."""
         if isinstance(site.tag, Hidden) and not self.records:
-            return False  # A model is rewritten; what looks at them looks at the result.
+            return False  # Rewriting a model keeps hidden sites, for actions that record them.
         return (site.tag in TAGS or isinstance(site.tag, Hidden)) and not self.matches(site)
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
@@ -243,7 +243,7 @@ class ModelRun(Harvester):
             raise ValueError(f"{where}: {error.message}") from error
 
     def explain_gone(self, name: str) -> str:
-        """Clause on a site that is not there, as it was hidden or taken out; or nothing."""
+        """Clause on a site that is missing because it was hidden or taken out; else nothing."""
         gone = explain_gone(self._program.jaxpr)
         return next((clause for path, clause in gone.items() if join_scopes(path) == name), "")
 
@@ -407,7 +407,7 @@ class ModelRun(Harvester):
         """Check that the model has a density: kinds of sites, keys and ignored data.
 
         Raises:
-            ValueError: If it has none.
+            ValueError: If the model has no density.
         """
         self.check_kinds()
         check_keys(self.name, self._program, self._survey)

@@ -1,4 +1,4 @@
-"""Errors where Python needs a number that is traced, as for an array among arguments as a size."""
+"""Errors for traced numbers that Python needs, as for a size given as an array argument."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ def needs_a_number(error: BaseException) -> bool:
 def explaining_sizes(model: Model, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator:
     """A context in which a model is traced, whose errors name integer arrays used as sizes.
 
-    An integer of Python or NumPy is known, and an array, also one without axes, is data.
+    An integer of Python or NumPy is known. An array is data, even if it has no axes.
 
     Raises:
         TypeError: If the model could be traced with its integer scalars known.
@@ -50,7 +50,7 @@ def explaining_sizes(model: Model, args: tuple[Any, ...], kwargs: Mapping[str, A
 
 
 def _with_known_scalars(args: Any, kwargs: Any) -> tuple[Any, dict[str, Any]]:
-    """Arguments with integer arrays without axes as integers, and those arrays by name."""
+    """Arguments with integers instead of integer arrays without axes, and these arrays by name."""
     found = {}
 
     def known(path: Any, x: Any) -> Any:

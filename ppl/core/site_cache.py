@@ -1,4 +1,4 @@
-"""Cache of functions at sites: each is traced once for all programs with such a site."""
+"""Cache of functions at sites: a function is traced once for all programs with equal sites."""
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
@@ -41,8 +41,8 @@ def cached_at_site(
     """Apply `fn(value, distribution)` over the `vmap` axes of a site; traced functions are cached.
 
     Tracing a density takes many times as long as calling a traced function. A traced function is
-    cached if the distribution declares (`is_closed`) that it depends on its leaves and their
-    structure alone.
+    cached if the distribution declares (`is_closed`) that it depends only on its leaves and their
+    structure.
 
     Args:
         fn: A function of a module that gives a pair.
@@ -70,7 +70,7 @@ def _finish(pair: tuple[Any, jax.Array], summed: bool) -> tuple[Any, jax.Array]:
 
 @functools.lru_cache(maxsize=1024)
 def _is_pure_tree(tree: Any) -> bool:
-    """Whether all distributions in a tree depend on their leaves and structure alone."""
+    """Whether all distributions in a tree depend only on their leaves and structure."""
     kinds = (kind for kind, _ in leaf_values.nodes(tree))
     return all(kind in _CONTAINERS or getattr(kind, "is_closed", False) for kind in kinds)
 

@@ -22,7 +22,7 @@ from ppl.primitives.site_kinds import LATENT, OBSERVED, RANDOM, kind_of
 
 
 class RewriteSites(SiteAction):
-    """Base class of actions that sow all sites again, some of them changed."""
+    """Base class of actions that sow all sites again, and change some sites."""
 
     records = False
 
@@ -35,7 +35,7 @@ class RewriteSites(SiteAction):
         return sow_again(*self.rewrite(site, operands, plant)), None
 
     def rewrite(self, site: Site, operands: Operands, plant: Any) -> tuple[Site, Operands]:
-        """The site and its operands as they are sown again."""
+        """The site and the operands to sow again."""
         raise NotImplementedError
 
 
@@ -93,9 +93,9 @@ class Redraw(RewriteSites):
         return False
 
     def rewrite(self, site: Site, operands: Operands, plant: Any) -> tuple[Site, Operands]:
-        """A site with a draw in place of data.
+        """A site whose data are replaced by a draw.
 
-        Sites that depend on sites taken out are drawn together with these, from one joint draw.
+        Sites that depend on sites taken out are drawn given one joint draw of these.
         """
         is_joint = bool(joint_scores_of(site))
         if not (is_joint or kind_of(site) == OBSERVED or is_imputed(site)):
@@ -119,7 +119,7 @@ class _RedrawOne(Redraw):
         return SiteAction.strips(self, site)
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        """The planted value, or the drawn one, and what is recorded."""
+        """The planted value, or the drawn value, and the record."""
         if plant is None:
             plant = self.rewrite(site, operands, None)[1].values
         return plant, list(plant) if site.path == self.wanted else None

@@ -13,9 +13,9 @@ def deterministic(value: Any, *, name: str) -> Any:
     """Record a derived quantity of a model under a name.
 
     The site has no density. `simulate`, `trace` and `predict` give its value, and `intervene` can
-    fix it; `inference` keeps its draws beside those of the latent sites. Where a density is
-    derived, the site is no more than its value. A value that is the same for all elements of a
-    `vmap` has no axis for that `vmap`.
+    fix it; `inference` keeps its draws with the draws of the latent sites. In a density, the site
+    is only its value. A value that is equal for all elements of a `vmap` has no axis for this
+    `vmap`.
 
     Args:
         value: Any pytree of arrays.

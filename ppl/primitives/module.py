@@ -29,8 +29,8 @@ def module(
 
     | `net` | gives |
     |---|---|
-    | a module of Equinox, or any pytree with arrays of floats | the same with other arrays |
-    | a module of Flax NNX | the same with other variables of type `Param` |
+    | a module of Equinox, or any pytree with arrays of floats | `net` with other arrays |
+    | a module of Flax NNX | `net` with other variables of type `Param` |
     | a module of Flax Linen, with `inputs` | ``f(*args) = net.apply(variables, *args)`` |
     | a pair `(init, apply)`, as of Haiku, with `inputs` | ``f(*args) = apply(params, *args)`` |
 
@@ -40,20 +40,21 @@ def module(
         prior: The distribution of the parameters:
 
             - None: no distribution. They are a `param`, and start at the values of the network.
-            - a distribution: each array has independent elements of it;
-            - a dict of distributions by path or by the beginning of a path, of which the longest
-              counts: ``{"layers.0": d, "layers.1.weight": e, ...}``;
+            - a distribution: the elements of each array are independent draws of it;
+            - a dict of distributions by path or by the beginning of a path, such as
+              ``{"layers.0": d, "layers.1.weight": e, ...}``; the longest matching key counts;
             - a function of a path and an array, which gives the distribution of the array.
 
-            In a dict or from a function, None makes an array a `param`. A distribution of the
-            shape of the array is taken as it is; a smaller one is repeated along leading axes.
+            In a dict or from a function, None makes an array a `param`. A distribution with the
+            shape of the array is used unchanged; a smaller distribution is repeated along leading
+            axes.
         name: The scope of the sites, unique within the model.
-        inputs: Inputs of a network that has an `init`, to see shapes. Its start is that of
-            ``init(jax.random.key(0), *inputs)``.
+        inputs: Inputs of a network that has an `init`, which tell its shapes. Its parameters start
+            at ``init(jax.random.key(0), *inputs)``.
 
     Returns:
-        The network with its parameters in place, ready to be called. What it changes in itself when
-        called, such as running means, is lost.
+        The network with its parameters in place, ready to be called. Changes that a call makes to
+        the network itself, such as running means, are lost.
 
     Raises:
         TypeError: If `net` is not a network, or a prior is not a distribution.

@@ -17,9 +17,12 @@ TAGS = (RANDOM, DETERMINISTIC, FACTOR)
 class Hidden(enum.Enum):
     """Tags distinct from every string that users may choose.
 
-    Sites hidden by `block` have the tag SITE; draws of summed sites, for `recover`, RECOVERED. The
-    log importance weight of these draws stands beside them under LOG_WEIGHT, and the log of the sum
-    or integral, which is -inf where there is nothing to draw, under LOG_TOTAL.
+    | tag        | values                                                                         |
+    |------------|--------------------------------------------------------------------------------|
+    | SITE       | sites hidden by `block`                                                        |
+    | RECOVERED  | draws of summed sites, for `recover`                                           |
+    | LOG_WEIGHT | log importance weights of these draws                                          |
+    | LOG_TOTAL  | the log of the sum or integral; -inf if no draw is possible                    |
     """
 
     SITE = enum.auto()
