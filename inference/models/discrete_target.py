@@ -7,12 +7,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import random
-from jax.tree_util import Partial
 
 import ppl
 from inference.common.layout import Layout
 from ppl.common.arguments import Arguments
 from ppl.core.captured_constants import trace_and_fingerprint
+from ppl.core.model_pytree import as_pytree
 from ppl.harvest.names import nest_by_path
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.survey import Path
@@ -66,7 +66,7 @@ class DiscreteTarget:
                 "in its place: ppl.with_params(model, result.model_parameters)."
             )
         derived = tuple(p for p, x in sites.items() if x.kind == "deterministic")
-        model = model if isinstance(model, Partial) else Partial(model)
+        model = as_pytree(model)
         captured = fingerprint(model, arguments, data)
         return cls(model, data, arguments, tuple(shapes.items()), derived, captured)
 

@@ -20,6 +20,7 @@ from inference.models.discrete_target import (
     sites_of,
 )
 from inference.runtime.devices import copy_to_default_device
+from ppl.core.model_pytree import as_pytree, innermost
 from ppl.harvest.names import nest_by_path
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.survey import Path, join_scopes
@@ -49,7 +50,7 @@ class GuideFunction:
     @classmethod
     def loaded(cls, guide: Callable[..., Any]) -> "GuideFunction":
         """Guide of a result from a file: its function, without the model that it was fitted to."""
-        return cls(guide if isinstance(guide, Partial) else Partial(guide), None)  # pyright: ignore[reportArgumentType]
+        return cls(as_pytree(guide), None)  # pyright: ignore[reportArgumentType]
 
     @property
     def layout(self) -> Layout:
@@ -95,7 +96,7 @@ class GuideFunction:
         return self.target.call(reaped, random.key(0))
 
     def __repr__(self) -> str:
-        return getattr(self.guide.func, "__name__", "a function")
+        return getattr(innermost(self.guide), "__name__", "a function")
 
     def at(self, parameters: dict[str, Any]) -> Callable[..., Any]:
         """Model of the latent sites: the function with these parameters planted."""
@@ -130,7 +131,7 @@ def guide_function(guide: Callable[..., Any], target: DiscreteTarget) -> GuideFu
         ValueError: if the latent sites of the function are not exactly those of the model, or if it
             has no parameters.
     """
-    function = guide if isinstance(guide, Partial) else Partial(guide)
+    function = as_pytree(guide)
     made = GuideFunction(function, target)
     args, kwargs = target.arguments.join(target.data)
     drawn = _check_drawn_sites(made, sites_of(function, args, kwargs))

@@ -10,6 +10,7 @@ from jax.extend import core as jex
 from jax.tree_util import Partial
 
 from ppl.harvest import jax_core, jaxprs, leaf_values
+from ppl.harvest.function_equality import has_hash
 from ppl.harvest.interpreter import Action, Operands
 from ppl.harvest.jaxprs import Jaxpr
 from ppl.harvest.names import check_plants, nest_by_path
@@ -235,7 +236,8 @@ def nest(f: Callable[..., Any], *, scope: Hashable) -> Callable[..., Any]:
     check_function("nest", f)
     check_hashable("nest: scope", scope)
 
-    return Partial(Nested(scope), f)
+    is_function = jax.tree_util.all_leaves([f]) and has_hash(f)
+    return Partial(Nested(scope), Partial(f) if is_function else f)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -131,6 +131,18 @@ def test_a_guide_of_several_sites_agrees_with_mcmc():
     assert weighted.log_evidence > result.elbo
 
 
+def test_a_guide_within_nest_is_fitted():
+    """Its parameters are those of the guide by itself, which is the posterior, in a scope."""
+    y = floats(data())
+    posterior = ppl.condition(ppl.nest(normal, scope="s"), {"s": {"y": y}})
+    guide = ppl.nest(normal_guide, scope="s")
+    settings = {**RATE, **STUCK, "num_steps": 1500}
+    found = svi(jax.random.key(0), posterior, floats(2.0), guide=guide, **settings).parameters["s"]
+    bare = fitted(y=y, **settings).parameters
+    assert found.keys() == bare.keys()
+    np.testing.assert_allclose(found["loc"], bare["loc"], rtol=1e-2)
+
+
 def test_new_data_keys_and_steps_compile_nothing():
     fitted(num_steps=200)
     misses = compile_program.cache_info().misses
