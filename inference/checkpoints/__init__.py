@@ -1,6 +1,6 @@
 """Checkpoints: draws and states of runs in folders, from which killed runs go on.
 
-`run_folder` holds the files of a folder, `draw_files` those of draws, `state_writer` writes states
-now and then, and `manifest` is what a run is. `disk_recorder` joins them to chains, `fit_folder` to
-a fit.
+`run_folder` is a folder with its files, `draw_files` are the files of draws, `state_writer` writes
+states now and then, and `manifest` describes a run. `disk_recorder` records chains by these means,
+`fit_folder` a fit.
 """

@@ -62,11 +62,11 @@ class DiskRecorder(Recorder):
         return self._writer.is_due
 
     def open(self, shapes: Any, num_chains: int, num_draws: int) -> None:
-        """Makes the files of draws, or looks whether they hold the draws of the state.
+        """Makes the files of draws, or checks that they hold the draws of the state.
 
         Raises:
-            OSError: if they cannot be written.
-            ValueError: if one is damaged.
+            OSError: if a file cannot be written.
+            ValueError: if a file is damaged.
         """
         self._structure = jax.tree.structure(shapes)
         for name, x in named_leaves(shapes):
@@ -118,8 +118,8 @@ class DiskRecorder(Recorder):
     def put(self, chain: int, values: Any, spans: np.ndarray) -> None:
         """Writes draws of the chains of a batch; see :meth:`Recorder.put`.
 
-        Draws are counted once they are written. Those that are there already are left out: after
-        an interrupt the same draws are put anew.
+        Draws are counted once they are written. Draws that a file already has are left out, as
+        after an interrupt the same draws are put again.
         """
         for file, new in zip(self.files, jax.tree.leaves(values), strict=True):
             for i, (start, stop, first, last) in enumerate(spans.tolist()):
@@ -184,7 +184,7 @@ class DiskRecorder(Recorder):
 def _quote(name: str) -> str:
     """Name for a file, different for `a` and `A` also where a disk ignores the case of letters.
 
-    A long one is cut, and tells names apart by their hashes.
+    A long name for a file is cut, and ends with a hash of `name`.
     """
     escaped = "".join(
         f"%{ord(x):X}" if "A" <= x <= "Z" else urllib.parse.quote(x, safe="") for x in name

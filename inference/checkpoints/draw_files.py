@@ -55,7 +55,7 @@ class DrawFile:
         self._file = _make(self.path, self.header, self.num_bytes)
 
     def check(self, num_drawn: np.ndarray, checksums: np.ndarray) -> str | None:
-        """Opens the file and looks whether it holds certain draws; says in words what is wrong.
+        """Opens the file, checks that it holds certain draws, and returns what is wrong, in words.
 
         A file for fewer draws than `shape` has is copied into a larger one.
         """
@@ -84,7 +84,7 @@ class DrawFile:
         return None
 
     def _read_header(self, held: bytes) -> int | None:
-        """Number of draws in a header; `None` if it is none of this array."""
+        """Number of draws in a header; `None` for a header that does not fit this array."""
         try:
             stream = io.BytesIO(held)
             np.lib.format.read_magic(stream)

@@ -14,8 +14,8 @@ from inference.runtime.interrupts import without_interrupts
 class FitFolder:
     """Recorder of a fit in a locked folder.
 
-    The file `state.npz` holds the state and the ELBOs of all steps up to it, so that the two are
-    always of the same step.
+    The file `state.npz` holds both the state and the ELBOs of all steps before it, so that they
+    always fit each other.
     """
 
     def __init__(self, folder: RunFolder) -> None:

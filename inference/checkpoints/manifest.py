@@ -1,4 +1,4 @@
-"""Manifest of a run: what decides its draws, in JSON, and comparison with a call."""
+"""Manifest of a run: all that determines its draws, in JSON, and a comparison with a call."""
 
 import hashlib
 import importlib.metadata
@@ -14,8 +14,8 @@ import numpy as np
 FORMAT = 3
 # Entries that may differ between processes of one run, with a warning.
 _MAY_DIFFER = {"library": "version of this library", "jax": "version of JAX", "device": "devices"}
-THE_STEP = "the step's program"  # entry for all code of a fit, told if no other entry differs
-# Entries that a call may change: its run is the same, with another end.
+THE_STEP = "the step's program"  # entry for all code of a fit, named if no other entry differs
+# Entries that a call may change: the run then goes on to another end.
 _OF_THE_END = "num_draws", "num_steps", "has_until"
 
 
@@ -68,13 +68,13 @@ def describe_platform(driver: str, devices: Any) -> dict[str, Any]:
 
 
 def compare_manifests(name: str, old: dict[str, Any], new: dict[str, Any]) -> None:
-    """Checks that a call is of the run in a folder.
+    """Checks that a call fits the run in a folder.
 
     Programs are not compared if another version of JAX or of this library has made the folder, as
     their text may differ.
 
     Raises:
-        ValueError: if they differ; the message says in what.
+        ValueError: if the manifests differ; the message says in which entry.
     """
     if old.get("format") != FORMAT:
         raise ValueError(
@@ -115,9 +115,9 @@ def compare_manifests(name: str, old: dict[str, Any], new: dict[str, Any]) -> No
 
 
 def with_new_end(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """The manifest of a run that goes on: what it has been, with the end that a call gives it.
+    """The manifest of a run that goes on: the old manifest, with the end that a call gives.
 
-    The numbers of draws and steps are those for which there has to be room, the largest so far.
+    Numbers of draws and steps are the largest so far, as the files must have room for them.
     """
     end = {name: new[name] for name in _OF_THE_END if name in new}
     return old | {k: max(old[k], x) if k.startswith("num_") else x for k, x in end.items()}

@@ -2,15 +2,15 @@
 
 | File            | Holds                                                                   |
 |-----------------|-------------------------------------------------------------------------|
-| `manifest.json` | what the run is, see :mod:`inference.checkpoints.manifest`              |
+| `manifest.json` | description of the run, see :mod:`inference.checkpoints.manifest`       |
 | `draws.*.npy`   | draws of a site, ``(chain, draw, *shape)``                              |
 | `stats.*.npy`   | a statistic of transitions, ``(chain, draw)``                           |
 | `state.npz`     | the last recorded state of the chains, or of a fit                      |
 | `lock`          | the number of the process that uses the folder                          |
 
-Nothing is pickled. `manifest.json` and `state.npz` end with a SHA-256 checksum of what is before,
-and `state.npz` has CRC-32 checksums of the draws up to it. Manifest and state bear the random
-identity of the run, so that files of another run beside a manifest are not taken for its own.
+Nothing is pickled. `manifest.json` and `state.npz` end with a SHA-256 checksum of their content,
+and `state.npz` has CRC-32 checksums of the draws before it. Manifest and state contain the random
+identity of the run, so that a state of another run is recognized.
 """
 
 import errno
@@ -57,12 +57,12 @@ class RunFolder:
 
         Args:
             path: Path of the folder.
-            is_begun: Whether it must be there already.
+            is_begun: Whether the folder must exist already.
 
         Raises:
             TypeError: if `path` is not a path.
-            ValueError: if it holds something else than a run, another process uses it, or it is not
-                there and must be.
+            ValueError: if the folder holds something else than a run, if another process uses it,
+                or if it must exist and does not.
             OSError: if it cannot be written.
         """
         if not isinstance(path, str | os.PathLike):
@@ -217,7 +217,7 @@ class RunFolder:
         return state
 
     def write_manifest(self, manifest: dict[str, Any]) -> None:
-        """Writes what the run is; a new one gets its identity.
+        """Writes the manifest; a new run gets its identity.
 
         Raises:
             OSError: if it cannot be written.

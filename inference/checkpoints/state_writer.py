@@ -31,9 +31,9 @@ class StateWriter:
         return time.monotonic() >= self._due
 
     def write(self, make: Callable[[], State]) -> None:
-        """Writes the state that `make` returns; a full disk is a warning, and a later call does.
+        """Writes the state that `make` returns; if the disk is full, it warns, and writes later.
 
-        The time of `make` counts as that of recording.
+        The time of `make` counts as time of recording.
         """
         began = time.monotonic()
         try:

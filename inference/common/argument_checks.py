@@ -15,7 +15,7 @@ _MAX_COUNT = (1 << 30) - 1  # the sum of two counts fits an int32
 
 
 def short_repr(value: Any) -> str:
-    """The `repr` of a value that is given in the wrong place, not of all of a large one."""
+    """The `repr` of a value that is given in the wrong place, cut if it is long."""
     return _BRIEF.repr(value)
 
 
@@ -106,10 +106,10 @@ def check_fraction(name: str, value: Any, also: str = "") -> float:
 
 
 def check_flags(settings: Any) -> None:
-    """Check that the fields of a dataclass that are flags are booleans; by default they are.
+    """Check that fields of a dataclass are booleans if their defaults are booleans.
 
     Raises:
-        TypeError: if one is anything else.
+        TypeError: if such a field is not a boolean.
     """
     for field in dataclasses.fields(settings) if dataclasses.is_dataclass(settings) else ():
         value = getattr(settings, field.name)

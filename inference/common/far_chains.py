@@ -11,15 +11,15 @@ _NORMAL = 1.4826  # standard deviation over median absolute deviation, of a norm
 def find_lost(log_densities: np.ndarray, size: int, least: float = 20.0) -> np.ndarray:
     r"""Flags of the chains whose log density is far below the median chain's, ``(chain,)``.
 
-    The limit is ten standard deviations. They combine the spread between chains, by the median
-    absolute deviation, with the one of a normal density of `size` coordinates,
-    :math:`\sqrt{\mathrm{size} / 2}`. So a minority is found, however far away it is. Where chains
-    differ much in general, as in a funnel, none is lost. The limit is `least` at least, as the tail
-    of a log density is exponential: of a normal one in two coordinates, a chain in 40,000 is 10
-    below the median.
+    The limit is ten standard deviations. The standard deviation combines the spread between chains,
+    by the median absolute deviation, with the standard deviation of the log density of a normal
+    distribution of `size` coordinates, :math:`\sqrt{\mathrm{size} / 2}`. So a minority is found,
+    however far away it is. If all chains differ much, as in a funnel, no chain is lost. The limit
+    is at least `least`, as the tail of a log density is exponential: for a normal distribution in
+    two coordinates, one chain in 40,000 is 10 below the median.
 
-    A chain in a mode of its own, with a mass of more than about ``exp(-10)``, is not lost unless
-    its mode is far wider than the others' and by as much lower.
+    A chain in a mode of its own, with a mass of more than about ``exp(-10)``, is not lost, unless
+    its mode is far wider than the other modes and lower by as much.
 
     Args:
         log_densities: Log density of each chain after the same number of iterations, ``(chain,)``.

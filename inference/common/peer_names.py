@@ -1,4 +1,4 @@
-"""Names of other libraries for what the package and its results have, with what to write here."""
+"""Names of other libraries for functions and results of this package, with the names here."""
 
 import typing
 
@@ -58,7 +58,7 @@ class ExplainsAttributes:
         __iter__ = __contains__ = None  # or `__getitem__` would make it a sequence
 
         def __getattr__(self, name: str) -> str:
-            """Only called for an attribute that is not there, or whose own computation fails."""
+            """Only called for an attribute that does not exist, or whose computation fails."""
             if name not in OF_RESULTS:
                 return object.__getattribute__(self, name)
             text = f"{type(self).__name__!r} object has no attribute {name!r} ({OF_RESULTS[name]})"

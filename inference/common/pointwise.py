@@ -52,7 +52,7 @@ def log_probs(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.ndarray
 def log_priors(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Log probability of each latent site, and of all data and factors under the name ``""``.
 
-    Of a site that is observed in part, the missing entries are latent, and the others are data.
+    In a site that is observed in part, missing entries are latent, and known entries are data.
 
     Returns:
         Arrays ``(chain, draw)``.
@@ -61,7 +61,7 @@ def log_priors(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.ndarra
 
 
 def _map(of_draw: Any, likelihood: Any, draws: Mapping[str, Any]) -> dict[Any, np.ndarray]:
-    """Results of a function of a draw for all draws: one program for any number of them."""
+    """Results of a function of a draw for all draws, by one program for any number of draws."""
     batch = np.shape(jax.tree.leaves(draws)[0])[:2]
     num_draws = math.prod(batch)
     flat = jax.tree.map(lambda x: np.reshape(x, (num_draws, *np.shape(x)[2:])), dict(draws))

@@ -1,4 +1,4 @@
-"""Base of what is saved to files."""
+"""Base of objects that are saved to files."""
 
 import os
 from typing import Self
@@ -10,14 +10,14 @@ class Saved:
     """Base of dataclasses that can be written to a file and read from it."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes all to `path`, a NumPy ``.npz`` archive, under exactly that name.
+        """Writes the object to `path`, a NumPy ``.npz`` archive, under exactly this name.
 
         The file keeps all arrays, and objects made of plain numbers, such as the guides of this
-        library. For a guide that is a function, it keeps the name and the parameters alone: give
-        the function to :meth:`SVIResult.load`.
+        library. For a guide that is a function, it keeps only the name and the parameters: give the
+        function to :meth:`SVIResult.load`.
 
         Raises:
-            OSError: if the file cannot be written; one that was there is unchanged then.
+            OSError: if the file cannot be written; a former file is then unchanged.
         """
         serialization.save(path, self)
 

@@ -130,9 +130,9 @@ class NewerFileError(ValueError):
 
 
 def restore_structure(value: Any, expected: Any) -> Any:
-    """A value from a file with the structure of `expected`, of which files keep the leaves alone.
+    """A value from a file, with the structure of `expected` if the file kept only its leaves.
 
-    A value that a file keeps as it is, or that has another number of leaves, stays as it is.
+    A value that a file keeps whole, or that has another number of leaves, is returned unchanged.
     """
 
     def is_part(x):
@@ -198,7 +198,7 @@ def tag_in(path: str | os.PathLike[str]) -> str | None:
 
 
 def _of_a_run(path: str | os.PathLike[str]) -> str:
-    """Advice for a folder in place of a file, if it is the `checkpoint` of a run."""
+    """Advice for a folder given instead of a file, if it is the `checkpoint` of a run."""
     if not os.path.exists(os.path.join(path, "manifest.json")):
         return ""
     return (

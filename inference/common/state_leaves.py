@@ -46,7 +46,7 @@ def restore_leaves(name: str, state: State, shapes: Any) -> Any:
 
 
 def _fits(x: np.ndarray, expected: Any) -> bool:
-    """Whether an array is one of some shape and dtype.
+    """Whether an array has the given shape and dtype.
 
     NumPy's files keep only the bits of dtypes such as bfloat16, not their names.
     """

@@ -91,7 +91,8 @@ def normal(seed: jax.Array, size: int, dtype: jax.typing.DTypeLike) -> jax.Array
 def noise_of(key: jax.Array, size: int, dtype: jax.typing.DTypeLike) -> jax.Array:
     """Normal numbers of a draw whose density is evaluated in the same program, ``(size,)``.
 
-    They are evaluated once on the CPU, see :func:`inference.runtime.xla.materialize_by_loop`.
+    On the CPU these numbers are evaluated only once, see
+    :func:`inference.runtime.xla.materialize_by_loop`.
     """
     return materialize_by_loop(normal(seed_of(key), size, dtype))
 

@@ -10,9 +10,9 @@ from typing import Any
 
 
 def write_whole(path: str | os.PathLike[str], write: Callable[[Any], None]) -> None:
-    """Writes a file beside `path`, waits until the disk has it, and puts it in the place of `path`.
+    """Writes a new file, waits until the disk has it, and renames it to `path`.
 
-    The former file keeps its content until then. A link stays a link. A file that is not regular,
+    Until then, a former file keeps its content. A link stays a link. A file that is not regular,
     such as a pipe, is written in place.
 
     Args:
@@ -20,7 +20,7 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[Any], None]) -> N
         write: Writes the content to a binary file.
 
     Raises:
-        OSError: if it cannot be written; the message names `path`, and the former file is
+        OSError: if the file cannot be written; the message names `path`, and a former file is
             unchanged.
     """
     goal = pathlib.Path(os.path.realpath(path))

@@ -24,14 +24,14 @@ class AdjustedMCLMC(JitteredKernel):
     .. math:: \dot x = u, \qquad \dot u = (I - u u^T) \nabla \log\pi(x) / (d - 1).
 
     A transition draws :math:`u` afresh from the sphere, takes leapfrog steps, and accepts the end
-    with probability :math:`\min(1, e^{-W})`, with the change :math:`W` of
-    :math:`-\log\pi` plus that of the kinetic energy. So it leaves the density invariant exactly.
-    As velocities are bounded, trajectories stay stable with longer steps than those of HMC in many
-    dimensions.
+    with probability :math:`\min(1, e^{-W})`. Here :math:`W` is the change of :math:`-\log\pi` plus
+    the change of the kinetic energy. So a transition leaves the density invariant exactly. As
+    velocities are bounded, trajectories in many dimensions stay stable with longer steps than
+    trajectories of HMC.
 
-    Warm-up adapts step size, trajectory length and a diagonal mass matrix over all chains, as that
-    of :class:`ChEES`: the length is the one with the lowest lag-one autocorrelation of squared
-    distances from the mean. It begins at the square root of the number of coordinates.
+    Warm-up adapts step size, trajectory length and a diagonal mass matrix over all chains, as for
+    :class:`ChEES`. The trajectory length goes to the length with the lowest lag-one autocorrelation
+    of squared distances from the mean. It begins at the square root of the number of coordinates.
 
     The density must have two coordinates at least.
 

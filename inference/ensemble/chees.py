@@ -23,8 +23,8 @@ class ChEES(JitteredKernel):
       expected square (ChEES), see :func:`inference.ensemble.tuning.chees_gradient`;
     - a diagonal mass matrix to the variances of positions.
 
-    It is made for 64 to many thousand chains on an accelerator, with short warm-up and few draws of
-    each; it needs two.
+    It is made for 64 to many thousand chains on an accelerator, with a short warm-up and few draws
+    of each chain; it needs at least two chains.
 
     Example:
         >>> def log_density(x):

@@ -52,8 +52,8 @@ class JitteredInfo(NamedTuple):
         acceptance_rate: Probability of accepting the end of the trajectory, ``(chain,)``.
         is_accepted: Whether the end was accepted, ``(chain,)``.
         is_divergent: Whether the energy error passed 1000 or was not finite, ``(chain,)``.
-        num_steps: Leapfrog steps taken, the same number by all chains.
-        step_size: Step size, the same of all chains.
+        num_steps: Leapfrog steps taken, an equal number by all chains.
+        step_size: Step size, equal for all chains.
     """
 
     acceptance_rate: jax.Array
@@ -174,7 +174,7 @@ class JitteredKernel(DensityKernel, abc.ABC):
         return state._replace(tuning=tuning)
 
     def check(self, layout: Layout) -> None:
-        """Checks all settings, as far as they are known.
+        """Checks all settings that are not traced.
 
         Raises:
             TypeError: if a setting is not a real number.

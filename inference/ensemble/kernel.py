@@ -1,4 +1,4 @@
-"""Ensemble kernels: the protocol of kernels that adapt over chains, and what they share."""
+"""Ensemble kernels: the protocol of kernels that adapt over chains, and their common base."""
 
 import dataclasses
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class EnsembleKernel(Kernel, Protocol):
     |----------|---------------------------------------------------------------------------------|
     | position | pytree as for a kernel, with the chains in front of every leaf                  |
     | state    | NamedTuple with such a `position`; a `log_density`, if any, is ``(chain,)``.    |
-    |          | What is adapted, such as a step size, is part of the state, without an axis     |
+    |          | Adapted numbers, such as a step size, are part of the state, without an axis    |
     |          | over chains                                                                     |
     | info     | NamedTuple of arrays ``(chain,)``, and of scalars that hold for all chains      |
 
@@ -60,7 +60,7 @@ class DensityKernel:
             object.__setattr__(self, "log_density", Partial(self.log_density))
 
     def check(self, layout: Layout) -> None:
-        """Checks the settings, as far as they are known.
+        """Checks the settings that are not traced.
 
         Raises:
             TypeError: if a setting is not a real number.

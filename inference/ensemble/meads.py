@@ -45,7 +45,7 @@ class MEADSInfo(NamedTuple):
     Attributes:
         acceptance_rate: Mean probability of acceptance, ``(chain,)``.
         is_divergent: Whether an energy error passed 1000 or was not finite, ``(chain,)``.
-        num_steps: Leapfrog steps taken, the same number by all chains.
+        num_steps: Leapfrog steps taken, an equal number by all chains.
         step_size: Mean step size, ``(chain,)``.
     """
 
@@ -88,11 +88,11 @@ class MEADS(DensityKernel):
     about acceptance moves by :math:`\delta`, so that rejections, which turn the chain round, come
     together.
 
-    In each move one fold, the next in turn, stays as it is, so that the parameters of a fold never
-    depend on its own move: the density is left invariant exactly, in warm-up and after it. A
+    In each move one fold, the next in turn, does not move. So the parameters of a fold never depend
+    on its own move, and the density is left invariant exactly, in warm-up and after it. A
     transition of this kernel is a cycle of as many moves as there are folds, of which each chain
-    makes all but one. Chains are dealt to folds anew for each cycle. Warm-up adapts nothing else:
-    its iterations let chains forget their starts.
+    makes all but one. Chains are dealt to folds anew for each cycle. Warm-up adapts nothing: its
+    iterations let chains forget their starts.
 
     Attributes:
         log_density: Function of the position of one chain, or `None` if a driver is to supply it.

@@ -21,7 +21,7 @@ from inference.runtime.compiled_program import compile_once
 from ppl.harvest.pytrees import register_dataclass
 
 MAX_ATTEMPTS = 100  # starting points to try for each chain
-NUM_CANDIDATES = 10  # uniform points, of which a chain starts at the one of highest log density
+NUM_CANDIDATES = 10  # uniform points; a chain starts at the point of highest log density
 _POINTS_AT_ONCE = 256  # starting points of chains, made at once on an accelerator
 # Threefry counter of a chain's first starting point, beyond the counters of all iterations.
 _START = np.uint32(1 << 31)
@@ -34,8 +34,8 @@ class Init:
 
     Attributes:
         strategy: `"uniform"`, `"prior"`, `"optimum"`, `"flat"`, or `"bulk"`: like `"optimum"`, but
-            a climb ends once an iteration gains less than half the number of coordinates, as do
-            points of the bulk of a normal distribution, which lie so far below its mode.
+            a climb ends once an iteration gains less than half the number of coordinates. The bulk
+            of a normal distribution lies so many nats below its mode.
         values: Values of some sites, with the chains in front; the other sites are uniform. For
             `"flat"`, the flat positions, ``(chain, size)``.
     """
@@ -183,7 +183,7 @@ def _spread_value(
 
 
 def _show_first(value: np.ndarray, is_wrong: np.ndarray) -> str:
-    """The first entry of a value that is wrong, and its place in an array."""
+    """The first wrong entry of a value, and its place in an array."""
     at = np.argwhere(is_wrong)[0].tolist()
     return f"{value[tuple(at)]}" + f" at {at} of {list(value.shape)}" * bool(at)
 
@@ -226,9 +226,9 @@ def starting_points(
 def _contraction(attempt: jax.Array) -> jax.Array:
     """Factor of a uniform position: 1 for ten attempts, then 1 and less than that in turn.
 
-    Of a constraint of many dimensions, most uniform points may lie where it is numerically
-    singular, as for large correlation matrices; nearer to 0 they do not: every second factor falls,
-    by half in ten attempts. Other densities are finite far from 0 alone.
+    Under a constraint of many dimensions, as for large correlation matrices, most uniform points
+    may be numerically singular, while points near 0 are not. So every second factor falls, by half
+    in ten attempts. The other factors stay at 1, as some densities are finite only far from 0.
     """
     num_more = jnp.maximum(attempt - NUM_CANDIDATES + 1, 0)
     return jnp.where(num_more % 2 == 1, 1.0, 0.5 ** (num_more / NUM_CANDIDATES))

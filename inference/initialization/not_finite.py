@@ -39,7 +39,8 @@ def not_finite(
 ) -> list[str]:
     """Culprits at a flat position where the log density or its gradient is not finite.
 
-    The gradient is `None` if it was not checked. The first of these that is not empty:
+    The gradient is `None` if it was not checked. The result is the first of these that is not
+    empty:
 
     1. sites whose log probability is not finite;
     2. sites by which the gradient is not finite;

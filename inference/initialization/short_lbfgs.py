@@ -18,8 +18,8 @@ _LEAST_RISE = 1e-4  # gain of a step over the one that the slope predicts
 class _Pairs(NamedTuple):
     r"""Correction pairs, the newest last: step :math:`s`, and fall :math:`z` of the gradient.
 
-    Steps and falls are in units of their largest numbers, of which `ratio` is the quotient, so that
-    no square overflows. A row without a pair has the weight 0.
+    Steps and falls are divided by their largest numbers, so that no square overflows; `ratio` is
+    the quotient of the two largest numbers. A row without a pair has the weight 0.
 
     Attributes:
         step, fall: ``(memory, size)``.
@@ -62,8 +62,8 @@ def climb_briefly(
     apart. There are at most 100 iterations.
 
     The log density may be as extreme as its dtype can hold: norms are scaled, and a step is taken
-    only to where the log density and its gradient are finite, and higher. A line search halves a
-    step that is too long, and doubles one as long as that gains.
+    only if the log density there is higher, and finite with its gradient. A line search halves a
+    step that is too long, and doubles a step as long as the log density rises.
 
     Args:
         log_density: Function of a flat position.

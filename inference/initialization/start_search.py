@@ -3,7 +3,7 @@
 | Starts of               | Start                                                            |
 |-------------------------|------------------------------------------------------------------|
 | chains, uniform points  | the point of highest log density among the first ten, or the     |
-|                         | first finite point after them; those come nearer to 0            |
+|                         | first finite point after them, drawn nearer to 0                 |
 | all others              | the first finite point                                           |
 
 A posterior is small in the cube of uniform points, and outside of it a density may be too steep for
@@ -87,12 +87,12 @@ def find_starts(
         init: Initial positions.
         target: Target with the sites.
         layout: Layout of positions.
-        noun: What starts there, for the message; only chains compare several points.
-        needs_all: Whether each start must find a finite point, or one is enough.
-        explain: What has to be finite and is not; by default the log density and its gradient.
+        noun: Name of the things that start, for the message; only chains compare several points.
+        needs_all: Whether each start must find a finite point, or one start is enough.
+        explain: Function that tells what is not finite; by default the log density or its gradient.
 
     Raises:
-        ValueError: if no finite point is found; it names the sites that are not finite.
+        ValueError: if no finite point is found; the message names the sites that are not finite.
     """
 
     def try_starts(attempts: np.ndarray) -> StartingPoints:
@@ -118,7 +118,7 @@ def search_starts(
         try_starts: Function from the number of the attempt of each start, ``(start,)``, to points.
             Its last call is for the chosen points.
         num_starts: Number of starts.
-        num_candidates: Number of points of which a start is the highest one.
+        num_candidates: Number of points from which the highest is chosen as a start.
     """
     chosen = np.zeros(num_starts, np.int32)
     best = np.full(num_starts, -np.inf)
@@ -145,7 +145,8 @@ def trace_start(
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Uniform start of one chain, with its log density and gradient: a traceable search.
 
-    The start is that of :func:`find_starts`. If no point is finite, neither is the log density.
+    The start is the same as of :func:`find_starts`. The returned log density is not finite if no
+    point has a finite one.
     """
 
     def goes_on(carry: tuple[jax.Array, Any]) -> jax.Array:

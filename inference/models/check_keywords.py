@@ -1,4 +1,4 @@
-"""Check of the keywords of a call: those of a driver, and those of the model."""
+"""Check of the keywords of a call: each belongs to the driver or to the model."""
 
 import functools
 import inspect
@@ -64,11 +64,11 @@ def check_keywords(
     *,
     has_keywords: bool = True,
 ) -> None:
-    """Refuses keywords that neither a driver nor the model has, with what is meant if it is known.
+    """Refuses keywords that neither a driver nor the model has, and suggests known ones.
 
     Raises:
-        TypeError: if there is such a keyword, if `model` needs an argument that the driver takes
-            for its own, or if `model` is not a function.
+        TypeError: if there is such a keyword, if the driver has a keyword that `model` needs as an
+            argument, or if `model` is not a function.
     """
     check_callable(model)
     try:

@@ -25,7 +25,7 @@ from ppl.transforms.trace import flatten_sites
 class DiscreteTarget:
     """Target whose positions are the values of the latent sites, not unconstrained numbers.
 
-    Guides that are functions draw such values, so this target serves them alone.
+    It serves only guides that are functions, as these draw values of sites.
 
     Attributes:
         model: The model.
@@ -33,8 +33,8 @@ class DiscreteTarget:
         arguments: All other arguments, static.
         shapes: Shape and dtype of the value of each latent site, by path.
         derived: Paths of deterministic sites.
-        captured: Fingerprint of the constants that the model captures: programs that were compiled
-            for others are out of date.
+        captured: Fingerprint of the constants that the model captures: other constants need another
+            program.
     """
 
     model: Callable[..., Any]
@@ -132,7 +132,7 @@ def fingerprint(
 
 
 def sites_of(model: Callable[..., Any], args: Any, kwargs: Any) -> dict[Path, ppl.SiteTrace]:
-    """Sites of a model by path, with shapes in place of arrays."""
+    """Sites of a model by path, with the shapes and dtypes of their values."""
 
     def trace(key):
         return ppl.trace(model)(key, *args, **kwargs).sites

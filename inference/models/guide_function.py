@@ -80,7 +80,7 @@ class GuideFunction:
         return self.target.call(ppl.log_density(self.at(parameters)), values)
 
     def log_prob_of_jumps(self, parameters: dict[str, Any], position: jax.Array) -> jax.Array:
-        """Log density of the sites in `jumps` alone, each given the draws before it; a scalar."""
+        """Log density of only the sites in `jumps`, each given the draws before it; a scalar."""
         values = self.layout.unravel(position)
         found = self.target.call(ppl.log_probs(self.at(parameters)), values)
         parts = map(jnp.sum, jax.tree.leaves(pick(found, self.jumps)))
@@ -128,8 +128,8 @@ def guide_function(guide: Callable[..., Any], target: DiscreteTarget) -> GuideFu
     """Guide to a model by a function of a key.
 
     Raises:
-        ValueError: if the latent sites of the function are not exactly those of the model, or if it
-            has no parameters.
+        ValueError: if function and model do not have exactly the same latent sites, or if the
+            function has no parameters.
     """
     function = as_pytree(guide)
     made = GuideFunction(function, target)
@@ -170,7 +170,8 @@ def _check_drawn_sites(
     """Latent sites of a guide by path.
 
     Raises:
-        ValueError: if they are not those of the model, or if another site is observed or a factor.
+        ValueError: if the model has other latent sites, or if the guide has an observed site or a
+            factor.
     """
     for path, site in sites.items():
         if site.kind in ("observed", "factor"):

@@ -67,7 +67,8 @@ def _retarget(target: Any, guide: Any, args: tuple[Any, ...], kwargs: Any) -> Re
     """Target of the same model for other arguments, the guide to it, and its layout.
 
     Raises:
-        ValueError: if it has other latent sites, and the guide is not a function of the arguments.
+        ValueError: if the new target has other latent sites, and the guide is not a function of the
+            arguments.
     """
     if isinstance(target, DiscreteTarget):
         target = target.to(args, kwargs)
@@ -117,12 +118,12 @@ def batches(
 def iterate_batches(batches: Any) -> Iterator[tuple[Any, ...]]:
     """The positional arguments of one step after another.
 
-    An iterable that can start again, such as a list or a loader, does so at its end. An iterator
-    ends for good.
+    An iterable that can start again, such as a list or a loader, starts again at its end. An
+    iterator does not.
 
     Raises:
         TypeError: if `batches` is not an iterable of batches.
-        ValueError: if there is none.
+        ValueError: if there is no batch.
     """
     if callable(batches) and not isinstance(batches, Iterable):
         raise TypeError(
@@ -154,7 +155,7 @@ def _repeat(batches: Any, first: Any, iterator: Iterator[Any]) -> Iterator[tuple
 
 
 def _as_arguments(batch: Any) -> tuple[Any, ...]:
-    """Positional arguments of a step: a tuple or list as it is, anything else alone."""
+    """Positional arguments of a step: the items of a tuple or list, or one argument."""
     return tuple(batch) if isinstance(batch, tuple | list) else (batch,)
 
 

@@ -39,9 +39,9 @@ class ModelGroups(NamedTuple):
     Attributes:
         groups: Arrays by name, by group.
         axes: Names of the leading axes of sites, by name: the name of a `vmap` axis, "time" for a
-            scan, None for any other.
-        masks: Which entries of log probabilities there are, by name, by group, for sites with
-            missing data.
+            scan, None for other axes.
+        masks: Which entries of log probabilities exist, by name, by group, for sites with missing
+            data.
         is_known: Which entries of data are known, by name, for the same sites.
     """
 
@@ -52,9 +52,9 @@ class ModelGroups(NamedTuple):
 
 
 class _Site(NamedTuple):
-    """A site in a run of a conditioned model, with which of its entries are missing, if any are.
+    """A site in a run of a conditioned model, with a mask of its missing entries, if any.
 
-    The value of a site without data is known by its shapes and dtypes alone.
+    Of the value of a site without data, only shapes and dtypes are known.
     """
 
     kind: str
@@ -78,12 +78,12 @@ def model_groups(
         model: The model that the draws come from, with its data.
         args: Its arguments.
         kwargs: Its keyword arguments.
-        key: Random key of the predictions; without one there are none.
-        wanted: Names of the groups; others cost nothing.
+        key: Random key of the predictions; without a key there are no predictions.
+        wanted: Names of the groups; other groups are not computed.
         num_prior_draws: Number of draws from the prior.
 
     Raises:
-        TypeError: if the key is none.
+        TypeError: if `key` is not a random key.
         ValueError: if the draws are of another model, or of other data.
     """
     if key is not None:
@@ -123,7 +123,7 @@ def model_groups(
 def _draw_prior(
     key: jax.Array, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], num_draws: int
 ) -> dict[str, Any]:
-    """Draws of all sites from the prior, a single chain; none, with a warning, if it has none."""
+    """Draws of all sites from the prior, a single chain; a warning and no draws if improper."""
     try:
         drawn = ppl.predict(unobserve(model), num_draws)(key, *args, **kwargs)
     except NotImplementedError as error:
@@ -190,7 +190,7 @@ def _data_of(site: _Site) -> Any:
 def _call(function: Callable[..., Any], model: Any, args: Any, kwargs: Any, *more: Any) -> Any:
     """`function(model, args, kwargs, *more)` in a jit, whose arguments are all arrays."""
     arguments, data = Arguments.split(args, kwargs)
-    # Leaves alone, as JAX keeps thousands of tree structures, with models in them.
+    # Only leaves, as JAX keeps thousands of tree structures, with models in them.
     leaves, structure = jax.tree.flatten((as_pytree(model), data, more))
 
     def call(leaves: list[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Parameters of a model, made by `ppl.param`, which a fit finds beside those of its guide."""
+"""Parameters of a model, made by `ppl.param`, which are fitted together with the guide."""
 
 import dataclasses
 from collections.abc import Callable

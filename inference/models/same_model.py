@@ -33,13 +33,13 @@ def check_model(
     args: Any,
     kwargs: Any,
 ) -> None:
-    """Checks that a result of Markov chains is one of a model with its data, as far as it tells.
+    """Checks by log densities that Markov chains have drawn from a model with its data.
 
-    Nothing is compared if the sites that were sampled are not the `latent` ones of the model, which
-    may be another form of it.
+    Nothing is compared if the chains sampled other sites than the `latent` sites of the model: the
+    model may have been given in another form.
 
     Raises:
-        ValueError: if it is not.
+        ValueError: if log densities differ.
     """
     if not isinstance(result, _OfChains):
         return
@@ -52,13 +52,13 @@ def check_model(
 def check_density(
     where: str, draws: Mapping[str, Any], stats: Mapping[str, Any], target: Target
 ) -> None:
-    """Compares the log density at the last draws, if these have all sites that are latent.
+    """Compares the log density at the last draws, if the draws have all latent sites.
 
-    One chain whose density is the same is enough: at the edge of a support, a value does not give
-    its position back.
+    One chain with an equal log density is enough: at the edge of a support, the position cannot be
+    computed from the value.
 
     Raises:
-        ValueError: if it is another one in all chains.
+        ValueError: if the log density differs in all chains.
     """
     latent = latent_draws(target.position_shapes, draws)
     if latent is None or "log_density" not in stats:

@@ -12,7 +12,7 @@ from jax.experimental.compilation_cache.compilation_cache import reset_cache
 def compilation_cache(directory: str | os.PathLike[str] | None) -> Iterator[None]:
     """A context in which JAX reads compiled programs from `directory`, and writes new ones there.
 
-    Afterwards JAX's former settings hold again. Nothing changes if `directory` is `None`.
+    JAX's former settings hold again at its end. Nothing changes if `directory` is `None`.
 
     Raises:
         TypeError: if `directory` is not a path.

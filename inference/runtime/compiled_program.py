@@ -47,12 +47,12 @@ def compile_once(
         share: The devices, or `None` for JAX's default.
         donate: Names of arguments whose memory the results may take.
         sharded: Names of arguments split over the devices of `mesh` along their first axis.
-        loop_bytes: Maximum of bytes that a loop may touch to be compiled into one kernel. Programs
-            that multiply matrices have `SMALL_LOOP_BYTES` instead: a larger loop would multiply
-            without the library that does it best.
+        loop_bytes: Maximum number of bytes that a loop may touch to be compiled into one kernel.
+            For programs that multiply matrices it is `SMALL_LOOP_BYTES`: a larger loop would
+            multiply matrices without the fastest library.
         joint: Number of chains that the function moves together. If it is not 0, the devices of
-            `mesh` run one program for all of them: of the arguments in `sharded`, and of the
-            results, leaves whose first axis has that length are split.
+            `mesh` run one program for all chains. Leaves of the results, and of the arguments in
+            `sharded`, are split if their first axis has this length.
     """
     mesh, own = (None, None) if share is None else (share.mesh, share.own)
     said = donate, sharded, loop_bytes, joint
@@ -122,10 +122,10 @@ def compile_program(
 
 @contextmanager
 def _explain_loops() -> Iterator[None]:
-    """A context in which the lack of a gradient of a loop is told in terms of the model.
+    """A context whose error for a loop without a gradient speaks of the model.
 
     Raises:
-        ValueError: in place of JAX's.
+        ValueError: instead of JAX's error.
     """
     try:
         yield
@@ -174,7 +174,7 @@ def _are_named(names: tuple[str, ...], function: Callable[..., Any]) -> list[boo
     """Whether each parameter of `function` is one of `names`.
 
     Raises:
-        ValueError: if `function` has no parameter of one of the names.
+        ValueError: if a name is not a parameter of `function`.
     """
     parameters = list(inspect.signature(function).parameters)
     if unknown := set(names) - set(parameters):

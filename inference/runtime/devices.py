@@ -21,8 +21,8 @@ class Share:
     Attributes:
         chains: Numbers of the chains that this process runs.
         num_chains: Number of chains of all processes.
-        mesh: Devices that the chains are split over. `None` for JAX's default device alone, and if
-            all devices of `own` move each chain.
+        mesh: Devices that the chains are split over. `None` if only JAX's default device has
+            chains, and if all devices of `own` move each chain.
         is_mapped: Whether a device maps over its chains, as an accelerator does.
         is_partial: Whether other processes run other chains.
         own: Mesh of a `shard_map` in the density, or `None`.
@@ -50,7 +50,7 @@ class Share:
         """
         try:
             yield
-        except Exception:  # raised again, once the other processes know
+        except Exception:  # raised again, once the other processes have been told
             self.min_over_processes(0)
             raise
         if not self.min_over_processes(1):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_interrupts() -> Iterator[None]:
-    """A context in which Ctrl-C does nothing, for short work whose interruption would lose all.
+    """A context in which Ctrl-C does nothing, for short work that must not be interrupted.
 
     Threads other than the main one never receive Ctrl-C.
     """

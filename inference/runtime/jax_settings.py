@@ -38,8 +38,8 @@ def full_precision() -> Iterator[None]:
 def numbers_of_any_kind() -> Iterator[None]:
     """A context of one thread in which JAX does not stop at NaN and infinity.
 
-    Some of these numbers are by design, e.g. for values not known yet. Inference reports the others
-    itself, by site.
+    Some NaN and infinities are by design, e.g. for values not known yet. Inference reports all
+    others itself, by site.
     """
     with jax.debug_nans(False), jax.debug_infs(False):
         yield

@@ -16,7 +16,7 @@ _CALL_SECONDS = 0.1  # of each later call
 # Seconds between two lines in a log file, at first and as a share of the time so far.
 _LINE_SECONDS = 10.0
 _LINE_GROWTH = 0.1
-_LIVE_FORMAT = "{percentage:3.0f}%|{bar}| {desc}"  # the bar takes what room is left
+_LIVE_FORMAT = "{percentage:3.0f}%|{bar}| {desc}"  # the bar takes the room that is left
 
 
 class Pace:
@@ -52,7 +52,7 @@ class Pace:
 class ProgressReport:
     """News of a run, which a callback given as `progress` gets.
 
-    NaN and 0 stand for what is not known yet, or never is of the algorithm.
+    A number is NaN or 0 if it is not known yet, or if the algorithm does not have it.
 
     Attributes:
         phase: Name of the phase: of `mcmc`, ``"warm-up"`` or ``"draws"``.
@@ -114,9 +114,9 @@ class Live:
     that moves; anything else, as a log file, gets a line every ten seconds at first, and later
     whenever the time has grown by a tenth.
 
-    ESS and R-hat are those of the mean of unconstrained coordinates, of up to 64 chains and 256
-    coordinates. They are computed from batch means. The
-    summary, with ranks and tails of all sites, is the judge at the end.
+    ESS and R-hat are computed from batch means of unconstrained coordinates, of up to 64 chains and
+    256 coordinates. At the end, trust the summary, which also looks at ranks and tails of all
+    sites.
 
     Attributes:
         seconds: Seconds between two looks at the draws.

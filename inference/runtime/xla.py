@@ -1,4 +1,4 @@
-"""XLA's tricks: rewritings that make compiled programs faster and change values by rounding alone.
+"""XLA's tricks: rewritings that make compiled programs faster, and change values only by rounding.
 
 Each has a helper here, named for its effect, so that algorithms read as algorithms. The environment
 variable ``PPL_XLA_TRICKS=0`` turns all of them off, and the compiler options of

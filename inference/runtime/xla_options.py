@@ -47,8 +47,9 @@ def fuse_small_loops(most_bytes: int, most_summed: int) -> Iterator[None]:
     If the tricks of :mod:`inference.runtime.xla` are off, the options are JAX's own.
 
     Args:
-        most_bytes: Maximum of bytes that such a loop touches.
-        most_summed: Terms of the longest sum in the program. Sums stay whole if it is at most 4096.
+        most_bytes: Maximum number of bytes that such a loop touches.
+        most_summed: Number of terms of the longest sum in the program. If it is at most 4096, sums
+            stay whole.
     """
     if not tricks_are_on():
         yield

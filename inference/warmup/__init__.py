@@ -1,7 +1,7 @@
 """Warm-up of Hamiltonian kernels: step size by dual averaging, mass matrix by Fisher divergence.
 
 Reading order: `adaptation` (the schedule, the state and the diagonal), `dual_averaging`,
-`target_rate` (what dual averaging aims at), `fisher_mass_matrix` (dense and low-rank matrices),
-`cross_chain_pool` (one matrix for many chains), `lost_chains` (chains that do not arrive),
+`target_rate` (the target of dual averaging), `fisher_mass_matrix` (dense and low-rank matrices),
+`cross_chain_pool` (one matrix for many chains), `lost_chains` (chains far from all others),
 `step_size_search` (the first step size), `welford` (running variances).
 """

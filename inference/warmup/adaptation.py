@@ -52,7 +52,7 @@ _LEARNING = 0.85
 _COMPARISON = 0.15  # latest share of warm-up after which chains are compared, at a window's end
 NEVER = np.iinfo(np.int32).max
 _MEMORY = 80  # observations after which a younger spread replaces the older one
-_EARLY_MEMORY = 10  # the same, early in warm-up
+_EARLY_MEMORY = 10  # number of these observations early in warm-up
 
 
 class Schedule(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 def choose_successors(is_lost: np.ndarray) -> np.ndarray:
     """For each chain, the number of the chain whose state it takes, ``(chain,)``.
 
-    A chain that is not lost keeps its own state. Lost chains are spread evenly over the others.
+    A chain that is not lost keeps its own state. Lost chains are spread evenly over these chains.
     """
     successors = np.arange(len(is_lost))
     found = np.flatnonzero(~is_lost)

@@ -2,17 +2,17 @@ r"""Target of the acceptance rate, raised where transitions fail although the me
 
 A transition *fails* if its acceptance rate, the mean over its trajectory, is below 0.1. Where the
 curvature of a density is much the same everywhere, the rates of transitions are close to their
-mean: if that is 0.8, fewer than 0.2 % fail in regressions, and 1.5 % in moderate hierarchies. Where
-the curvature varies, most rates are near 1, and those of narrow places near 0, as the leapfrog
-integrator is unstable there: in funnels, bananas and horseshoe priors 6 % to 30 % fail, although
-the mean is 0.8 as well. So the share `f` of failures in the last window raises the target
+mean: if the mean is 0.8, fewer than 0.2 % fail in regressions, and 1.5 % in moderate hierarchies.
+Where the curvature varies, most rates are near 1, but rates in narrow places are near 0, as the
+leapfrog integrator is unstable there: in funnels, bananas and horseshoe priors 6 % to 30 % fail,
+although the mean is 0.8 as well. So the share `f` of failures in the last window raises the target
 :math:`\delta` for the rest of warm-up, and thereby for all draws:
 
 .. math:: 1 - \delta' = \frac{1 - \delta}{1 + \min((f / 0.015)^2, 4)}
 
 From 0.8, the target becomes 0.804 for `f` of 0.2 %, 0.9 for 1.5 %, and 0.96 for 3 % and more.
 
-The mean tells nothing of this, and divergences tell it late: they are some ten times rarer. The
+The mean does not show this, and divergences show it late: they are some ten times rarer. The
 share is counted as if a hundred more transitions had not failed, so that one failure in a short
 window changes little. At another target, a transition fails below
 :math:`0.1^{(1 - \delta) / 0.2}`.
