@@ -50,6 +50,7 @@ from inference.hamiltonian.hmc import HMC, HMCInfo
 from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.hamiltonian.leapfrog import State
 from inference.hamiltonian.nuts import NUTS, NUTSInfo
+from inference.hamiltonian.walnuts import WALNUTS, WALNUTSInfo
 from inference.monitoring.streamed_diagnostics import StreamedDiagnostics
 from inference.monitoring.until import Until
 from inference.results.diagnostics import (
@@ -86,6 +87,7 @@ __all__ = [
     "HMC",
     "MEADS",
     "NUTS",
+    "WALNUTS",
     "AdjustedMCLMC",
     "BySite",
     "CalibrationReport",
@@ -133,6 +135,7 @@ __all__ = [
     "Structured",
     "Summary",
     "Until",
+    "WALNUTSInfo",
     "calibrate",
     "compare",
     "cross_validate",

@@ -182,22 +182,25 @@ def advance_trajectory(
     axis_name: Hashable,
 ) -> NUTSTrajectory:
     """Trajectory with one more leaf, given the density at ``trajectory.position``."""
-    grown = add_leaf(factor, trajectory, log_density, gradient, axis_name)
+    old = trajectory
+    leaf = kick(factor, old.step_size, old.end, old.position, log_density, gradient)
+    grown = grow_trajectory(old, leaf, energy_change(old.origin, leaf), axis_name)
+    return grown._replace(position=drift(factor, grown.step_size, grown.end))
+
+
+def grow_trajectory(
+    trajectory: NUTSTrajectory, leaf: Point, change: jax.Array, axis_name: Hashable
+) -> NUTSTrajectory:
+    """Trajectory with `leaf` at its end, of energy `change`; its next position is left open."""
+    grown = add_leaf(trajectory, leaf, change, axis_name)
     is_complete = grown.tally.has_ended | (grown.subtree.size == 1 << grown.depth)
     grown = cond_or_select(is_complete, join_subtree, grown, axis_name)
-    draw = uniform(grown.seed, (1 << grown.depth) + grown.subtree.size, log_density.dtype)
-    return grown._replace(
-        position=drift(factor, grown.step_size, grown.end),
-        subtree=grown.subtree._replace(uniform=draw),
-    )
+    draw = uniform(grown.seed, (1 << grown.depth) + grown.subtree.size, change.dtype)
+    return grown._replace(subtree=grown.subtree._replace(uniform=draw))
 
 
 def add_leaf(
-    factor: Matrix,
-    old: NUTSTrajectory,
-    log_density: jax.Array,
-    gradient: jax.Array,
-    axis_name: Hashable,
+    old: NUTSTrajectory, leaf: Point, change: jax.Array, axis_name: Hashable
 ) -> NUTSTrajectory:
     """Trajectory with another leaf in its subtree.
 
@@ -207,8 +210,6 @@ def add_leaf(
     tree = old.subtree
     tally = old.tally
     index = old.subtree.size
-    leaf = kick(factor, old.step_size, old.end, old.position, log_density, gradient)
-    change = energy_change(old.origin, leaf)
     log_weight, odds = _add_weight(tree.log_weight, -jnp.minimum(change, _MAX_ENERGY_CHANGE))
     is_chosen = tree.uniform * (odds.old + odds.new) < odds.new
     proposal = Proposal(leaf.position, leaf.log_density, leaf.gradient, change)

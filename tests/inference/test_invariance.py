@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.stats as st
 
-from inference import HMC, NUTS
+from inference import HMC, NUTS, WALNUTS
 from inference.common.matrices import pull, push
 from inference.hamiltonian import hmc as hmc_module
 from inference.hamiltonian import nuts_trajectory as tree_module
@@ -30,6 +30,7 @@ KERNELS = {
     "NUTS": NUTS(skewed_log_density, 0.6, DIAGONAL),
     "NUTS, dense": NUTS(skewed_log_density, 0.3, DENSE),
     "NUTS, cut short": NUTS(skewed_log_density, 0.5, DIAGONAL, max_depth=2),
+    "WALNUTS": WALNUTS(skewed_log_density, 0.6, DIAGONAL, tolerance=0.3),
 }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jax.tree_util import Partial
 
-from inference import HMC, NUTS, LowRankMatrix
+from inference import HMC, NUTS, WALNUTS, LowRankMatrix
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
 
@@ -26,6 +26,9 @@ KERNELS = {
     "NUTS, diagonal": NUTS(step_size=0.3, inverse_mass_matrix=DIAGONAL),
     "NUTS, dense": NUTS(step_size=0.3, inverse_mass_matrix=DENSE, max_depth=4),
     "NUTS, low rank": NUTS(step_size=0.3, inverse_mass_matrix=LOW_RANK, max_depth=4),
+    "WALNUTS, dense": WALNUTS(
+        step_size=0.9, inverse_mass_matrix=DENSE, max_depth=4, tolerance=0.2, max_halvings=4
+    ),
 }
 # Compiled once for all tests.
 INIT = jax.jit(lambda kernel, position: kernel.init(position))
