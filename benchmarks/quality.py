@@ -2,8 +2,8 @@
 
 Posteriors whose curvature varies, posteriors from some of whose starts chains do not arrive, all
 posteriors of posteriordb that are here as models, and a normal density: 4 chains of 1000 iterations
-of warm-up and 1000 draws, with all defaults, over a range of seeds. Each tool runs in a process of
-its own, on the same densities and with double and single precision.
+of warm-up and 1000 draws, with all defaults, over a range of seeds; beside our NUTS also WALNUTS.
+Each tool runs in a process of its own, on the same densities and with double and single precision.
 
     divergences   of 4000 draws: the median over seeds, and the largest
     acceptance    realized acceptance rate of the chains: the median of all, and the lowest
@@ -84,7 +84,7 @@ def main() -> None:
 
 
 def installed() -> list[str]:
-    return [tool for tool in TOOLS if tool == "ppl" or importlib.util.find_spec("numpyro")]
+    return [tool for tool in TOOLS if tool.startswith("ppl") or importlib.util.find_spec("numpyro")]
 
 
 def missing(options: argparse.Namespace, entries: list[dict[str, Any]]) -> list[Task]:
@@ -92,7 +92,7 @@ def missing(options: argparse.Namespace, entries: list[dict[str, Any]]) -> list[
     runs = {(x["problem"], x["tool"], x["float"], x["seed"]): x for x in entries if "tool" in x}
 
     def cost(task: Task) -> tuple[bool, float]:
-        is_ours = task.tool == "ppl"
+        is_ours = task.tool.startswith("ppl")
         seconds = {
             tool: [
                 x["seconds"]

@@ -4,8 +4,9 @@ A driver joins a model to an algorithm. The algorithms themselves see a log dens
 
 - Drivers: :func:`mcmc`, :func:`svi`, :func:`laplace`, :func:`optimize`, :func:`pathfinder`,
   :func:`importance` and :func:`svgd`.
-- Kernels, for :func:`mcmc`: :class:`NUTS`, :class:`HMC`, or any :class:`Kernel`; for thousands of
-  chains :class:`ChEES`, :class:`AdjustedMCLMC`, :class:`MEADS`, or any :class:`EnsembleKernel`.
+- Kernels, for :func:`mcmc`: :class:`NUTS`, :class:`WALNUTS`, :class:`HMC`, or any :class:`Kernel`;
+  for thousands of chains :class:`ChEES`, :class:`AdjustedMCLMC`, :class:`MEADS`, or any
+  :class:`EnsembleKernel`.
 - Guides and objectives, for :func:`svi`: :class:`MeanField`, :class:`ELBO` and their kin.
 - Predictive accuracy and checks of priors: :func:`loo`, :func:`cross_validate`, :func:`compare` and
   :func:`power_scale`.

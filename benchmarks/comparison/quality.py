@@ -49,8 +49,8 @@ def default_names() -> list[str]:
     return [name for name in PROBLEMS if name not in REFERENCED or POSTERIORDB.is_dir()]
 
 
-def ours(problem: Problem) -> Callable[[int], Run]:
-    """This library, with all defaults."""
+def ours(problem: Problem, kernel: inference.Kernel) -> Callable[[int], Run]:
+    """This library, with all defaults but for the kernel."""
     target = ppl.unconstrain(problem.model, *problem.args)
     settings = {"num_warmup": NUM_WARMUP, "num_draws": NUM_DRAWS, "num_chains": NUM_CHAINS}
 
@@ -58,7 +58,7 @@ def ours(problem: Problem) -> Callable[[int], Run]:
         result = sampling.sample(
             jax.random.key(seed),
             target,
-            inference.NUTS(),
+            kernel,
             target_acceptance_rate=0.8,
             **settings,
         )
@@ -106,7 +106,8 @@ def numpyro(problem: Problem, is_dense: bool) -> Callable[[int], Run]:
 
 
 TOOLS: dict[str, Callable[[Problem], Callable[[int], Run]]] = {
-    "ppl": ours,
+    "ppl": partial(ours, kernel=inference.NUTS()),
+    "ppl, WALNUTS": partial(ours, kernel=inference.WALNUTS()),
     "NumPyro": partial(numpyro, is_dense=False),
     "NumPyro, dense": partial(numpyro, is_dense=True),
 }

@@ -95,8 +95,9 @@ def mcmc(
         key: Typed or legacy key; with the other arguments it determines every draw.
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
         *args: Arguments of the model: data.
-        kernel: Transition kernel. :class:`NUTS` and :class:`HMC` are given without a log density;
-            warm-up begins with their step size and inverse mass matrix. :class:`ChEES`,
+        kernel: Transition kernel. :class:`NUTS`, :class:`WALNUTS` (for curvature that varies) and
+            :class:`HMC` are given without a log density; warm-up begins with their step size and
+            inverse mass matrix. :class:`ChEES`,
             :class:`AdjustedMCLMC` and :class:`MEADS`, and any other :class:`EnsembleKernel`, move
             all chains in lockstep and adapt over them: they are for 64 to many thousand chains on
             an accelerator. For any other :class:`Kernel`, warm-up adapts nothing: its iterations

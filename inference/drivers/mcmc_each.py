@@ -58,7 +58,8 @@ def mcmc_each(
         in_axes: Axes of the data sets, as in ``jax.vmap``: an integer or `None` for all arguments,
             or a tuple with an integer, `None` or a pytree of these for each argument. An argument
             with `None` is shared.
-        kernel: :class:`NUTS` or :class:`HMC`, or another gradient kernel of the library.
+        kernel: :class:`NUTS`, :class:`WALNUTS`, :class:`HMC`, or another gradient kernel of the
+            library.
         num_warmup: Iterations of warm-up per chain, not kept.
         num_draws: Draws to keep per chain; another number compiles anew.
         num_chains: Number of chains of each data set.

@@ -53,7 +53,8 @@ def sampler(
 
     Args:
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
-        kernel: :class:`NUTS` or :class:`HMC`, or another gradient kernel of the library.
+        kernel: :class:`NUTS`, :class:`WALNUTS`, :class:`HMC`, or another gradient kernel of the
+            library.
         num_warmup: Iterations of warm-up per chain, not kept.
         num_draws: Draws to keep per chain.
         num_chains: Number of chains.

@@ -148,7 +148,7 @@ def advance_leap(
     gradient: jax.Array,
     tolerance: jax.Array,
     max_halvings: int,
-    axis_name: Hashable = None,
+    axis_name: Hashable,
 ) -> WALNUTSTrajectory:
     """Trajectory with one more step of its leap, given the density at ``trajectory.position``."""
     old = trajectory.leap

@@ -155,7 +155,11 @@ def _divergence_problems(stats: Mapping[str, np.ndarray], facts: RunFacts) -> It
     remedies = []
     if _may_reparam(facts):
         remedies.append(f"reparameterize hierarchical sites, as by {REPARAM}")
-    remedies += [*_step_remedies(facts), "narrow priors that allow extremes"]
+    remedies += [
+        *_step_remedies(facts),
+        *_kernel_remedies(stats),
+        "narrow priors that allow extremes",
+    ]
     yield (
         f"{num_divergent} of {stats['is_divergent'].size} transitions diverged: the posterior "
         "curves more sharply somewhere than the step size can follow, and the draws are biased "
@@ -373,6 +377,13 @@ def _step_remedies(facts: RunFacts) -> list[str]:
         return ["raise target_acceptance_rate to 0.95 or more"]
     higher = [x for x in _HIGHER_TARGETS if x > target]
     return [f"raise target_acceptance_rate to {higher[0]}"] if higher else []
+
+
+def _kernel_remedies(stats: Mapping[str, np.ndarray]) -> list[str]:
+    """Remedy against curvature that varies, for runs of NUTS; finer steps for those of WALNUTS."""
+    if "halvings" in stats:
+        return [f"allow WALNUTS(max_halvings={int(np.max(stats['halvings'])) + 4})"]
+    return ["take kernel=WALNUTS(), whose steps are finer there"] if "depth" in stats else []
 
 
 def _other_starts(facts: RunFacts) -> str:

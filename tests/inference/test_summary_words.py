@@ -81,6 +81,19 @@ def test_advice_on_divergences_is_for_this_run(settings, matrix, advice):
 
 
 @pytest.mark.parametrize(
+    ("stats", "advice"),
+    [
+        ({"depth": 3}, "take kernel=WALNUTS(), whose steps are finer there"),
+        ({"depth": 3, "halvings": 10}, "allow WALNUTS(max_halvings=14)"),
+    ],
+)
+def test_advice_on_divergences_is_for_this_kernel(stats, advice):
+    stats = {name: np.full((4, 1000), value) for name, value in stats.items()}
+    found = problem(KNOWN | {"noncentering": "impossible"}, DIAGONAL, **DIVERGENT, **stats)
+    assert found.endswith(f"Raise target_acceptance_rate to 0.95, {advice}, or {NARROW}")
+
+
+@pytest.mark.parametrize(
     ("noncentering", "by_rule", "more"),
     [
         ("possible", ", as by ppl.reparam(model, ppl.auto_reparam) or", ""),
