@@ -51,7 +51,7 @@ class Leap(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What follows from one more step of a try; flags.
+    """Consequences of one more step of a try; flags.
 
     Attributes:
         joins: The leap is complete and reversible: its leaf joins the trajectory.

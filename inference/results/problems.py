@@ -155,11 +155,8 @@ def _divergence_problems(stats: Mapping[str, np.ndarray], facts: RunFacts) -> It
     remedies = []
     if _may_reparam(facts):
         remedies.append(f"reparameterize hierarchical sites, as by {REPARAM}")
-    remedies += [
-        *_step_remedies(facts),
-        *_kernel_remedies(stats),
-        "narrow priors that allow extremes",
-    ]
+    remedies += [*_step_remedies(facts), *_kernel_remedies(stats, facts)]
+    remedies.append("narrow priors that allow extremes")
     yield (
         f"{num_divergent} of {stats['is_divergent'].size} transitions diverged: the posterior "
         "curves more sharply somewhere than the step size can follow, and the draws are biased "
@@ -181,7 +178,8 @@ def _truncation_problems(stats: Mapping[str, np.ndarray], facts: RunFacts) -> It
         elif facts.mass_matrix != "dense":
             remedies.insert(0, "try mass_matrix='dense'")
         max_depth = int(np.max(stats["depth"][is_truncated])) if "depth" in stats else 10
-        remedies.append(f"allow NUTS(max_depth={max_depth + 2})")
+        kernel = "WALNUTS" if "halvings" in stats else "NUTS"
+        remedies.append(f"allow {kernel}(max_depth={max_depth + 2})")
     yield (
         f"{num_truncated} of {is_truncated.size} trajectories were cut short by max_depth, so that "
         f"chains move slowly. {_either(remedies)}"
@@ -379,11 +377,13 @@ def _step_remedies(facts: RunFacts) -> list[str]:
     return [f"raise target_acceptance_rate to {higher[0]}"] if higher else []
 
 
-def _kernel_remedies(stats: Mapping[str, np.ndarray]) -> list[str]:
+def _kernel_remedies(stats: Mapping[str, np.ndarray], facts: RunFacts) -> list[str]:
     """Remedy against curvature that varies, for runs of NUTS; finer steps for those of WALNUTS."""
+    if "depth" not in stats or not _is_adapted(facts):
+        return []
     if "halvings" in stats:
         return [f"allow WALNUTS(max_halvings={int(np.max(stats['halvings'])) + 4})"]
-    return ["take kernel=WALNUTS(), whose steps are finer there"] if "depth" in stats else []
+    return ["take kernel=WALNUTS(), whose steps are finer there"]
 
 
 def _other_starts(facts: RunFacts) -> str:
