@@ -69,6 +69,22 @@ MUTANTS = (
         tests=("tests/inference/test_nuts_trajectory.py",),
     ),
     Mutant(
+        name="leap-joins-before-its-checks-end",
+        file="inference/hamiltonian/walnuts_trajectory.py",
+        old="joins = jnp.where(leap.is_check, fails, passes) & (leap.halvings == 0)",
+        new="joins = jnp.where(leap.is_check, fails, passes & (leap.halvings == 0))",
+        breaks="only the finest of the coarser tries is made from the other end of a leap",
+        tests=("tests/inference/test_walnuts.py",),
+    ),
+    Mutant(
+        name="energy-of-the-other-end",
+        file="inference/hamiltonian/walnuts_trajectory.py",
+        old="jnp.where(turns_around, trajectory.far_change, last)",
+        new="last",
+        breaks="a leap of WALNUTS from the other end is compared with the wrong energy",
+        tests=("tests/inference/test_walnuts.py",),
+    ),
+    Mutant(
         name="dual-averaging-sign",
         file="inference/warmup/dual_averaging.py",
         old="(target - acceptance_rate)",
