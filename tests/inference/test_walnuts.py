@@ -197,6 +197,27 @@ def test_leaps_with_too_few_checks_are_not_those_of_the_paper(monkeypatch, broke
         compare_with_recursion(0.8, 0.1, 6)
 
 
+@pytest.mark.slow
+def test_a_run_that_goes_on_has_the_draws_of_one_run(tmp_path):
+    numbers = {"num_chains": 2, "num_warmup": 100, "progress": False}
+    whole = inference.mcmc(
+        jax.random.key(0), funnel_model, kernel=WALNUTS(), num_draws=80, **numbers
+    )
+    folder = tmp_path / "run"
+    inference.mcmc(
+        jax.random.key(0),
+        funnel_model,
+        kernel=WALNUTS(),
+        num_draws=30,
+        checkpoint=folder,
+        **numbers,
+    )
+    longer = inference.resume(folder, funnel_model, kernel=WALNUTS(), num_draws=80, progress=False)
+    np.testing.assert_array_equal(longer.draws["x"], whole.draws["x"])
+    for name in ("num_steps", "halvings", "is_irreversible"):
+        np.testing.assert_array_equal(longer.stats[name], whole.stats[name])
+
+
 @pytest.mark.parametrize("beyond", [-jnp.inf, jnp.nan])
 def test_cliffs_are_divergences_and_leave_exact_draws_exact(beyond):
     """A normal number below 0.5, where the density has no slope to turn a trajectory back."""
