@@ -53,6 +53,7 @@ Other entries of a row:
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
@@ -335,6 +336,8 @@ class Family(Distribution):
             draw = self._quantile(open_uniform(key, shape, dtype))
         else:
             parameters = self._arrays(dtype, len(shape) - len(self.event_shape))
+            if not self._row.is_reparameterized:
+                parameters = _without_slopes(type(self).__name__, parameters)
             draw = self._row.sample(key, shape, dtype, *parameters)
         return convert(draw, self.dtype)
 
@@ -364,3 +367,18 @@ def _dtype(p: Parameter, value: Any, dtype: Any) -> Any:
 def _as_integer(value: ArrayLike) -> Array:
     x = jnp.asarray(value)
     return x.astype(int) if x.dtype == bool else x
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _without_slopes(family: str, parameters: Any) -> Any:
+    """Parameters of a sampler whose draws jump: their derivatives are refused."""
+    return parameters
+
+
+@_without_slopes.defjvp
+def _refuse_slopes(family: str, primals: Any, tangents: Any) -> Any:
+    raise NotImplementedError(
+        f"{family}: a draw has no derivative by the parameters: it is made by choices that jump as "
+        "they move. Draw with jax.lax.stop_gradient(parameters), and differentiate log_prob of the "
+        "draw in its place, as inference.svi does for a guide."
+    )

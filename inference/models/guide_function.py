@@ -68,10 +68,11 @@ class GuideFunction:
     def sample(self, parameters: dict[str, Any], key: jax.Array) -> jax.Array:
         """Draw of all values, flat; values of `jumps` are constants to derivatives."""
         guide = self.at(parameters)
-        values = self.target.call(ppl.simulate(guide), key)
         if self.jumps:
-            fixed = lax.stop_gradient(pick(values, self.jumps))
-            values = self.target.call(ppl.simulate(ppl.intervene(guide, fixed)), key)
+            drawn = self.target.call(ppl.simulate(self.at(lax.stop_gradient(parameters))), key)
+            fixed = pick(drawn, self.jumps)
+            guide = ppl.intervene(guide, fixed)
+        values = self.target.call(ppl.simulate(guide), key)
         return self.layout.ravel(pick(values, tuple(dict(self.target.shapes))))
 
     def log_prob(self, parameters: dict[str, Any], position: jax.Array) -> jax.Array:

@@ -222,3 +222,23 @@ def test_skellam_draws_have_their_law_beyond_integers(rates):
     draws = dist.Skellam(first, second).sample(jax.random.key(0), (NUM,)).astype(float)
     mean, scale = float(first) - float(second), np.sqrt(float(first) + float(second))
     assert st.kstest(draws, st.norm(mean, scale).cdf).pvalue > FAILURE_RATE
+
+
+JUMPING = {
+    "Wiener": lambda x: dist.Wiener(alpha=1.0, tau=x, beta=0.5, delta=1.0),
+    "VonMisesFisher": lambda x: dist.VonMisesFisher(jnp.array([0.6, 0.8]), x),
+    "SineBivariateVonMises": lambda x: dist.SineBivariateVonMises(0.0, 0.0, x, x, correlation=0.0),
+}
+
+
+@pytest.mark.parametrize("name", JUMPING)
+def test_draws_that_jump_have_no_derivative(name):
+    def draw(x, stop):
+        d = JUMPING[name](jax.lax.stop_gradient(x) if stop else x)
+        return jnp.sum(d.sample(jax.random.key(0)))
+
+    assert not JUMPING[name](0.5).is_reparameterized
+    for differentiate in (jax.grad, jax.jacfwd):
+        with pytest.raises(NotImplementedError, match=f"{name}: a draw has no derivative"):
+            jax.jit(differentiate(draw), static_argnums=1)(0.5, False)
+        assert differentiate(draw)(0.5, True) == 0.0
