@@ -61,9 +61,8 @@ def _extra(x: Any, condition: Any) -> int:
 
 
 def _scan(p: Any, values: list[Any]) -> list[Any]:
-    start = p["num_consts"]
-    num = p["num_carry"]
-    consts, carry, rows = values[:start], values[start : start + num], values[start + num :]
+    consts, carry, rows = _parts(p, values)
+    num = len(carry)
     steps = range(p["length"])
     out = []
     for i in reversed(steps) if p["reverse"] else steps:
@@ -72,6 +71,15 @@ def _scan(p: Any, values: list[Any]) -> list[Any]:
         out.append(found[num:])
     columns = zip(*(out[::-1] if p["reverse"] else out), strict=True)
     return [*carry, *map(jnp.stack, columns)]
+
+
+def _parts(p: Any, values: list[Any]) -> list[list[Any]]:
+    """What a scan does not change, what it carries and what it runs over."""
+    if "ft_in" in p:  # of JAX from 0.11 on
+        return [list(part) for part in p["ft_in"].update(values).unpack()]
+    start = p["num_consts"]
+    end = start + p["num_carry"]
+    return [values[:start], values[start:end], values[end:]]
 
 
 def _cond(p: Any, values: list[Any]) -> list[Any]:
