@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NoReturn
+from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,43 +13,11 @@ from distributions.combinators.wrapper import as_batch
 from distributions.common.arrays import common_dtype, float_dtype, promote, select, stack
 from distributions.common.pytree import pytree_dataclass, static
 from distributions.constraints import Constraint, extended_real
+from distributions.constraints.atoms import Constant
 from distributions.core.distribution import Distribution, Shape
 from distributions.core.distribution_functions import ENDS
 from distributions.core.parameter_checks import check_parameter
 from distributions.core.row import Parameter
-
-
-@pytree_dataclass
-class _Point(Constraint):
-    """The set of one value."""
-
-    value: ArrayLike
-    ndims: int = static()
-
-    description = "the constant itself"
-
-    @property
-    def is_discrete(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return not jnp.issubdtype(jnp.result_type(self.value), jnp.floating)
-
-    @property
-    def has_atoms(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return not self.is_discrete
-
-    @property
-    def event_ndims(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.ndims
-
-    @property
-    def bijector(self) -> NoReturn:  # pyright: ignore[reportIncompatibleVariableOverride]
-        raise NotImplementedError("a constant has no density: no map from unconstrained space.")
-
-    def check(self, value: Any) -> Any:
-        value, point = promote(value, self.value, dtype=common_dtype(value, self.value))
-        return (value == point).all(tuple(range(-self.ndims, 0)))
-
-    def feasible(self, shape: Shape = ()) -> Any:
-        return self.value
 
 
 @pytree_dataclass(eq=False, repr=False)
@@ -104,7 +72,7 @@ class Delta(Distribution):
     @property
     def support(self) -> Constraint:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The constant alone."""
-        return _Point(self.loc, self.event_ndims)
+        return Constant(self.loc, self.event_ndims)
 
     @property
     def is_reparameterized(self) -> bool:

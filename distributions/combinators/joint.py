@@ -72,7 +72,7 @@ class Joint:
         return self._map(lambda d: getattr(d, method)(next(keys), sample_shape))
 
     def count_cut_off(self, draws: Any) -> Any:
-        """The number of draws at an end of their integer dtype, where the support goes on."""
+        """The number of draws at an end of their dtype, or infinite, where the support goes on."""
         return sum(jax.tree.leaves(self._map(lambda d, x: d.count_cut_off(x), draws)))
 
     def log_prob(self, value: Any) -> Array:

@@ -1,4 +1,4 @@
-"""Sets of numbers with atoms: points with a probability each, beside the density of the others."""
+"""Sets with atoms, points with a probability each: beside numbers with a density, and alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from distributions.common.pytree import pytree_dataclass
+from distributions.common.arrays import common_dtype, promote
+from distributions.common.pytree import pytree_dataclass, static
 from distributions.constraints.base import Constraint, Shape
 from distributions.constraints.scalar import match_bounds
 
@@ -57,3 +58,42 @@ class WithAtoms(Constraint):
     def feasible(self, shape: Shape = ()) -> Any:
         """A point of the base."""
         return self.base.feasible(shape)
+
+
+@pytree_dataclass
+class Constant(Constraint):
+    """The set of one value."""
+
+    value: ArrayLike
+    ndims: int = static()
+
+    description = "the constant itself"
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether the value is no floating number."""
+        return not jnp.issubdtype(jnp.result_type(self.value), jnp.floating)
+
+    @property
+    def has_atoms(self) -> bool:
+        """Whether the value is a floating number."""
+        return not self.is_discrete
+
+    @property
+    def event_ndims(self) -> int:
+        """The number of axes of the value."""
+        return self.ndims
+
+    @property
+    def bijector(self) -> NoReturn:
+        """Raises NotImplementedError."""
+        raise NotImplementedError("a constant has no density: no map from unconstrained space.")
+
+    def check(self, value: Any) -> Any:
+        """Whether a value is the constant."""
+        value, point = promote(value, self.value, dtype=common_dtype(value, self.value))
+        return (value == point).all(tuple(range(-self.ndims, 0)))
+
+    def feasible(self, shape: Shape = ()) -> Any:
+        """The constant."""
+        return self.value

@@ -308,8 +308,11 @@ class Distribution(ExplainsMethods, abc.ABC):
 
         Returns:
             An array of shape `sample_shape + batch_shape + event_shape` and of dtype `dtype`. A
-            count that this dtype cannot hold is cut off at its end. There is a warning of it, but
-            not within `jax.jit`, where the values are not known: `count_cut_off` counts them there.
+            number that is too large for this dtype is cut off at its end: a count is the largest
+            integer, a floating number the largest one or infinite. There is a warning of it, and of
+            NaN, but not within `jax.jit`, where the values are not known: `count_cut_off` counts
+            them there. A positive number too small for the dtype is its smallest normal number,
+            without a warning.
 
         Raises:
             TypeError: `key` is not a random key, or a batch of keys.
@@ -328,7 +331,7 @@ class Distribution(ExplainsMethods, abc.ABC):
         return call_compiled(self, "_sample", key, shape)
 
     def count_cut_off(self, draws: ArrayLike) -> Any:
-        """The number of draws at an end of their integer dtype, where the support goes on."""
+        """The number of draws at an end of their dtype, or infinite, where the support goes on."""
         return count_cut_off(self.support, draws)
 
     def _check_alignment(self) -> None:

@@ -1,4 +1,10 @@
-"""Draws that are cut off: integers at an end of their dtype, beyond which the support goes on."""
+"""Draws that are cut off at an end of their dtype: integers and floating numbers; draws of NaN.
+
+An integer is cut off at the least and the largest number of its dtype if the support goes on there.
+A floating number is if it is infinite, or no smaller than the largest finite number. One that is
+too small for its dtype is rounded, not cut off: samplers of positive numbers give the smallest
+normal number for it.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +16,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from distributions.common.arrays import as_host_array, is_traced
+from distributions.constraints.atoms import Constant
 from distributions.constraints.base import bounds
 from distributions.constraints.counts import FiniteSet, Multinomial
 
 
 def count_cut_off(support: Any, draws: Any) -> Any:
-    """The number of draws that are cut off at an end of their integer dtype.
+    """The number of draws that are cut off at an end of their dtype.
 
-    At such an end a draw is right only if the support ends there, too. Where no draw can be cut
-    off, the number is 0, and the draws are not looked at; they may be traced.
+    At an end of integers a draw is right only if the support ends there, too. Where no draw can be
+    cut off, the number is 0, and the draws are not looked at; they may be traced.
     """
     dtype = jnp.result_type(draws)
+    if jnp.issubdtype(dtype, jnp.floating):
+        if _has_members(support):
+            return 0
+        return (abs(draws) >= float(jnp.finfo(dtype).max)).sum()
     if dtype.kind != "i" or dtype.itemsize < 4:
         return 0
     limits = np.iinfo(dtype)
@@ -36,21 +47,53 @@ def count_cut_off(support: Any, draws: Any) -> Any:
 
 
 def warn_of_cut_off(d: Any, draws: Any) -> None:
-    """Warns of known draws of `d` that are cut off. The values of traced draws are not known."""
+    """Warns of known draws of `d` that are cut off or NaN; traced draws are not known."""
     if is_traced(draws) or not getattr(draws, "is_fully_addressable", True):
         return
+    dtype = draws.dtype
+    is_floating = jnp.issubdtype(dtype, jnp.floating)
+    if is_floating and _are_inside(draws):
+        return
+    of = f"of {draws.size} draws are"
     if num := int(count_cut_off(d.support, draws)):
-        dtype = jnp.result_type(draws)
-        remedy = (
-            "Bound the parameters, or take a continuous family."
-            if dtype.itemsize == 8
-            else "jax.config.update('jax_enable_x64', True) makes room, or bound the parameters."
-        )
+        why = "too large for it" if is_floating else "as the support goes on there"
         warnings.warn(
-            f"{type(d).__name__}: {num} of {draws.size} draws are cut off at an end of {dtype}, "
-            f"as the support goes on there. {remedy}",
+            f"{type(d).__name__}: {num} {of} cut off at an end of {dtype}, {why}. {_remedy(dtype)}",
             stacklevel=3,
         )
+    if is_floating and (num := int((draws != draws).sum())):
+        warnings.warn(
+            f"{type(d).__name__}: {num} {of} NaN: a parameter is NaN, or {dtype} is too narrow for "
+            f"what the sampler computes. {_remedy(dtype)}",
+            stacklevel=3,
+        )
+
+
+def _are_inside(draws: Any) -> bool:
+    """Whether known floating draws are all numbers between the ends of their dtype."""
+    if not draws.size:
+        return True
+    end = float(jnp.finfo(draws.dtype).max)
+    if not _is_on_cpu(draws):
+        return float(_largest(draws)) < end
+    draws = np.asarray(draws)
+    return -end < float(draws.min()) and float(draws.max()) < end
+
+
+@jax.jit
+def _largest(draws: jax.Array) -> jax.Array:
+    """The largest absolute value, found where the draws are; NaN if one is."""
+    return abs(draws).max()
+
+
+def _remedy(dtype: Any) -> str:
+    """The remedy for draws that a dtype cannot hold."""
+    if jnp.issubdtype(dtype, jnp.floating):
+        room = ", or make room by jax.config.update('jax_enable_x64', True)"
+        return f"Rescale, or bound the parameters{room * (dtype.itemsize < 8)}."
+    if dtype.itemsize == 8:
+        return "Bound the parameters, or take a continuous family."
+    return "jax.config.update('jax_enable_x64', True) makes room, or bound the parameters."
 
 
 def _is_on_cpu(draws: Any) -> bool:
@@ -68,12 +111,23 @@ def _is_beyond(bound: Any, dtype: np.dtype) -> bool:
 
 def _ends(support: Any) -> tuple[Any, Any]:
     """The ends of a support, beyond all integers where it has none."""
-    while hasattr(support, "base"):
-        support = support.base
-    if isinstance(support, FiniteSet):
+    if _has_members(support):
         return 0, 0  # each draw is one of the members
+    support = _innermost(support)
     if isinstance(support, Multinomial):
         total = support.total_count
         return 0, (total if isinstance(total, jax.Array) else np.asarray(total))[..., None]
     low, high = (x if (host := as_host_array(x)) is None else host for x in bounds(support))
     return low, high
+
+
+def _innermost(support: Any) -> Any:
+    """The set of the entries of an event."""
+    while hasattr(support, "base"):
+        support = support.base
+    return support
+
+
+def _has_members(support: Any) -> bool:
+    """Whether each draw is one of the parameters."""
+    return isinstance(_innermost(support), Constant | FiniteSet)

@@ -92,8 +92,8 @@ def sample(key: jax.Array, dist: Any = None, *, name: str) -> Any:
     key = jnp.asarray(key)
     dist = in_default_precision(dist)
     value = draw(key, dist, name=name)
-    if has_counts(value):
-        warn_of_cut_off("sample", (name,), distribution_protocol.count_cut_off(dist, value), value)
+    count = distribution_protocol.count_cut_off(dist, value) if has_counts(value) else None
+    warn_of_cut_off("sample", (name,), count, value)
     return bind_site(value, tag=RANDOM, name=name, mode="append", extra=dist, note=LATENT, key=key)
 
 

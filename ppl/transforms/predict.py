@@ -73,10 +73,10 @@ class Predict:
 
     def __call__(self, key: jax.Array, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Values of all sites neither given nor observed, with the axes of the draws in front."""
-        plan, data, draws = self._plan(key, args, kwargs)
+        plan, data, draws, drawn = self._plan(key, args, kwargs)
         values, flags, ends = predict_draws(plan, self.model, data, key, draws)
         check_given("predict", draws, flags, len(plan.batch))
-        _warn_of_cut_off(ends, values)
+        _warn_of_cut_off(drawn, ends, values)
         return values
 
     def stream(self, key: jax.Array, *args: Any, **kwargs: Any) -> Iterator[dict[str, Any]]:
@@ -84,17 +84,18 @@ class Predict:
 
         Only one chunk is in memory at a time; the draws may be a memory-mapped file.
         """
-        plan, data, draws = self._plan(key, args, kwargs)
+        plan, data, draws, drawn = self._plan(key, args, kwargs)
         for start, num, (values, *checks) in _chunks(plan, self.model, data, key, draws):
             some = jax.tree.map(lambda x, i=start, n=num: plan.flat(x)[i : i + n], draws)
             found = jax.tree.map(lambda x, n=num: np.asarray(x)[:n], (values, *checks))
             check_given("predict", some, found[1], 1, start)
-            _warn_of_cut_off(found[2], found[0])
+            _warn_of_cut_off(drawn, found[2], found[0])
             yield found[0]
 
     def _plan(
         self, key: jax.Array, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> tuple["PredictionPlan", list[Any], Leaves]:
+    ) -> tuple["PredictionPlan", list[Any], Leaves, list[Path]]:
+        """The plan, the data of the model, the given draws and the sites that are drawn."""
         check_key("predict", key)
         arguments, data = Arguments.split(args, kwargs)
         run = ModelRun(self.model, trace_model(self.model, None, args, kwargs), Complete())
@@ -121,7 +122,7 @@ class Predict:
         _, numbers = trace_and_fingerprint(lambda _: None, self.model, arguments, data)
         shapes = [a.shape for f in run.sites.values() for a in f.collapse().avals]
         plan = PredictionPlan(arguments, batch, chunk, any(0 in x for x in shapes), numbers)
-        return plan, data, draws
+        return plan, data, draws, [path for path in run.latent() if path not in given]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,10 +215,12 @@ def _predict_some(
     return jax.vmap(one)(index, draws)
 
 
-def _warn_of_cut_off(ends: Mapping[Path, Any], values: Mapping[str, Any]) -> None:
-    by_path = dict(paths_in(values, ends))
-    for path, count in ends.items():
-        warn_of_cut_off("predict", path, count, by_path[path])
+def _warn_of_cut_off(
+    drawn: Sequence[Path], ends: Mapping[Path, Any], values: Mapping[str, Any]
+) -> None:
+    by_path = dict(paths_in(values, drawn))
+    for path in drawn:
+        warn_of_cut_off("predict", path, ends.get(path), by_path[path])
 
 
 def check_draws(

@@ -19,7 +19,7 @@ from ppl.transforms.draw_checks import draw_at_site
 
 @dataclasses.dataclass(frozen=True)
 class Record(SiteAction):
-    """Action of `simulate`: records the value of each site, and how much of it is cut off."""
+    """Action of `simulate`: records the value of each site, and how many integers are cut off."""
 
     tags: ClassVar = (RANDOM, DETERMINISTIC)
 
@@ -60,7 +60,8 @@ def simulate(model: Model) -> Callable[..., dict[str, Any]]:
         run = ModelRun(model, trace_model(model, key, args, kwargs), Record())
         records = run.run({}, live_outs=False)[1]
         for path, (value, num_cut_off) in records.items():
-            warn_of_cut_off("simulate", path, num_cut_off, value)
+            if kind_of(run.sites[path].site) == LATENT:
+                warn_of_cut_off("simulate", path, num_cut_off, value)
         return nest_by_path({path: value for path, (value, _) in records.items()})
 
     return simulated

@@ -210,6 +210,45 @@ def test_draws_beyond_integers_are_cut_off_with_a_warning(make):
     assert (draws == MAX).mean() > 0.9
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: dist.Normal(0.0, 3e38),
+        lambda: dist.Exponential(1e-38),
+        lambda: dist.HalfCauchy(loc=0.0, scale=3e38),
+        lambda: dist.Cauchy(0.0, 3e38),
+        lambda: dist.LogNormal(0.0, 1e3),
+        lambda: dist.JohnsonSU(0.0, 1e-3, 0.0, 1.0),
+        lambda: dist.iid(dist.Pareto(concentration=1e-3, scale=1.0), 2),
+        lambda: dist.MultivariateNormal(np.zeros(2), scale_diag=np.float32([1.0, 3e38])),
+        lambda: dist.Joint({"x": dist.Normal(0.0, 1.0), "y": dist.StudentT(1e-2, 0.0, 1.0)}),
+    ],
+)
+def test_draws_beyond_floats_are_cut_off_with_a_warning(make):
+    """As numbers that are infinite, or the largest; they are counted where nothing warns, too."""
+    d = make()
+    with pytest.warns(UserWarning, match=r"of \d+ draws are cut off at an end of float32") as told:
+        draws = d.sample(jax.random.key(0), (200,))
+    largest = np.finfo(np.float32).max
+    num = sum(int((abs(x) >= largest).sum()) for x in jax.tree.leaves(draws))
+    assert [int(str(x.message).split()[1]) for x in told] == [num]
+    assert jax.jit(d.count_cut_off)(draws) == num
+
+
+def test_doubles_that_are_cut_off_are_told_what_is_left_to_do(x64):
+    with pytest.warns(UserWarning, match="float64, too large for it. Rescale, or bound the param"):
+        dist.Normal(0.0, np.float64(1e308)).sample(jax.random.key(0), (99,))
+
+
+def test_draws_of_nan_are_told_and_constants_are_not():
+    sampler = lambda key, shape, loc: np.nan * jax.random.normal(key, shape)  # noqa: E731
+    d = dist.Custom(lambda x, loc: x, (0.0,), sampler=sampler)
+    with pytest.warns(UserWarning, match="Custom: 4 of 4 draws are NaN: a parameter is NaN, or fl"):
+        d.sample(jax.random.key(0), (4,))
+    for loc in (np.inf, MAX):
+        assert dist.Delta(loc).sample(jax.random.key(0)) == loc
+
+
 @pytest.mark.parametrize("low", [MAX - 2, -MAX - 1])
 def test_integers_up_to_the_end_of_the_dtype_are_uniform(low):
     draws = dist.DiscreteUniform(low, low + 2).sample(jax.random.key(0), (600,))

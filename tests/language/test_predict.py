@@ -417,6 +417,33 @@ def test_integers_that_are_cut_off_are_told_by_site() -> None:
         ppl.simulate(model)(KEY)
 
 
+def test_floats_that_are_cut_off_or_nan_are_told_by_site() -> None:
+    """The words are those of `sample` of the distribution, and no program counts anything."""
+
+    def model(key: Any, scale: Any) -> Any:
+        x = ppl.sample(key, dist.Normal(jnp.zeros(2), scale), name="x")
+        ppl.sample(key, dist.Normal(x - x, 1.0), name="y")
+        ppl.deterministic(x, name="z")
+        return x
+
+    words = "of 8 draws of site 'x' are cut off at an end of float32, too large for it"
+    for run in (ppl.predict(model, 4), lambda *args: list(ppl.predict(model, 4).stream(*args))):
+        with pytest.warns(UserWarning, match="predict: 8 of 8 draws") as told:
+            run(KEY, 3.4e38)
+        first, second = (str(x.message) for x in told)
+        assert words in first
+        assert "8 of 8 draws of site 'y' are NaN" in second
+        run(KEY, 1e30)
+    simulate = ppl.simulate(model)
+    with pytest.warns(UserWarning, match="simulate: 2 of 2 draws of site"):
+        simulate(KEY, 3.4e38)
+    with pytest.warns(UserWarning, match="sample: 2 of 2 draws of site 'x' are cut off"):
+        ppl.sample(KEY, dist.Normal(jnp.zeros(2), 3.4e38), name="x")
+    jax.jit(simulate)(KEY, 3.4e38)
+    given = {"x": jnp.zeros((3, 2))}
+    assert np.isfinite(ppl.predict(model, given)(KEY, 3.4e38)["y"]).all()
+
+
 def test_integers_are_told_once_and_where_the_support_goes_on() -> None:
     end = 2**31 - 1
 
