@@ -28,6 +28,8 @@ A row gives those formulas that are precise in themselves. Without a formula:
 | `quantile`                             | bisection on the distribution function              |
 | `sample`                               | quantiles of uniform numbers                        |
 
+Draws that are rounded to a number outside of a support that is an interval are moved inside of it.
+
 Other entries of a row:
 
 | entry               | meaning                                                                  |
@@ -90,6 +92,7 @@ from distributions.core.parameter_checks import (
 )
 from distributions.core.row import Formula, Parameter, Row
 from distributions.core.standard_form import StandardForm
+from distributions.core.support_ends import move_inside
 from distributions.numerics.special import finite_slopes, open_uniform
 
 T = TypeVar("T")
@@ -332,14 +335,14 @@ class Family(Distribution):
 
     def _sample(self, key: Array, shape: Shape) -> Array:
         dtype = self._float_dtype
+        parameters = self._arrays(dtype, len(shape) - len(self.event_shape))
         if self._row.sample is None:
             draw = self._quantile(open_uniform(key, shape, dtype))
         else:
-            parameters = self._arrays(dtype, len(shape) - len(self.event_shape))
             if not self._row.is_reparameterized:
                 parameters = _without_slopes(type(self).__name__, parameters)
             draw = self._row.sample(key, shape, dtype, *parameters)
-        return convert(draw, self.dtype)
+        return move_inside(convert(draw, self.dtype), self._support(*parameters))
 
     def _moment(self, name: str) -> Array:
         event = () if name == "entropy" else self.event_shape

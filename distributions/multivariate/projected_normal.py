@@ -13,7 +13,7 @@ from distributions.core.family import Family, family, parameter
 from distributions.numerics.gamma_functions import log_beta_half
 from distributions.numerics.poisson_mixture import log_poisson_mixture, poisson_terms
 from distributions.numerics.special import LOG_PI, LOG_SQRT_TWO_PI, gauss_legendre
-from distributions.numerics.sphere import dot, log_sum
+from distributions.numerics.sphere import dot, log_sum, normalize
 
 
 def _log_radial_integral(t, n):
@@ -43,8 +43,7 @@ def _projected_log_prob(x, concentration):
 
 
 def _projected_sample(key, shape, dtype, concentration):
-    z = concentration + random.normal(key, shape, dtype)
-    return z / jnp.sqrt(square_sum(z))[..., None]
+    return normalize(concentration + random.normal(key, shape, dtype))
 
 
 def _projected_mode(concentration):

@@ -11,11 +11,11 @@ from distributions.common.arrays import align, select
 from distributions.common.linear_algebra import (
     diagonal_matrix,
     per_event,
-    square_sum,
 )
 from distributions.numerics.gamma_functions import digamma_step, log_beta
 from distributions.numerics.gamma_sampler import log_gamma
 from distributions.numerics.special import LOG_PI, LOG_TWO
+from distributions.numerics.sphere import normalize
 
 
 def vine_betas(dimension: int, concentration: ArrayLike) -> tuple[Array, Array]:
@@ -54,7 +54,7 @@ def lkj_cholesky_sample(
     chi = jnp.exp(0.5 * (LOG_TWO + log_draw))
     chi = jnp.concatenate([jnp.ones_like(chi[..., :1]), chi], -1)
     rows = z + diagonal_matrix(jnp.maximum(chi, jnp.finfo(dtype).tiny))
-    return rows / jnp.sqrt(square_sum(rows))[..., None]
+    return normalize(rows)
 
 
 def square_of_entries(dimension: int, concentration: ArrayLike) -> Array:

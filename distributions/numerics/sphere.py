@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array, lax, random
 
-from distributions.common.linear_algebra import per_event
+from distributions.common.linear_algebra import per_event, square_sum
 from distributions.numerics.special import LOG_PI, LOG_TWO
 
 
@@ -18,6 +18,13 @@ def log_area(n: int) -> float:
 def dot(a: Any, b: Any) -> Array:
     """The inner products along the last axis."""
     return jnp.sum(a * b, -1)
+
+
+def normalize(x: Array) -> Array:
+    """Vectors of length 1 in the directions of `x`, also where its squares overflow."""
+    # A quarter, so that the inverse of the largest number is not below the smallest one.
+    x /= lax.stop_gradient(0.25 * jnp.max(jnp.abs(x), -1, keepdims=True))
+    return x / jnp.sqrt(square_sum(x))[..., None]
 
 
 def tangent_normal(key: Array, shape: tuple[int, ...], dtype: Any, direction: Any) -> Array:

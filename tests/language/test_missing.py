@@ -296,6 +296,7 @@ DERIVED = {
 EVERY_WAY = pytest.mark.parametrize("derive", DERIVED.values(), ids=DERIVED)
 
 
+@pytest.mark.filterwarnings("ignore:simulate. 1 of 1 draws of site .* NaN")
 @EVERY_WAY
 @pytest.mark.parametrize(("model", "values", "message"), DEPENDENT.values(), ids=DEPENDENT)
 def test_what_depends_on_an_ignored_value_has_no_density(model, values, message, derive):
