@@ -43,7 +43,18 @@ def count_cut_off(support: Any, draws: Any) -> Any:
     ends = [(end, goes_on) for end, goes_on in ends if is_traced(goes_on) or np.any(goes_on)]
     if ends and _is_on_cpu(draws):
         draws = np.asarray(draws)
-    return sum(((draws == end) & goes_on).sum() for end, goes_on in ends)
+    missed = _is_below(draws, low) if any(end == limits.max for end, _ in ends) else False
+    return sum((((draws == end) | missed) & goes_on).sum() for end, goes_on in ends)
+
+
+def _is_below(draws: Any, low: Any) -> Any:
+    """Whether integers lie below a support, as a search says that it has found none up to its end.
+
+    A bound that is not known here tells nothing.
+    """
+    host = as_host_array(low)
+    least = np.iinfo(draws.dtype).min
+    return False if host is None else draws < np.maximum(host, least).astype(draws.dtype)
 
 
 def warn_of_cut_off(d: Any, draws: Any) -> None:

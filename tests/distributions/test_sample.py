@@ -249,6 +249,13 @@ def test_draws_of_nan_are_told_and_constants_are_not():
         assert dist.Delta(loc).sample(jax.random.key(0)) == loc
 
 
+def test_counts_that_a_search_does_not_find_are_told():
+    """They are one below the support, as those of NaN are."""
+    with pytest.warns(UserWarning, match="5 of 9 draws are cut off at an end of int32"):
+        draws = dist.Hurdle(dist.Poisson(1e30), probs=0.5).sample(jax.random.key(0), (9,))
+    assert np.sum(draws == -1) == 5
+
+
 @pytest.mark.parametrize("low", [MAX - 2, -MAX - 1])
 def test_integers_up_to_the_end_of_the_dtype_are_uniform(low):
     draws = dist.DiscreteUniform(low, low + 2).sample(jax.random.key(0), (600,))
