@@ -71,7 +71,10 @@ def test_extreme_draws_are_in_the_support_or_told(name, float_dtype):
 def test_draws_are_moved_to_the_number_next_to_an_open_end(loc):
     """With the slope of the end."""
     loc = np.float32(loc)
-    draw = lambda loc: dist.Levy(loc, np.float32(1e-30)).sample(KEY)  # noqa: E731
+
+    def draw(loc):
+        return dist.Levy(loc, np.float32(1e-30)).sample(KEY)
+
     found, slope = jax.value_and_grad(draw)(loc)
     assert found == np.nextafter(loc, np.float32(np.inf))
     assert slope == 1

@@ -241,7 +241,9 @@ def test_doubles_that_are_cut_off_are_told_what_is_left_to_do(x64):
 
 
 def test_draws_of_nan_are_told_and_constants_are_not():
-    sampler = lambda key, shape, loc: np.nan * jax.random.normal(key, shape)  # noqa: E731
+    def sampler(key, shape, loc):
+        return np.nan * jax.random.normal(key, shape)
+
     d = dist.Custom(lambda x, loc: x, (0.0,), sampler=sampler)
     with pytest.warns(UserWarning, match="Custom: 4 of 4 draws are NaN: a parameter is NaN, or fl"):
         d.sample(jax.random.key(0), (4,))
