@@ -5,7 +5,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -23,9 +23,11 @@ from ppl.marginal.factors import (
     log_sum_exp,
     multiply,
     sampled_log_sum_exp,
+    show_count,
     unite_labels,
 )
 from ppl.marginal.parallel_filter import is_parallel, log_normalizers
+from ppl.marginal.split_plates import count_states, sizes_of, split_plate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,8 +70,8 @@ class Eliminator:
         describe: Callable[[Collection[Variable]], str],
         key: jax.Array | None = None,
     ):
-        self._sizes = sizes
-        self._plates = plates
+        self._sizes = dict(sizes)
+        self._plates = dict(plates)
         self._chains = chains
         self._max_states = max_states
         self._describe = describe
@@ -151,6 +153,8 @@ class Eliminator:
         """The log factor, with entries that read one element of a variable at indices added up."""
         for x in factor.locals:
             here = {p for g in x.gathers for p in g.plates}
+            if any(g.target in factor.labels and g.target not in here for g in x.gathers):
+                continue  # It meets all elements along a plate of another variable.
             others = [self._plates_of(y) for y in factor.locals if y.gathers != x.gathers]
             if x.gathers and not any(here & plates for plates in others):
                 return self._scatter(self._scatter_by(factor, x.gathers))
@@ -180,8 +184,10 @@ class Eliminator:
         """The factors after one variable has been summed out."""
         mine = self._with(v, factors)
         self._check(unite_labels(mine))
+        product = LogFactor(unite_labels(mine), None)  # Its table may be large.
+        if not set(product.plates) <= self._plates[v]:
+            return self._split_plate(product, factors)
         product = multiply(mine)
-        self._check_plates(product, self._plates[v])
         label = Local(v)
         if label not in product.labels or any(
             x.variable == v and x != label for x in product.locals
@@ -195,12 +201,33 @@ class Eliminator:
         if not set(product.plates) <= set(plates):
             self._refuse(product)
 
-    def _refuse(self, product: LogFactor) -> None:
+    def _split_plate(self, product: LogFactor, factors: Sequence[LogFactor]) -> list[LogFactor]:
+        """The factors, split along the plate with the fewest states that variables differ in."""
+        starts = self._chains.starts
+        fixed = set(self._chains.plates).union(
+            *(self._plates[v] for v in (*starts, *starts.values()) if v in self._plates)
+        )
+        counts = count_states(product.locals, self._plates, self._sizes, factors, fixed)
+        plate = min(counts, key=lambda p: (counts[p], repr(p)), default=None)
+        if plate is None or counts[plate] > self._max_states:
+            self._refuse(product, counts.get(plate))
+        there = [v for v, plates in self._plates.items() if plate in plates]
+        num = sizes_of(factors)[plate]
+        elements = {v: [Variable(v.path, (*v.element, i)) for i in range(num)] for v in there}
+        for v, each in elements.items():
+            self._sizes |= dict.fromkeys(each, self._sizes[v])
+            self._plates |= dict.fromkeys(each, self._plates[v] - {plate})
+        return split_plate(factors, plate, elements)
+
+    def _refuse(self, product: LogFactor, num_states: int | None = None) -> NoReturn:
+        """Refuse a product of variables, which has `num_states` if these can be summed at all."""
         together = {x.variable for x in product.locals}
+        count = "" if num_states is None else f", over {show_count(num_states)} states"
+        limit = "" if num_states is None else f", or raise max_states, which is {self._max_states}"
         raise EliminationError(
             f"marginalize: each element of {self._describe(together)} meets many elements of the "
-            "others, so that all of them would have to be summed together. Sum out one of these "
-            "sites, or let each element depend on few others."
+            f"others, so that all of them would have to be summed together{count}. Sum out one of "
+            f"these sites, let each element depend on few others{limit}."
         )
 
     def _next_key(self) -> Any:
@@ -248,7 +275,7 @@ class Eliminator:
         # Only these variables of a step depend on the step before.
         linked = [u for u in group if any(Local(u) in f.labels for f in across)]
         past = [[Local(u, sign * lag) for u in group] for lag in range(1, order + 1)]
-        sizes = self._label_sizes([*mine, *before])
+        sizes = sizes_of([*mine, *before])
         self._check([*lead, *map(Local, linked), *itertools.chain(*past)])
 
         def flatten(factor: LogFactor, front: Sequence[Any], ends: Sequence[Sequence[Any]]) -> Any:
@@ -297,9 +324,6 @@ class Eliminator:
 
         renamed = [LogFactor(tuple(map(rename, f.labels)), f.table) for f in before]
         return renamed, [f for f in factors if f not in before]
-
-    def _label_sizes(self, factors: Sequence[LogFactor]) -> dict[Any, int]:
-        return {x: n for f in factors for x, n in zip(f.labels, f.table.shape, strict=True)}
 
     def _forward(
         self, alpha: Any, steps: list[Any], order: int, reverse: bool, spread: np.ndarray

@@ -80,6 +80,11 @@ class EliminationError(ValueError):
     """Error for a sum that is too large, or of a form that has no exact elimination."""
 
 
+def show_count(num_states: int) -> str:
+    """A number of states in words."""
+    return "astronomically many" if num_states >= 2**62 else str(num_states)
+
+
 def multiply(factors: Sequence[LogFactor]) -> LogFactor:
     """The product of factors, over the union of their labels."""
     labels = unite_labels(factors)

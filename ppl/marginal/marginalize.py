@@ -80,6 +80,7 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | 
     | n elements independent given the rest, with K states | n K |
     | a chain in a scan of T steps that looks back h steps | T K^(h+1) |
     | a few elements that depend on one another | variable elimination, in an order of least cost |
+    | n rows that all meet m columns, with m <= n | n K^(m+1) |
     | n normal blocks of d elements, independent given the rest | n d^3 |
     | d normal states in a scan of T steps | T d^3 |
 

@@ -16,7 +16,7 @@ from ppl.harvest.program import Harvester, Program
 from ppl.harvest.survey import Path, describe
 from ppl.marginal.element_dependence import Aligned, Indexed, Source
 from ppl.marginal.elimination import Eliminator, TimePlates
-from ppl.marginal.factors import EliminationError, Gather, Local, LogFactor, Variable
+from ppl.marginal.factors import EliminationError, Gather, Local, LogFactor, Variable, show_count
 from ppl.marginal.group_factors import Axes
 from ppl.marginal.score_dependence import DependenceReader, Dependences
 from ppl.marginal.score_tables import Coordinate, Evaluator, ScoreStates, ScoreTable
@@ -269,7 +269,7 @@ class Summation:
     def _explain(self, structure: SumStructure, path: Path, count: int) -> str:
         sites = {source.path for source in structure.dependences[path].uses}
         causes = [f"{describe(p)}: {structure.causes[p]}" for p in sites if p in structure.causes]
-        states = "astronomically many" if count >= 2**62 else str(count)
+        states = show_count(count)
         return (
             f"marginalize: site {describe(path)} depends on many elements of "
             f"{', '.join(map(describe, sorted(sites)))} at once, which take {states} states "

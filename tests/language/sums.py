@@ -271,6 +271,26 @@ def latent_in_branches(key):
 
 
 TWO, THREE = (0, 1), (0, 1, 2)
+
+
+def rows_and_columns(key):
+    """Each row meets each column: the columns, of fewer states, are summed together."""
+    mu = level(key)
+    a = ppl.sample(key, dist.Bernoulli(logits=mu * jnp.ones(3)), name="a")
+    b = ppl.sample(key, dist.iid(dist.Categorical(probs=W), (2,)), name="b")
+    ppl.sample(key, dist.Normal(a[:, None] + mu * b, 1.0), name="y")
+
+
+def three_crossed(key):
+    """Two vectors cross a third one, and all of them stand in rows that are apart."""
+    mu = level(key)
+    a = ppl.sample(key, dist.iid(dist.Bernoulli(probs=0.3), (2, 2)), name="a")
+    b = ppl.sample(key, dist.Bernoulli(logits=mu * jnp.ones((2, 2))), name="b")
+    c = ppl.sample(key, dist.iid(dist.Bernoulli(probs=0.6), (2, 1)), name="c")
+    ppl.sample(key, dist.Normal(a[:, :, None] + mu * b[:, None], 1.0), name="y")
+    ppl.sample(key, dist.Normal(b[:, :, None] * mu + c[:, None], 1.0), name="x")
+
+
 SUMS = [
     Sum(batch, {"z": THREE}),
     Sum(mapped),
@@ -313,5 +333,11 @@ SUMS = [
     Sum(two_starts, {"p": TWO, "q": TWO, "a": TWO, "b": TWO}, {"y": Y[:4]}),
     Sum(latent_in_branches, {"g": TWO, "z": TWO}),
     Sum(held_state),
+    Sum(rows_and_columns, {"a": TWO, "b": THREE}, {"y": np.resize(Y, (3, 2))}),
+    Sum(
+        three_crossed,
+        {"a": TWO, "b": TWO, "c": TWO},
+        {"y": np.resize(Y, (2, 2, 2)), "x": np.resize(Y, (2, 2, 1))},
+    ),
     Sum(open_population, {"first": THREE, "stay": THREE, "come": TWO}, {"y": Y[:3]}),
 ]

@@ -43,7 +43,7 @@ def values_of(case):
 
 
 QUICK = ["mapped", "classes_of_groups", "totals", "markov_from_site", "markov_second_order"]
-QUICK += ["markov_with_mixture", "switching_autoregression"]
+QUICK += ["markov_with_mixture", "switching_autoregression", "rows_and_columns"]
 
 
 @pytest.mark.quick_rows(*QUICK)
@@ -382,7 +382,11 @@ MISTAKES = {
     "infinite": (model_of_counts, ["z"], "'z' has the family Poisson, which has infinitely many"),
     "all steps": (model_of_all_earlier_states, ["z"], "carry of a scan .* depends on all earlier"),
     "pairs": (model_of_pairs, ["a"], "'y' depends on many elements of 'a' at once"),
-    "crossed": (model_of_rows_and_columns, ["a", "b"], "meets many elements of the others"),
+    "crossed": (
+        model_of_rows_and_columns,
+        ["a", "b"],
+        "meets many .*, over 2199023255552 states. .*, or raise max_states, which is 65536",
+    ),
     "support": (model_of_support, ["z"], "the support of site 'x' depends on a summed site"),
     "max_states": (
         get_model("totals").model,

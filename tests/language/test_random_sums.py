@@ -67,6 +67,11 @@ def test_programs_that_once_failed(seed):
 
 
 @pytest.mark.slow
+def test_indices_that_cross_a_plate_are_refused_in_words():
+    assert not check_program(101, 5, 2**8)
+
+
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(st.integers(0, 10**6))
 def test_draws_recovered_from_random_programs(seed):
