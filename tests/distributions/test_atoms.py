@@ -90,3 +90,25 @@ def test_mixtures_of_what_has_atoms_share_them():
     for parts in ([censored(1.0), censored(2.0)], [hurdle, dist.LogNormal(0.0, 1.0)]):
         with pytest.raises(ValueError, match="nor have they the same atoms"):
             dist.Mixture(HALVES, parts)
+
+
+OF_OTHERS = {
+    "hurdle of counts": dist.Hurdle(dist.Poisson(3.0), probs=0.4),
+    "hurdle of numbers": dist.Hurdle(dist.LogNormal(0.5, 1.0), logits=-0.4),
+    "zero-inflated": dist.ZeroInflated(dist.Poisson(3.0), probs=0.4),
+    "censored": dist.Censored(dist.Normal(0.5, 2.0), low=0.0, high=4.0),
+    "quantized": dist.Quantized(dist.Normal(0.5, 2.0), low=-1, high=6),
+    "mixture": dist.MixtureSameFamily(HALVES, dist.Poisson(jnp.array([1.0, 6.0]))),
+}
+
+
+@pytest.mark.parametrize("name", OF_OTHERS)
+def test_four_functions_tell_the_same_chances(name):
+    """Shares of draws below a number are chances; logarithms are logarithms."""
+    d, x = OF_OTHERS[name], jnp.array([0.0, 1.0, 2.0, 5.0])
+    draws = np.asarray(d.sample(KEY, (40_000,)))
+    share = np.mean(draws[:, None] <= np.asarray(x), 0)
+    np.testing.assert_allclose(d.cdf(x), share, atol=0.015)
+    np.testing.assert_allclose(d.survival(x), 1 - d.cdf(x), atol=1e-6)
+    np.testing.assert_allclose(d.log_cdf(x), jnp.log(d.cdf(x)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(d.log_survival(x), jnp.log(d.survival(x)), rtol=1e-4, atol=1e-6)
