@@ -20,7 +20,8 @@ EXTREMES = {
 # That of Custom is drawn by a sampler of the user.
 FIRST = {case.family: case for case in reversed(CASES) if case.family != "Custom"}
 QUICK = ("Dagum", "GeneralizedExtremeValue", "Levy", "Normal", "ProjectedNormal", "Triangular")
-EVERY = [pytest.param(n, marks=(pytest.mark.slow,) * (n not in QUICK)) for n in sorted(FIRST)]
+RARE = (pytest.mark.slow, pytest.mark.exhaustive)
+EVERY = [pytest.param(n, marks=RARE * (n not in QUICK)) for n in sorted(FIRST)]
 KEY = jax.random.key(1)
 
 
