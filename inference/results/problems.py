@@ -31,6 +31,8 @@ _OF_CHAINS = "R-hat and ESS need", "how the chains mix"
 _MAX_LISTED = 8  # numbers that are listed in full
 _NUM_LISTED = 3  # numbers listed of more
 _HIGHER_TARGETS = (0.95, 0.99)
+_MOST_DEPTH = 24  # that NUTS and WALNUTS take
+_MOST_HALVINGS = 20  # that WALNUTS takes
 _PRECISION = (
     'Run in double precision (jax.config.update("jax_enable_x64", True)); on an accelerator, '
     'leave jax_default_matmul_precision at its default or set it to "highest". '
@@ -179,7 +181,8 @@ def _truncation_problems(stats: Mapping[str, np.ndarray], facts: RunFacts) -> It
             remedies.insert(0, "try mass_matrix='dense'")
         max_depth = int(np.max(stats["depth"][is_truncated])) if "depth" in stats else 10
         kernel = "WALNUTS" if "halvings" in stats else "NUTS"
-        remedies.append(f"allow {kernel}(max_depth={max_depth + 2})")
+        deeper = min(max_depth + 2, _MOST_DEPTH)
+        remedies += [f"allow {kernel}(max_depth={deeper})"] * (deeper > max_depth)
     yield (
         f"{num_truncated} of {is_truncated.size} trajectories were cut short by max_depth, so that "
         f"chains move slowly. {_either(remedies)}"
@@ -188,7 +191,8 @@ def _truncation_problems(stats: Mapping[str, np.ndarray], facts: RunFacts) -> It
 
 def _acceptance_problems(stats: Mapping[str, np.ndarray], facts: RunFacts) -> Iterator[str]:
     """Warnings for chains that accept hardly anything, or far less than their target."""
-    if "acceptance_rate" not in stats:
+    # WALNUTS halves steps that are too large: its rate, of single steps, is a matter of cost only.
+    if "acceptance_rate" not in stats or "halvings" in stats:
         return
     rates = np.mean(stats["acceptance_rate"], 1)
     stuck = np.flatnonzero(rates < LOW_ACCEPTANCE)
@@ -381,9 +385,11 @@ def _kernel_remedies(stats: Mapping[str, np.ndarray], facts: RunFacts) -> list[s
     """Remedy against curvature that varies, for runs of NUTS; finer steps for those of WALNUTS."""
     if "depth" not in stats or not _is_adapted(facts):
         return []
-    if "halvings" in stats:
-        return [f"allow WALNUTS(max_halvings={int(np.max(stats['halvings'])) + 4})"]
-    return ["take kernel=WALNUTS(), whose steps are finer there"]
+    if "halvings" not in stats:
+        return ["take kernel=WALNUTS(), whose steps are finer there"]
+    halvings = int(np.max(stats["halvings"]))
+    more = min(halvings + 4, _MOST_HALVINGS)
+    return [f"allow WALNUTS(max_halvings={more})"] if more > halvings else []
 
 
 def _other_starts(facts: RunFacts) -> str:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from inference import LowRankMatrix, MCMCResult
+from inference import WALNUTS, LowRankMatrix, MCMCResult
 from inference.results.run_facts import RunFacts
 from tests.inference.test_mcmc_result import DRAWS, KNOWN, STATS
 
@@ -85,10 +85,30 @@ def test_advice_on_divergences_is_for_this_run(settings, matrix, advice):
     )
 
 
-def test_advice_on_divergences_of_walnuts_is_its_own():
-    stats = {"halvings": np.full((4, 1000), 10)}
+@pytest.mark.parametrize(
+    ("halvings", "advice"),
+    [
+        (10, f"to 0.95, allow WALNUTS(max_halvings=14), or {NARROW}"),
+        (18, f"to 0.95, allow WALNUTS(max_halvings=20), or {NARROW}"),
+        (20, f"to 0.95, or {NARROW}"),
+    ],
+)
+def test_advice_on_divergences_of_walnuts_is_its_own(halvings, advice):
+    stats = {"halvings": np.full((4, 1000), halvings)}
     found = problem(KNOWN | {"noncentering": "impossible"}, DIAGONAL, **DIVERGENT, **stats)
-    assert found.endswith(f"to 0.95, allow WALNUTS(max_halvings=14), or {NARROW}")
+    assert found.endswith(advice)
+
+
+@pytest.mark.parametrize(("name", "most"), [("max_depth", 24), ("max_halvings", 20)])
+def test_advice_goes_as_far_as_the_kernels_do(name, most):
+    WALNUTS(**{name: most})
+    with pytest.raises(ValueError, match=f"{name} must be an integer of at most {most}"):
+        WALNUTS(**{name: most + 1})
+
+
+def test_walnuts_that_halves_all_its_steps_has_no_problem():
+    stats = with_rates(0.0, 0.05, 0.5, 0.8) | {"halvings": np.full((4, 1000), 4)}
+    assert result(**stats).summary().problems == ()
 
 
 @pytest.mark.parametrize(
@@ -135,7 +155,8 @@ def test_advice_on_short_trajectories_is_for_this_run(settings, matrix, advice):
 
 
 def test_more_depth_is_more_than_the_run_had():
-    assert problem(**TRUNCATED | {"depth": np.full((4, 1000), 12)}).endswith("max_depth=14).")
+    for depth, advice in [(12, "NUTS(max_depth=14)."), (23, "(max_depth=24)."), (24, "scales.")]:
+        assert problem(**TRUNCATED | {"depth": np.full((4, 1000), depth)}).endswith(advice)
     stats = {name: x for name, x in (STATS | TRUNCATED).items() if name != "depth"}
     (found,) = MCMCResult(DRAWS, stats, DIAGONAL).summary().problems
     assert found.endswith("max_depth=12).")
