@@ -162,7 +162,7 @@ def test_centered_schools_are_to_be_reparameterized():
         noncentering="possible",
         num_chains=4,
     )
-    assert f"{REPARAM}, raise target_acceptance_rate to 0.95, or" in warning
+    assert f"{REPARAM}, raise target_acceptance_rate to 0.95, take" in warning
     assert "reparameterized already" not in warning
 
 
