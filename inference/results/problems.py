@@ -389,7 +389,7 @@ def _kernel_remedies(stats: Mapping[str, np.ndarray], facts: RunFacts) -> list[s
         return ["take kernel=WALNUTS(), whose steps are finer there"]
     halvings = int(np.max(stats["halvings"]))
     more = min(halvings + 4, _MOST_HALVINGS)
-    return [f"allow WALNUTS(max_halvings={more})"] if more > halvings else []
+    return [f"allow WALNUTS(max_halvings={more})"] if more > halvings > 0 else []
 
 
 def _other_starts(facts: RunFacts) -> str:

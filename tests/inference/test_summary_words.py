@@ -91,6 +91,7 @@ def test_advice_on_divergences_is_for_this_run(settings, matrix, advice):
         (10, f"to 0.95, allow WALNUTS(max_halvings=14), or {NARROW}"),
         (18, f"to 0.95, allow WALNUTS(max_halvings=20), or {NARROW}"),
         (20, f"to 0.95, or {NARROW}"),
+        (0, f"to 0.95, or {NARROW}"),  # An infinite tolerance halves no step.
     ],
 )
 def test_advice_on_divergences_of_walnuts_is_its_own(halvings, advice):
