@@ -237,8 +237,16 @@ class TransformedDistribution(DerivedDistribution):
 
     def _quantile(self, q: Array) -> Array:
         q = as_batch(q, self.batch_shape)
-        x = self.distribution._quantile(jnp.where(self._increases(), q, 1 - q))
-        return self.transform.forward(x)
+        q = jnp.where(self._increases(), q, 1 - q)
+        low, high = bounds(self.distribution.support)
+        is_end = ((q == 0) & (low == -jnp.inf)) | ((q == 1) & (high == jnp.inf))
+        x = self.distribution._quantile(select(is_end, 0.5, q))
+        x = select(is_end, jnp.where(q == 0, -jnp.inf, jnp.inf), x)
+        y = lax.stop_gradient(self.transform.forward(x))
+        # Slopes at infinity, or of what overflows, are 0: a chain of derivatives would have NaN.
+        inside = lax.is_finite(y) & ~is_end
+        point = self.distribution.support.bijector.forward(0.0)
+        return select(inside, self.transform.forward(select(inside, x, point)), y)
 
     def _moment(self, name: str) -> Array:
         d = self.distribution
