@@ -117,7 +117,10 @@ class Batch:
         self.seen = np.maximum(self.seen, self.iteration)
 
     def send(self, values: Callable[[Any], Any]) -> None:
-        """Starts the copy of new draws to the recorder; `values` computes sites from rows."""
+        """Starts the copy of new draws to the recorder.
+
+        `values` computes from rows the values of sites, and by name what statistics exceed by.
+        """
         stops = np.minimum(self.iteration, self.num_iterations)
         filling = self.buffers.filling
         if filling is None or np.all(stops <= self.first):
@@ -132,8 +135,11 @@ class Batch:
             spans = np.stack([start, start + num_rows - begin, begin, num_rows], -1)
 
             def keep(piece: tuple[Any, Any]) -> None:
-                sites, left = piece
-                self.recorder.put(self.place, (sites, self.stats(left)), spans)
+                (sites, excess), left = piece
+                stats = self.stats(left)
+                for name in excess.keys() & stats.keys():
+                    stats[name] = stats[name][:, : excess[name].shape[1]] - excess[name]
+                self.recorder.put(self.place, (sites, stats), spans)
 
             self.buffers.send((values(filling), self.leaving(filling)), keep)
         self.sent = np.maximum(self.sent, stops)

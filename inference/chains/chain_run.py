@@ -24,7 +24,7 @@ import numpy as np
 
 from inference.chains.chain_programs import compile_values
 from inference.chains.chain_threads import ChainThreads
-from inference.chains.recorder import KeptSites, Recorder
+from inference.chains.recorder import KeptSites, Recorder, RowValues
 from inference.chains.run_control import Monitor
 from inference.chains.samples import Samples, check_sites, shapes_of_draws
 from inference.common.layout import Layout
@@ -197,11 +197,12 @@ class ChainRun:
         Args:
             stats: Shapes and dtypes of the statistics of one draw.
         """
-        self.kept = KeptSites(self.target, self.recorder.keep)
+        self.kept = RowValues(KeptSites(self.target, self.recorder.keep))
         rows = self._positions(self.no_rows)
         self.values = compile_values(self.kept, self.layout, rows, share=self.share)
-        check_sites(self.values.out_info)
-        shapes = shapes_of_draws(self.values.out_info), stats
+        sites, _ = self.values.out_info
+        check_sites(sites)
+        shapes = shapes_of_draws(sites), stats
         num_draws = self.num_iterations - self.num_warmup
         self.recorder.open(shapes, len(self.share.chains), num_draws)
 

@@ -1,5 +1,6 @@
 """Recorder of a run: it keeps the draws, and a state of the chains from which to go on."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from inference.common.state_leaves import State
 from inference.common.target import Target
+from ppl.harvest.pytrees import register_dataclass
 
 
 class Recorder:
@@ -141,6 +143,27 @@ class KeptSites:
     def tree_unflatten(cls, keep: Any, children: tuple[Any]) -> "KeptSites":
         """The object of these parts."""
         return cls(*children, keep)
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class RowValues:
+    """Function from a position to what a recorder is told of it.
+
+    Attributes:
+        kept: Sites that are kept.
+    """
+
+    kept: KeptSites
+
+    def constrain(self, position: Any) -> tuple[dict[str, Any], dict[str, jax.Array]]:
+        """Values of the sites, and by name what the statistics of a draw exceed by.
+
+        Chains over other coordinates than unconstrained space have another log density there.
+        """
+        log_det = getattr(self.kept.target, "log_det", None)
+        excess = {} if log_det is None else {"log_density": log_det(position)}
+        return self.kept.constrain(position), excess
 
 
 def is_kept(name: str, keep: tuple[str, ...]) -> bool:

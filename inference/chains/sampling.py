@@ -89,8 +89,9 @@ def sample(
         mass_matrix: Kind of the mass matrix, or ``"auto"``.
         target_acceptance_rate: Acceptance rate that the step size adapts to.
         init: Starting points.
-        covariance: Estimate of the covariance of positions, ``(size, size)``, or `None`; the
-            inverse mass matrix at the start of warm-up, unless the kernel has one.
+        covariance: Estimate of the covariance of positions, ``(size, size)``, or of its diagonal
+            ``(size,)``, or `None`; the inverse mass matrix at the start of warm-up, unless the
+            kernel has one.
         mesh: Devices to spread chains over, or `None`.
         monitor: Monitor that is told how far the run is, and may end it; by default none.
         recorder: Keeper of draws and of states; if it has a state, the run goes on from there.

@@ -85,6 +85,8 @@ def expand_diagonal(diagonal: np.ndarray, kind: str) -> Matrix:
 def restrict_covariance(covariance: np.ndarray, kind: str) -> Matrix:
     """Approximation of a covariance, ``(size, size)``, by a kind of matrix; in NumPy.
 
+    A covariance ``(size,)`` is a diagonal.
+
     | Kind           | Approximation                                                             |
     |----------------|---------------------------------------------------------------------------|
     | ``"dense"``    | the covariance itself                                                     |
@@ -95,8 +97,10 @@ def restrict_covariance(covariance: np.ndarray, kind: str) -> Matrix:
     The low-rank matrix is a diagonal for at most 10 coordinates, and for more than 1000, where
     eigenvectors would take long.
     """
-    diagonal = np.diag(covariance)
+    diagonal = covariance if covariance.ndim == 1 else np.diag(covariance)
     size = len(covariance)
+    if covariance.ndim == 1:
+        return expand_diagonal(diagonal, kind)
     if kind == "dense":
         return covariance
     if kind == "diagonal" or not RANK < size <= _MAX_DECOMPOSED_SIZE:

@@ -6,7 +6,11 @@ import jax
 
 
 class Target(Protocol):
-    """Log density on unconstrained space; a pytree whose leaves are the data."""
+    """Log density on unconstrained space; a pytree whose leaves are the data.
+
+    A target over other coordinates also has `log_det(position)`: its log density minus the log
+    density on unconstrained space, a scalar.
+    """
 
     @property
     def position_shapes(self) -> Any:

@@ -306,7 +306,11 @@ class Refits:
         self.target = copy_to_default_device(target)
         self.kernel, self.numbers["num_warmup"] = NUTS(), num_warmup
         matrix = getattr(result, "inverse_mass_matrix", None)
-        if isinstance(result, MCMCResult) and matrix is not None and "step_size" in result.stats:
+        if isinstance(result, MCMCResult) and (
+            result.facts.transport or "step_size" not in result.stats
+        ):
+            matrix = None
+        if isinstance(result, MCMCResult) and matrix is not None:
             step_size = float(np.mean(np.asarray(result.stats["step_size"])[:, -1]))
             matrix = jax.tree.map(lambda x: np.asarray(x)[0], matrix)
             self.kernel = NUTS(step_size=step_size, inverse_mass_matrix=matrix)

@@ -34,7 +34,7 @@ def choose_starts(
     """
     is_mode = isinstance(result, OptimizeResult)
     values = result.values if is_mode else jax.tree.map(lambda x: x[0], result.draws)
-    _check(values, target, type(result).__name__, 0 if is_mode else 1)
+    check_sites_of(values, target, type(result).__name__, 0 if is_mode else 1)
     if is_mode:
         return values
     chosen = _choose_draws(key, _counts(result), num_chains)
@@ -77,7 +77,7 @@ def _choose_draws(key: jax.Array, weights: np.ndarray, num_chains: int) -> np.nd
     return np.resize(known, num_chains)
 
 
-def _check(values: Any, target: Target, what: str, num_leading: int) -> None:
+def check_sites_of(values: Any, target: Target, what: str, num_leading: int) -> None:
     """Raises ValueError if the names and shapes of values do not fit the sites of the model."""
     key = jax.eval_shape(lambda: jax.random.key(0))
     sites = jax.eval_shape(lambda key: target.constrain(target.initial(key)), key)
@@ -159,7 +159,7 @@ def normal_start(result: Any, target: Target, layout: Layout) -> NormalStart:
         return np.reshape(x, (np.prod(np.shape(x)[:2]), *np.shape(x)[2:]))
 
     values = result.values if is_mode else jax.tree.map(flat, result.draws)
-    _check(values, target, type(result).__name__, 0 if is_mode else 1)
+    check_sites_of(values, target, type(result).__name__, 0 if is_mode else 1)
     covariance = covariance_of(result)
     if is_mode:
         loc = layout.ravel(result.position)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import jax
+import numpy as np
 from jax.sharding import Mesh
 
 import ppl
@@ -21,7 +22,7 @@ from inference.common.target import Target, named_sites
 from inference.drivers.approximate_sites import pareto_k_of_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.checkpoints import check_kept, kept_sites, open_recorder
-from inference.drivers.init_from_result import choose_starts, covariance_of
+from inference.drivers.init_from_result import check_sites_of, choose_starts, covariance_of
 from inference.drivers.nan_search import find_nan
 from inference.drivers.noncentering import noncentering_of_chains
 from inference.drivers.resumable_state import hold_chains
@@ -35,6 +36,8 @@ from inference.drivers.run_settings import (
 from inference.ensemble.kernel import EnsembleKernel
 from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.hamiltonian.nuts import NUTS
+from inference.initialization.initial_positions import Init
+from inference.models.transported_target import TransportedTarget, transport
 from inference.monitoring.monitor import RunMonitor
 from inference.monitoring.until import Until
 from inference.results.guide_result import GuideResult
@@ -62,6 +65,7 @@ def mcmc(
     mass_matrix: Literal["auto", "diagonal", "low_rank", "dense"] = "auto",
     target_acceptance_rate: float = TARGET_ACCEPTANCE_RATE,
     init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] | Started = "uniform",
+    transport: bool = False,
     mesh: Mesh | None = None,
     until: Until | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
@@ -140,6 +144,15 @@ def mcmc(
             :func:`nested_rhat`. With ``"uniform"``, a climb follows that ends among the bulk of the
             draws: all chains share a step size, and a single far start would make it small.
 
+        transport: Whether chains move in the standard coordinates of the guide of `init`, a result
+            of :func:`svi`. The guide maps standard normal numbers to unconstrained space; where it
+            fits the posterior well, chains see nearly a standard normal density, without the
+            funnels and bends of the posterior. Draws are values of the model's sites as always, and
+            exact for any fit: a poor fit makes chains slow. Chains start at draws of the guide, and
+            step sizes and mass matrices belong to the standard coordinates. The guides with such a
+            map are the flows :class:`NeuralSpline`, :class:`InverseAutoregressive` and
+            :class:`MaskedAutoregressive`, :class:`FullRank`, :class:`MeanField`,
+            :class:`Structured`, and one of your own with `forward` and `inverse` (:class:`Guide`).
         mesh: Devices over which chains are spread evenly. They may belong to several processes that
             have called ``jax.distributed.initialize``: every process then calls `mcmc` with the
             same arguments, and gets all draws. By default all accelerators of this process, or all
@@ -170,9 +183,9 @@ def mcmc(
         TypeError: if an argument has the wrong type.
         OSError: if `checkpoint` cannot be written.
         ValueError: if `checkpoint` has another run, is damaged or in use, if a name to keep is
-            unknown, if a value is out of range, if `init` is a result of another model, or if no
-            starting point of finite density is found. The message names the sites that are not
-            finite there.
+            unknown, if a value is out of range, if `init` is a result of another model, if its
+            guide cannot transport chains, or if no starting point of finite density is found. The
+            message names the sites that are not finite there.
 
     Example:
         >>> import ppl, distributions as dist
@@ -188,8 +201,9 @@ def mcmc(
 
     References:
         Hoffman and Gelman (2014), The No-U-Turn Sampler, JMLR 15; Seyboldt, Carlson and Carpenter
-        (2025), Preconditioning Hamiltonian Monte Carlo by minimizing Fisher divergence; Stan
-        Development Team, Stan Reference Manual, MCMC sampling.
+        (2025), Preconditioning Hamiltonian Monte Carlo by minimizing Fisher divergence; Hoffman et
+        al. (2019), NeuTra-lizing bad geometry in Hamiltonian Monte Carlo using neural transport, on
+        `transport`; Stan Development Team, Stan Reference Manual, MCMC sampling.
     """
     check_inputs(mcmc, key, model, args, kwargs)
     run_settings = RunSettings(
@@ -203,6 +217,7 @@ def mcmc(
         init,
         keep,
         has_until=until is not None,
+        transport=transport,
     )
     return run_chains(
         run_settings,
@@ -237,6 +252,7 @@ def run_chains(
     began = time.monotonic()
     run_settings = run_settings.checked()
     target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
+    moved = _transported(target, run_settings.init) if run_settings.transport else target
     keep = check_kept(run_settings.keep, named_sites(target))
     run_settings = dataclasses.replace(run_settings, keep=keep)
     if until is not None:
@@ -248,13 +264,14 @@ def run_chains(
         num_iterations = run_settings.num_warmup + run_settings.num_draws
         progress_of_run = show_progress(progress, num_iterations, "iteration")
         with settings(cache_dir), progress_of_run as report:
-            return _run(target, run_settings, recorder, mesh, report, until, began)
+            return _run(target, moved, run_settings, recorder, mesh, report, until, began)
     finally:
         recorder.close()
 
 
 def _run(
     target: Target,
+    moved: Target,
     run_settings: RunSettings,
     recorder: Recorder,
     mesh: Mesh | None,
@@ -262,7 +279,10 @@ def _run(
     until: Until | None,
     began: float,
 ) -> MCMCResult:
-    """Runs chains of checked settings, which `recorder` may let go on from a state."""
+    """Runs chains of checked settings, which `recorder` may let go on from a state.
+
+    They move over the coordinates of `moved`: those of `target`, or a guide's.
+    """
     # The driver of the kernel, and starting points.
     key = run_settings.key
     kernel = run_settings.kernel
@@ -274,17 +294,20 @@ def _run(
         "num_draws": run_settings.num_draws,
         "num_chains": num_chains,
     }
-    run = _driver_of(run_settings)
+    num_coordinates = Layout.of(target.position_shapes).size
+    run = _driver_of(run_settings, num_coordinates)
     is_ensemble = isinstance(kernel, EnsembleKernel)
     superchains = num_superchains(init, num_chains) if is_ensemble else None
-    if isinstance(init, Started):
+    if run_settings.transport:
+        init = Init("normal")
+    elif isinstance(init, Started):
         init = choose_starts(key, init, target, num_chains)
     # Run the chains.
     kernel = copy_to_default_device(kernel)
     monitor = RunMonitor(report, until, num_superchains=superchains, began=began, **numbers)
     samples = run(
         key,
-        target,
+        moved,
         kernel,
         **numbers,
         init="uniform" if isinstance(init, RecordedInit) else init,  # none is needed
@@ -303,7 +326,7 @@ def _run(
         num_warmup=num_warmup,
         target_acceptance_rate=run_settings.target_acceptance_rate if is_adapted else None,
         init=init if isinstance(init, str) else None,
-        num_coordinates=Layout.of(target.position_shapes).size,
+        num_coordinates=num_coordinates,
         noncentering=noncentering,
         nan=nan,
         approximate=approximate,
@@ -312,6 +335,7 @@ def _run(
         is_ensemble=is_ensemble,
         num_chains=num_chains,
         num_superchains=superchains,
+        transport=type(run_settings.init.guide).__name__ if run_settings.transport else None,
     )
     # The result, with chains that may go on.
     sites = kept_sites(target, recorder.keep)
@@ -320,7 +344,17 @@ def _run(
     return MCMCResult(*samples, facts=facts, sites=sites, chains=chains)
 
 
-def _driver_of(run_settings: RunSettings) -> Callable[..., Any]:
+def _transported(target: Target, fit: Any) -> TransportedTarget:
+    """Target in the standard coordinates of a fit.
+
+    Raises:
+        ValueError: if the fit is of another model, or its guide has no invertible map.
+    """
+    check_sites_of(jax.tree.map(lambda x: x[0], fit.draws), target, type(fit).__name__, 1)
+    return copy_to_default_device(transport(target, fit.guide, fit.parameters))
+
+
+def _driver_of(run_settings: RunSettings, num_coordinates: int) -> Callable[..., Any]:
     """Function that runs chains of a kernel.
 
     - A Hamiltonian kernel: one gradient at a time, with adaptation.
@@ -332,11 +366,16 @@ def _driver_of(run_settings: RunSettings) -> Callable[..., Any]:
     if not isinstance(run_settings.kernel, HamiltonianKernel):
         return sample_by_steps
     init = run_settings.init
+    covariance = None
+    if run_settings.transport:
+        covariance = np.ones(num_coordinates)
+    elif isinstance(init, Started):
+        covariance = covariance_of(init)
     return functools.partial(
         sample,
         mass_matrix=run_settings.mass_matrix,
         target_acceptance_rate=run_settings.target_acceptance_rate,
-        covariance=covariance_of(init) if isinstance(init, Started) else None,
+        covariance=covariance,
     )
 
 

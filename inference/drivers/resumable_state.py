@@ -11,7 +11,7 @@ import ppl
 from inference.chains.recorder import KeptSites, Recorder
 from inference.common.leaf_names import named_leaves
 from inference.common.target import Target
-from inference.drivers.run_description import RecordedInit, describe_object
+from inference.drivers.run_description import RecordedInit, describe_init, describe_object
 from inference.drivers.run_settings import RunSettings
 from inference.models.same_model import check_density
 from inference.results.mcmc_result import MCMCResult
@@ -32,7 +32,8 @@ def hold_chains(
     if further is None:
         return None
     if not run_settings.has_named_init:
-        run_settings = dataclasses.replace(run_settings, init=RecordedInit("given"))
+        given = describe_init(run_settings.init) if run_settings.transport else "given"
+        run_settings = dataclasses.replace(run_settings, init=RecordedInit(given))
     return {
         "settings": run_settings.describe(),
         "state": recorder.state,

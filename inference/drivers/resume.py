@@ -13,10 +13,12 @@ from inference.checkpoints.run_folder import RunFolder
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.mcmc import run_chains
 from inference.drivers.resumable_state import recorder_of
-from inference.drivers.run_settings import restore_settings
+from inference.drivers.run_description import describe_init
+from inference.drivers.run_settings import RunSettings, restore_settings
 from inference.hamiltonian.kernel import Kernel
 from inference.hamiltonian.nuts import NUTS
 from inference.monitoring.until import Until
+from inference.results.guide_result import GuideResult
 from inference.results.mcmc_result import MCMCResult
 from inference.results.result import Result
 from inference.results.svi_result import SVIResult
@@ -29,6 +31,7 @@ def resume(
     *args: Any,
     num_draws: int | None = None,
     kernel: Kernel = NUTS(),
+    init: GuideResult | None = None,
     mesh: Mesh | None = None,
     until: Until | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
@@ -51,6 +54,8 @@ def resume(
             is smaller, the result has the first draws of the run. By default the number that the
             run was to have. After a run with `until`, `num_draws` or `until` is needed.
         kernel: The kernel of the run.
+        init: The fit whose guide transports the chains, for a run with `transport`; its numbers are
+            compared with the run's.
         mesh: Devices over which chains are spread; see :func:`mcmc`.
         until: Precision at which the run ends, with all draws that it has or more; see
             :func:`mcmc`.
@@ -65,8 +70,8 @@ def resume(
         OSError: if the folder cannot be written.
         TypeError: if an argument has the wrong type.
         ValueError: if the folder has no run, is damaged or in use, if the result does not hold its
-            chains, or if the model, its arguments or the kernel differ from the run's; the message
-            says which.
+            chains, or if the model, its arguments, the kernel or the fit of a run with `transport`
+            differ from the run's; the message says which.
 
     Example:
         >>> import tempfile
@@ -93,8 +98,12 @@ def resume(
             raise ValueError(
                 "the run had until=..., which is not kept: give it again, or num_draws="
             )
+        settings = restore_settings(described, kernel)
+        if settings.transport or init is not None:
+            _check_fit(settings, init)
+            settings = dataclasses.replace(settings, init=init)
         run_settings = dataclasses.replace(
-            restore_settings(described, kernel),
+            settings,
             num_draws=described["num_draws"] if num_draws is None else num_draws,
             has_until=until is not None,
         )
@@ -136,3 +145,27 @@ def resume(
         return go_on(manifest, folder)
     finally:
         folder.close()
+
+
+def _check_fit(settings: RunSettings, fit: Any) -> None:
+    """Checks that a fit is the one whose guide transported the chains of a run.
+
+    Raises:
+        ValueError: if the run had another one or none, or if none is given.
+    """
+    if not settings.transport:
+        raise ValueError(
+            "init is for a run with transport=True, whose chains need the guide of its fit; this "
+            "run goes on without"
+        )
+    if fit is None:
+        raise ValueError(
+            "the chains of the run moved in the standard coordinates of a fit (transport=True), "
+            "which a run does not keep: give it again, resume(..., init=fit)"
+        )
+    found = describe_init(fit)
+    if found != settings.init.digest:
+        raise ValueError(
+            f"init: the run had a fit of hash {settings.init.digest}, the call one of {found}: "
+            "give the fit that transported its chains"
+        )

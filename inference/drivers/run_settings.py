@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from inference.common.argument_checks import check_count, check_fraction
+from inference.common.argument_checks import check_count, check_fraction, short_repr
 from inference.drivers.run_description import (
     RecordedInit,
     describe_init,
@@ -17,6 +17,7 @@ from inference.drivers.run_description import (
 from inference.ensemble.kernel import EnsembleKernel
 from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.initialization.initial_positions import STRATEGIES
+from inference.results.guide_result import GuideResult
 
 NUM_WARMUP = 1000
 NUM_DRAWS = 1000
@@ -41,6 +42,7 @@ class RunSettings:
         init: Name of a strategy, a start, a result that has starts, or the hash of one.
         keep: Names of the sites that are kept; `None` for all.
         has_until: Whether the run ends when draws are precise enough.
+        transport: Whether chains move in the standard coordinates of the guide that `init` has.
     """
 
     key: jax.Array
@@ -53,6 +55,7 @@ class RunSettings:
     init: Any
     keep: Any
     has_until: bool
+    transport: Any = False
 
     def checked(self) -> "RunSettings":
         """The settings with numbers of Python and without defaults; `keep` needs the model.
@@ -73,6 +76,7 @@ class RunSettings:
                 f"{self.mass_matrix!r}"
             )
         rate = check_fraction("target_acceptance_rate", self.target_acceptance_rate)
+        _check_transport(self.transport, self.init)
         return dataclasses.replace(
             self,
             num_warmup=num_warmup,
@@ -84,6 +88,8 @@ class RunSettings:
     def describe(self) -> dict[str, Any]:
         """Entries that JSON can hold; of a kernel and a start that is given, a hash."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        if not self.transport:
+            del fields["transport"]  # as in runs of older versions
         return {
             **fields,
             "key": describe_key(self.key),
@@ -104,12 +110,28 @@ def restore_settings(described: Mapping[str, Any], kernel: Any) -> RunSettings:
     init = described["init"]
     return RunSettings(
         **{
-            **{name: described[name] for name in names},
+            **{name: described[name] for name in names if name in described},
             "key": restore_key(described["key"]),
             "kernel": kernel,
             "init": init if init in STRATEGIES else RecordedInit(init),
         }
     )
+
+
+def _check_transport(transport: Any, init: Any) -> None:
+    """Checks that chains can be transported by the guide of a start.
+
+    Raises:
+        TypeError: if `transport` is not a flag, or `init` is not a fit of a guide.
+    """
+    if not isinstance(transport, bool):
+        raise TypeError(f"transport must be True or False, got {short_repr(transport)}")
+    if transport and not isinstance(init, GuideResult):
+        found = short_repr(init) if isinstance(init, str) else type(init).__name__
+        raise TypeError(
+            "transport=True needs init=fit, where fit = inference.svi(key, model, *args, "
+            f"guide=inference.NeuralSpline()) or the like for this model; got init={found}"
+        )
 
 
 def check_kernel(kernel: Any, mass_matrix: Any, target_acceptance_rate: Any) -> None:

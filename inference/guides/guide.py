@@ -10,14 +10,18 @@ from inference.common.layout import Layout
 class Guide(Protocol):
     """A family of distributions over flat positions, to be fitted to a posterior.
 
-    A guide is a frozen dataclass and a pytree; fields that determine shapes are static. Two methods
-    are optional:
+    A guide is a frozen dataclass and a pytree; fields that determine shapes are static. These
+    methods are optional:
 
     * ``sample_and_log_prob(parameters, key)``: a draw and its log density. A guide has it if the
       density of its own draw costs less than a call of `log_prob`.
     * ``init_normal(position, layout, scale)``: parameters close to a normal distribution. Its mean
       is `position`; `scale` is the Cholesky factor of its covariance, ``(size, size)``, or its
       standard deviations, ``(size,)``.
+    * ``forward(parameters, noise)`` and ``inverse(parameters, position)``: the guide as an
+      invertible map of standard normal numbers ``(size,)`` to a position ``(size,)``. `forward`
+      returns the position, `inverse` the noise; both return the log determinant of the Jacobian of
+      `forward` with it. ``mcmc(transport=True)`` needs them.
     """
 
     @property

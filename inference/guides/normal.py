@@ -68,13 +68,23 @@ class MeanField:
 
     def sample(self, parameters: LocScale, key: jax.Array) -> jax.Array:
         """A position, ``(size,)``."""
-        loc, log_scale = parameters
-        return loc + jnp.exp(log_scale) * noise_of(key, loc.size, loc.dtype)
+        loc = parameters.loc
+        return self.forward(parameters, noise_of(key, loc.size, loc.dtype))[0]
 
     def log_prob(self, parameters: LocScale, position: jax.Array) -> jax.Array:
         """The log density of a position, a scalar."""
+        noise, log_det = self.inverse(parameters, position)
+        return log_normal(noise) - log_det
+
+    def forward(self, parameters: LocScale, noise: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The position for `noise`, and the log determinant of the Jacobian there."""
         loc, log_scale = parameters
-        return log_normal((position - loc) * jnp.exp(-log_scale)) - jnp.sum(log_scale)
+        return loc + jnp.exp(log_scale) * noise, jnp.sum(log_scale)
+
+    def inverse(self, parameters: LocScale, position: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The noise for `position`, and the log determinant of the Jacobian of :meth:`forward`."""
+        loc, log_scale = parameters
+        return (position - loc) * jnp.exp(-log_scale), jnp.sum(log_scale)
 
     def entropy(self, parameters: LocScale) -> jax.Array:
         """The entropy, a scalar."""
@@ -133,16 +143,26 @@ class FullRank:
 
     def sample(self, parameters: LocFactor, key: jax.Array) -> jax.Array:
         """A position, ``(size,)``."""
-        loc, log_scale, factor = parameters
-        noise = noise_of(key, loc.size, loc.dtype)
-        return loc + jnp.exp(log_scale) * (noise + jnp.tril(factor, -1) @ noise)
+        loc = parameters.loc
+        return self.forward(parameters, noise_of(key, loc.size, loc.dtype))[0]
 
     def log_prob(self, parameters: LocFactor, position: jax.Array) -> jax.Array:
         """The log density of a position, a scalar."""
+        noise, log_det = self.inverse(parameters, position)
+        return log_normal(noise) - log_det
+
+    def forward(self, parameters: LocFactor, noise: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The position for `noise`, and the log determinant of the Jacobian there."""
+        loc, log_scale, factor = parameters
+        scaled = noise + jnp.tril(factor, -1) @ noise
+        return loc + jnp.exp(log_scale) * scaled, jnp.sum(log_scale)
+
+    def inverse(self, parameters: LocFactor, position: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The noise for `position`, and the log determinant of the Jacobian of :meth:`forward`."""
         loc, log_scale, factor = parameters
         scaled = (position - loc) * jnp.exp(-log_scale)
         noise = solve_triangular(factor, scaled, lower=True, unit_diagonal=True)
-        return log_normal(noise) - jnp.sum(log_scale)
+        return noise, jnp.sum(log_scale)
 
     def entropy(self, parameters: LocFactor) -> jax.Array:
         """The entropy, a scalar."""

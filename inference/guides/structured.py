@@ -137,15 +137,30 @@ class Structured:
     def sample(self, parameters: StructuredParameters, key: jax.Array) -> jax.Array:
         """A position, ``(size,)``."""
         loc = parameters.loc
-        lower = jnp.tril(parameters.factor, -1)
-        shared, own = jnp.split(noise_of(key, loc.size, loc.dtype), [len(lower)])
-        own = own * jnp.exp(self._log_scales(parameters, shared))
-        scaled = jnp.concatenate([shared + lower @ shared, parameters.slopes @ shared + own])
-        order = np.argsort(np.concatenate(self._indices(parameters.layout)))
-        return loc + jnp.exp(parameters.log_scale) * gather(scaled, order)
+        return self.forward(parameters, noise_of(key, loc.size, loc.dtype))[0]
 
     def log_prob(self, parameters: StructuredParameters, position: jax.Array) -> jax.Array:
         """The log density of a position, a scalar."""
+        noise, log_det = self.inverse(parameters, position)
+        return log_normal(noise) - log_det
+
+    def forward(
+        self, parameters: StructuredParameters, noise: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """The position for `noise`, and the log determinant of the Jacobian there."""
+        lower = jnp.tril(parameters.factor, -1)
+        shared, own = jnp.split(noise, [len(lower)])
+        log_scales = self._log_scales(parameters, shared)
+        own = own * jnp.exp(log_scales)
+        scaled = jnp.concatenate([shared + lower @ shared, parameters.slopes @ shared + own])
+        order = np.argsort(np.concatenate(self._indices(parameters.layout)))
+        position = parameters.loc + jnp.exp(parameters.log_scale) * gather(scaled, order)
+        return position, jnp.sum(parameters.log_scale) + jnp.sum(log_scales)
+
+    def inverse(
+        self, parameters: StructuredParameters, position: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """The noise for `position`, and the log determinant of the Jacobian of :meth:`forward`."""
         first, others = self._indices(parameters.layout)
         scaled = (position - parameters.loc) * jnp.exp(-parameters.log_scale)
         shared = solve_triangular(
@@ -154,7 +169,7 @@ class Structured:
         log_scales = self._log_scales(parameters, shared)
         own = (gather(scaled, others) - parameters.slopes @ shared) * jnp.exp(-log_scales)
         log_det = jnp.sum(parameters.log_scale) + jnp.sum(log_scales)
-        return log_normal(jnp.concatenate([shared, own])) - log_det
+        return jnp.concatenate([shared, own]), log_det
 
     def entropy(self, parameters: StructuredParameters) -> jax.Array:
         """The entropy, a scalar; varying scales do not change it, as their logs have mean 0."""

@@ -33,9 +33,10 @@ class Init:
     """Choice of the initial positions of chains.
 
     Attributes:
-        strategy: `"uniform"`, `"prior"`, `"optimum"`, `"flat"`, or `"bulk"`: like `"optimum"`, but
-            a climb ends once an iteration gains less than half the number of coordinates. The bulk
-            of a normal distribution lies so many nats below its mode.
+        strategy: `"uniform"`, `"prior"`, `"optimum"`, `"flat"`, `"normal"` (standard normal
+            coordinates), or `"bulk"`: like `"optimum"`, but a climb ends once an iteration gains
+            less than half the number of coordinates. The bulk of a normal distribution lies so many
+            nats below its mode.
         values: Values of some sites, with the chains in front; the other sites are uniform. For
             `"flat"`, the flat positions, ``(chain, size)``.
     """
@@ -47,6 +48,8 @@ class Init:
         """Flat position to try, ``(size,)``, which may not have a finite density."""
         if self.strategy == "flat":
             return values
+        if self.strategy == "normal":
+            return random.normal(key, (layout.size,), layout.dtype)
         if self.strategy == "prior":
             return layout.ravel(target.prior(key))
         if self.strategy == "uniform":

@@ -39,7 +39,10 @@ _REMEDIES = {
     "call result.to_arviz()": ("return_inferencedata idata_kwargs", ""),
     "svi has one; here, progress= takes a function, too": ("callback", "num_warmup"),
     'write mass_matrix="dense" or "diagonal"': ("dense_mass", "mass_matrix"),
-    "mcmc has it, for one data set": ("cache_dir checkpoint init mass_matrix mesh until", "kernel"),
+    "mcmc has it, for one data set": (
+        "cache_dir checkpoint init mass_matrix mesh transport until",
+        "kernel",
+    ),
 }
 
 

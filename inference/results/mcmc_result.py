@@ -35,7 +35,7 @@ class MCMCResult(Result):
             `log_density` (on unconstrained space) if its state has one. The statistics of NUTS and
             HMC include `is_divergent`, `energy`, `acceptance_rate`, `num_steps` and `step_size`.
         inverse_mass_matrix: Inverse mass matrix after warm-up, in the order of the leaves of
-            unconstrained space, by kind:
+            unconstrained space, or of the standard coordinates of a run with `transport`; by kind:
 
             - diagonal: ``(chain, size)``;
             - dense: ``(chain, size, size)``;
@@ -65,9 +65,11 @@ class MCMCResult(Result):
             about = f"{num_chains} chains x {summary.num_draws} draws"
             about += f"; R-hat nested, of {superchains} superchains that share a start each"
             summary = dataclasses.replace(summary, about=about)
-        if ended and not self.facts.is_unmet:
+        further = [f"transported by {self.facts.transport}"] * bool(self.facts.transport)
+        further += [ended] * bool(ended and not self.facts.is_unmet)
+        if further:
             about = summary.about or f"{num_chains} chains x {summary.num_draws} draws"
-            summary = dataclasses.replace(summary, about=f"{about}; {ended}")
+            summary = dataclasses.replace(summary, about="; ".join([about, *further]))
         matrix = self.inverse_mass_matrix
         kind = None if matrix is None else kind_of(jax.tree.map(lambda x: x[0], matrix))
         facts = dataclasses.replace(self.facts, mass_matrix=kind, num_superchains=superchains)

@@ -33,6 +33,7 @@ _NUM_LISTED = 3  # numbers listed of more
 _HIGHER_TARGETS = (0.95, 0.99)
 _MOST_DEPTH = 24  # that NUTS and WALNUTS take
 _MOST_HALVINGS = 20  # that WALNUTS takes
+_FLOWS = "NeuralSpline", "InverseAutoregressive", "MaskedAutoregressive"
 _PRECISION = (
     'Run in double precision (jax.config.update("jax_enable_x64", True)); on an accelerator, '
     'leave jax_default_matmul_precision at its default or set it to "highest". '
@@ -154,7 +155,7 @@ def _divergence_problems(stats: Mapping[str, np.ndarray], facts: RunFacts) -> It
             "root of negative numbers; or give sites a support without values that are impossible."
         )
         return
-    remedies = []
+    remedies = _fit_remedies(facts)
     if _may_reparam(facts):
         remedies.append(f"reparameterize hierarchical sites, as by {REPARAM}")
     remedies += [*_step_remedies(facts), *_kernel_remedies(stats, facts)]
@@ -359,6 +360,8 @@ def _undo(facts: RunFacts) -> str:
 def _slow_remedy(facts: RunFacts) -> str:
     """Remedy against chains that move slowly."""
     known = facts.noncentering
+    if facts.transport:
+        return f"Raise num_draws, or {_fit_remedies(facts)[0]}."
     if known == "possible":
         return f"Raise num_draws, or reparameterize hierarchical sites, as by {REPARAM}."
     if known == "impossible":
@@ -381,6 +384,14 @@ def _step_remedies(facts: RunFacts) -> list[str]:
     return [f"raise target_acceptance_rate to {higher[0]}"] if higher else []
 
 
+def _fit_remedies(facts: RunFacts) -> list[str]:
+    """Remedy against a poor fit of the guide that transports chains."""
+    if not facts.transport:
+        return []
+    richer = "a flow with more layers" if facts.transport in _FLOWS else "a flow"
+    return [f"fit the guide that transports the chains with more steps, or {richer}"]
+
+
 def _kernel_remedies(stats: Mapping[str, np.ndarray], facts: RunFacts) -> list[str]:
     """Remedy against curvature that varies, for runs of NUTS; finer steps for those of WALNUTS."""
     if "depth" not in stats or not _is_adapted(facts):
@@ -394,6 +405,8 @@ def _kernel_remedies(stats: Mapping[str, np.ndarray], facts: RunFacts) -> list[s
 
 def _other_starts(facts: RunFacts) -> str:
     """Values of `init` that the run has not had."""
+    if facts.transport:
+        return "init=another fit, or transport=False"
     names = [repr(name) for name in ("prior", "optimum") if name != facts.init]
     return f"init={', '.join(names)} or values that you know"
 

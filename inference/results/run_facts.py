@@ -32,6 +32,8 @@ class RunFacts:
         num_chains: Number of chains of an ensemble.
         num_superchains: Number of groups of consecutive chains that share a start; with groups,
             R-hat in the summary is :func:`nested_rhat`.
+        transport: Name of the guide in whose standard coordinates the chains moved; `None` if they
+            moved on unconstrained space.
         mass_matrix: Kind of the mass matrix; `None` for a kernel that warm-up does not adapt. The
             summary reads it off the result.
     """
@@ -48,4 +50,5 @@ class RunFacts:
     is_ensemble: bool = False
     num_chains: int | None = None
     num_superchains: int | None = None
+    transport: str | None = None
     mass_matrix: str | None = None

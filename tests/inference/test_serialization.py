@@ -158,11 +158,11 @@ NEVER_SAVED = re.findall(
     Live MEADS MEADSInfo MEADSState Masks ModeSearchResult ModeSummary ModelGroups
     ModelParameters NUTS NUTSInfo NUTSTrajectory NormalStart Observed Odds Origin
     PaddedFactor Pairs PathfinderEnds PathfinderPath Point PointwiseLOO PowerScaling
-    Progress ProgressReport Proposal Ranks RecordedInit RunDraws RunSettings SVGDAdvance
+    Progress ProgressReport Proposal Ranks RecordedInit RowValues RunDraws RunSettings SVGDAdvance
     SVIInfo SVIProblem SVIStep Samples Schedule Search Share SiteGroup SmoothedWeights Spline
     Spread StartingPoints State StepChain Subtree Summary SummaryData SummaryRow SummarySite Swarm
-    Tally Targets TracedRun Tuning Units Until Verdict WALNUTS WALNUTSInfo WALNUTSTrajectory
-    Welford _Criterion _Fits _Folds _Gap _LineSearch
+    Tally Targets TracedRun TransportedTarget Tuning Units Until Verdict WALNUTS WALNUTSInfo
+    WALNUTSTrajectory Welford _Criterion _Fits _Folds _Gap _LineSearch
     _Pairs _ShortClimb _Simulator _Site _Worst
     """,
 )
