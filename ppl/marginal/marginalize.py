@@ -293,6 +293,7 @@ class _Rewriting:
         self._summation = make_elimination(program, self._summed, self._strategies, scored)
         self._inputs = list(program.inputs)
         self._inputs[len(program.consts)] = None  # The key: all sites are planted, none is drawn.
+        self._read = find_ancestors(self._parents, scored).union(scored)
 
     def _sow_factor(self, path: Path, log_prob: jax.Array) -> None:
         """Sow a log probability under the name of a site, times the factors of `scale`."""
@@ -350,7 +351,7 @@ class _Rewriting:
         d: Any = Marginal(
             base=base,
             inputs=self._inputs,
-            plants=PathDict(self._plants),
+            plants=PathDict({p: x for p, x in self._plants.items() if p in self._read}),
             summation=self._summation,
             path=path,
             is_host=is_host,

@@ -155,6 +155,18 @@ def test_hidden_latent_sites_are_drawn():
     np.testing.assert_allclose(found, oracle(NORMAL, {}, hidden="y")[0], rtol=1e-5)
 
 
+@pytest.mark.parametrize("strategy", GRIDS)
+def test_a_latent_site_that_no_sum_reads_is_hidden(strategy):
+    def model(key, x):
+        ppl.sample(key, dist.Normal(0.0, 1.0), name="v")
+        make(isinstance(strategy, ppl.Enumerate))(key, x)
+
+    hidden = ppl.block(ppl.marginalize(model, {"u": strategy}), ["v"])
+    found = ppl.log_density(hidden)({"b": B, "m": M, "y": Y}, jnp.asarray(X))
+    np.testing.assert_allclose(found, oracle(GRIDS[strategy], {})[0], rtol=1e-5)
+    assert "v" not in ppl.simulate(hidden)(key(0), jnp.asarray(X))
+
+
 def test_new_data_have_their_joint_prior():
     """Of m and y, which share u; in the first state of u alone both have less variance."""
 
