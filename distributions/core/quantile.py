@@ -51,7 +51,7 @@ def quantile(d: HasCdf, q: Array) -> Array:
     q = jnp.broadcast_to(q, shape).astype(wide)
     if d.support.is_discrete:
         return _integer_quantile(d, lax.stop_gradient(q)).astype(d.dtype)
-    return _real_quantile(d, q).astype(dtype)
+    return _real_quantile(d, q)[0].astype(dtype)
 
 
 def _bisect(d: HasCdf, q: Array, low: Array, high: Array, value_of: Any) -> Array:
@@ -79,28 +79,40 @@ def _integer_quantile(d: HasCdf, q: Array) -> Array:
 
 
 @jax.custom_jvp
-def _real_quantile(d: HasCdf, q: Array) -> Array:
-    """Quantile by bisection on the ranks of floating numbers: exact, wherever it lies."""
+def _real_quantile(d: HasCdf, q: Array) -> tuple[Array, Array]:
+    """Quantile by bisection on the ranks of floating numbers: exact, wherever it lies.
+
+    The two results are equal. The second has slopes of 0 where the density underflows, for second
+    derivatives: the large slopes of the first would overflow in them.
+    """
     largest = jnp.finfo(q.dtype).max
     low, high = (jnp.broadcast_to(jnp.asarray(b, q.dtype), q.shape) for b in bounds(d.support))
     first, last = (_rank(jnp.clip(bound, -largest, largest)) for bound in (low, high))
     found = _number(_bisect(d, q, first, last, lambda rank: _number(rank, q.dtype)), q.dtype)
     found = jnp.where(q == 0, low, jnp.where(q == 1, high, found))
-    return jnp.where((q >= 0) & (q <= 1), found, jnp.nan)
+    found = jnp.where((q >= 0) & (q <= 1), found, jnp.nan)
+    return found, found
 
 
 @_real_quantile.defjvp
-def _real_quantile_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+def _real_quantile_jvp(primals: Any, tangents: Any) -> Any:
     (d, q), (d_dot, q_dot) = primals, tangents
-    value = _real_quantile(d, q)
-    _, cdf_dot = jax.jvp(lambda d: d.cdf(value), (d,), (d_dot,))
-    return value, ((q_dot - cdf_dot) * _inverse_density(d, value)).astype(value.dtype)
+    value, steady = _real_quantile(d, q)
+    _, cdf_dot = jax.jvp(lambda d: d.cdf(steady), (d,), (d_dot,))
+    inverse, is_large = _inverse_density(d, steady)
+    dot = ((q_dot - cdf_dot) * inverse).astype(value.dtype)
+    return (value, steady), (dot, jnp.where(is_large, 0, dot))
 
 
-def _inverse_density(d: HasCdf, value: Array) -> Array:
-    """`1 / p(value)`, a large number where that overflows: slopes of 0 times it stay 0."""
+def _inverse_density(d: HasCdf, value: Array) -> tuple[Array, Array]:
+    """`1 / p(value)`, a large number where that overflows, and whether it is that number.
+
+    Slopes of 0 times it stay 0.
+    """
     most = math.log(float(jnp.finfo(value.dtype).max)) - 8
-    return jnp.exp(jnp.minimum(-d.log_prob(value), most))
+    log_inverse = -d.log_prob(value)
+    is_large = log_inverse >= most
+    return jnp.exp(jnp.where(is_large, most, log_inverse)), is_large
 
 
 def _unsigned_dtype(dtype: Any) -> Any:
@@ -134,4 +146,4 @@ def reparameterize(d: HasCdf, draw: Array) -> Array:
 def _reparameterize_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     (d, draw), (d_dot, _) = primals, tangents
     _, cdf_dot = jax.jvp(lambda d: d.cdf(draw), (d,), (d_dot,))
-    return draw, (-cdf_dot * _inverse_density(d, draw)).astype(draw.dtype)
+    return draw, (-cdf_dot * _inverse_density(d, draw)[0]).astype(draw.dtype)
