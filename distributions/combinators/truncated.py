@@ -102,7 +102,7 @@ class Truncated(DistributionWithBounds):
 
     def _cumulative(self, name: str, value: ArrayLike) -> Array:
         value, low, high = promote(value, self.low, self.high)
-        at = jnp.clip(value, low, high)
+        at = select(value > high, high, select(value < low, low, value))
         if name.endswith("cdf"):
             part = self._log_mass(low, at)
             before = -jnp.inf
@@ -110,7 +110,8 @@ class Truncated(DistributionWithBounds):
             part = log_mass(self.distribution, at, high)
             before = 0.0
         part, total = promote(part, self._log_mass(low, high))
-        log = select(value < low, before, jnp.minimum(part - total, 0))
+        log = part - select(total > -jnp.inf, total, 0)  # A mass that underflows leaves none.
+        log = select(value < low, before, select(log > 0, 0, log))
         return as_batch(log if name.startswith("log_") else jnp.exp(log), self.batch_shape)
 
     def _exceeds(self, q: Array, value: Array) -> Array:

@@ -39,18 +39,22 @@ def _truncated_normal_log_prob(x, loc, scale, low, high):
 
 
 def _truncated_normal_sample(key, shape, dtype, loc, scale, low, high):
-    a = _standardize_bound(low, loc, scale)
-    b = _standardize_bound(high, loc, scale)
-    draw = loc + scale * truncated_normal_quantile(random.uniform(key, shape, dtype), a, b)
+    draw = _between_bounds(random.uniform(key, shape, dtype), loc, scale, low, high)
     info = jnp.finfo(dtype)
     return jnp.clip(draw, jnp.maximum(low, info.min), jnp.minimum(high, info.max))
 
 
 def _truncated_normal_quantile(q, loc, scale, low, high):
+    x = _between_bounds(q, loc, scale, low, high)
+    return jnp.where(q == 0, low, jnp.where(q == 1, high, jnp.clip(x, low, high)))
+
+
+def _between_bounds(q, loc, scale, low, high):
+    """The quantile up to rounding, from `loc` or from the bound nearest to it."""
     a = _standardize_bound(low, loc, scale)
     b = _standardize_bound(high, loc, scale)
-    x = loc + scale * truncated_normal_quantile(q, a, b)
-    return jnp.where(q == 0, low, jnp.where(q == 1, high, jnp.clip(x, low, high)))
+    left, right, z = truncated_normal_quantile(q, a, b, _length(low, high, scale))
+    return jnp.where(left, high, jnp.where(right, low, loc)) + scale * z
 
 
 def _truncated_normal_log_mass(x, y, loc, scale, low, high):
@@ -58,6 +62,7 @@ def _truncated_normal_log_mass(x, y, loc, scale, low, high):
     a, b, c, d = (_standardize_bound(bound, loc, scale) for bound in (low, high, x, y))
     anchor, log_total = log_normal_mass(a, b, _length(low, high, scale))
     length = _length(x, jnp.maximum(x, y), scale)
+    length = jnp.maximum(length, jnp.finfo(length.dtype).tiny)  # The logarithm of 0 has no slope.
     nearest, log_mass = log_normal_mass(c, jnp.maximum(c, d), length)
     return log_mass - log_total + 0.5 * (anchor - nearest) * (anchor + nearest)
 

@@ -112,43 +112,50 @@ def truncated_normal_moments(a: Array, b: Array) -> tuple[Array, Array]:
     return jnp.where(left, -1, 1) * (anchor + excess), variance
 
 
-def _tail_quantile(u: Array, a: Array, b: Array) -> Array:
-    """`truncated_normal_quantile` for `a >= 2`.
+def _tail_excess(u: Array, a: Array, length: Array) -> Array:
+    """The distance from `a >= 2` of the point below which lies the fraction `u` of an interval.
 
     Newton's method on the log mass above the point, from a start that is exact for the density
     `t exp(-t^2 / 2)`. After three steps the error is below the rounding of float64.
     """
-    log_mass = jnp.log(_tail(a, b - a))
-    bounded = b < jnp.inf
-    c = jnp.where(bounded, b, a)
-    decay = jnp.where(bounded, jnp.exp(-0.5 * (c - a) * (c + a)), 0)
-    w = jnp.sqrt(a * a - 2 * jnp.log1p(-u * (1 - decay)))
+    log_mass = jnp.log(_tail(a, length))
+    bounded = length < jnp.inf
+    c = jnp.where(bounded, length, 0)
+    decay = jnp.where(bounded, jnp.exp(-c * (a + 0.5 * c)), 0)
+    t = -2 * jnp.log1p(-u * (1 - decay))
+    excess = t / (a + jnp.sqrt(a * a + t))
     target = jnp.log1p(-u) + log_mass
     for _ in range(3):
-        above = jnp.maximum(_tail(w, b - w), jnp.finfo(w.dtype).tiny)
-        step = above * (jnp.log(above) - 0.5 * (w - a) * (w + a) - target)
-        w = jnp.clip(w + step, a, b)
-    return w
+        above = jnp.maximum(_tail(a + excess, length - excess), jnp.finfo(a.dtype).tiny)
+        step = above * (jnp.log(above) - excess * (a + 0.5 * excess) - target)
+        excess = jnp.clip(excess + step, 0, length)
+    return excess
 
 
 @jax.jit
-def truncated_normal_quantile(u: Array, a: Array, b: Array) -> Array:
+def truncated_normal_quantile(u: Array, a: Array, b: Array, length: Array) -> tuple[Array, ...]:
     """The point below which lies the fraction `u` of the mass of a standard normal on `[a, b]`.
 
     Either bound may be infinite. The inverse error function serves intervals that reach within 2 of
-    0, and Newton's method all others.
+    0, and Newton's method all others. The length is `b - a`, given apart as the difference of
+    rounded bounds may be 0.
+
+    Returns:
+        Whether `b < -2`, whether `a > 2`, and the distance of the point from 0; where `b < -2` or
+        `a > 2`, its distance from that bound.
     """
-    u, a, b = jnp.broadcast_arrays(u, a, b)
+    u, a, b, length = jnp.broadcast_arrays(u, a, b, length)
     left = b < -2
-    far = left | (a > 2)
+    right = a > 2
+    far = left | right
     below, above = _erf_between(jnp.where(far, -1, a), jnp.where(far, 1, b))
     limit = 1 - jnp.finfo(u.dtype).epsneg
     center = math.sqrt(2) * lax.erf_inv(jnp.clip(below + u * (above - below), -limit, limit))
     near = jnp.where(left, -b, a)
-    end = jnp.where(left, -a, b)
+    near = jnp.minimum(near, 0.5 * float(jnp.finfo(u.dtype).max) ** 0.5)  # Its square is finite.
     v = jnp.minimum(jnp.where(left, 1 - u, u), limit)
-    tail = _tail_quantile(v, jnp.where(far, near, 2), jnp.where(far, end, 3))
-    return jnp.where(far, jnp.where(left, -tail, tail), center)
+    excess = _tail_excess(v, jnp.where(far, near, 2), jnp.where(far, length, 1))
+    return left, right, jnp.where(far, jnp.where(left, -excess, excess), center)
 
 
 @jax.custom_jvp
