@@ -3,8 +3,10 @@
 import math
 
 import jax.numpy as jnp
+from jax import lax
 from jax.typing import ArrayLike
 
+from distributions.common.arrays import select
 from distributions.constraints import positive, real
 from distributions.continuous.normal import Normal
 from distributions.core.derived_formulas import transform_formulas
@@ -16,13 +18,25 @@ from distributions.numerics.special import (
     LOG_SQRT_TWO_PI,
     LOG_TWO,
     bounded_ratio,
+    safe_exp,
 )
 
 
 def _sinh_arcsinh(z, skewness, tailweight):
     """`sinh(tailweight (asinh z + skewness))`, scaled so that 2 stays 2 without skewness."""
     y = tailweight * (jnp.arcsinh(z) + skewness)
-    return 2 * jnp.sinh(y) / jnp.sinh(tailweight * math.asinh(2))
+    a = tailweight * math.asinh(2)
+    far = jnp.abs(y) > 20  # There its exponential and that of `a` are divided before they overflow.
+    rest = -jnp.expm1(-2 * a)
+    near = 2 * jnp.sinh(select(far, 0, y)) * jnp.exp(-a) / rest
+    size = safe_exp(select(far, jnp.abs(y) - a - jnp.log(rest), 0))
+    return 2 * select(far, jnp.sign(y) * size, near)
+
+
+def _sinh_arcsinh_forward(z, loc, scale, *shape):
+    u = _sinh_arcsinh(z, *shape)
+    is_finite = lax.is_finite(u)
+    return select(is_finite, loc + scale * select(is_finite, u, 0), u)
 
 
 def _log_factor(tailweight):
@@ -125,7 +139,7 @@ def _sinh_arcsinh_mode(loc, scale, skewness, tailweight):
     has_steep_ends=True,
     **transform_formulas(
         Normal,
-        forward=lambda z, loc, scale, *shape: loc + scale * _sinh_arcsinh(z, *shape),
+        forward=_sinh_arcsinh_forward,
         inverse=_sinh_arcsinh_inverse,
         log_det=_sinh_arcsinh_log_det,
         to_base=lambda loc, scale, *shape: (0 * loc, jnp.ones_like(scale)),
