@@ -12,10 +12,10 @@ from distributions.core.standard_form import Factor
 from distributions.numerics.exp_gamma_functions import (
     exp_gamma_entropy,
     exp_gamma_log_prob,
+    exp_gamma_log_tails,
     log_or_given,
 )
 from distributions.numerics.gamma_sampler import log_gamma
-from distributions.numerics.incomplete_gamma_beta import log_gammainc
 
 
 @family(
@@ -30,8 +30,8 @@ from distributions.numerics.incomplete_gamma_beta import log_gammainc
     variance=lambda a, *rate: polygamma(1, a) + 0 * log_or_given(*rate),
     mode=lambda a, *rate: jnp.log(a) - log_or_given(*rate),
     entropy=lambda a, *rate: exp_gamma_entropy(a) + 0 * log_or_given(*rate),
-    log_cdf=lambda x, a, *rate: log_gammainc(a, jnp.exp(x + log_or_given(*rate)))[0],
-    log_survival=lambda x, a, *rate: log_gammainc(a, jnp.exp(x + log_or_given(*rate)))[1],
+    log_cdf=lambda x, a, *rate: exp_gamma_log_tails(x + log_or_given(*rate), a)[0],
+    log_survival=lambda x, a, *rate: exp_gamma_log_tails(x + log_or_given(*rate), a)[1],
     standard=Factor(
         lambda z, a, *rate: z - log_or_given(*rate),
         lambda x, a, *rate: x + log_or_given(*rate),

@@ -12,10 +12,10 @@ from distributions.core.standard_form import Factor
 from distributions.numerics.exp_gamma_functions import (
     exp_gamma_entropy,
     exp_gamma_log_prob,
+    exp_gamma_log_tails,
     log_or_given,
 )
 from distributions.numerics.gamma_sampler import log_gamma
-from distributions.numerics.incomplete_gamma_beta import log_gammainc
 
 
 @family(
@@ -30,8 +30,8 @@ from distributions.numerics.incomplete_gamma_beta import log_gammainc
     variance=lambda a, *scale: polygamma(1, a) + 0 * log_or_given(*scale),
     mode=lambda a, *scale: log_or_given(*scale) - jnp.log(a),
     entropy=lambda a, *scale: exp_gamma_entropy(a) + 0 * log_or_given(*scale),
-    log_cdf=lambda x, a, *scale: log_gammainc(a, jnp.exp(log_or_given(*scale) - x))[1],
-    log_survival=lambda x, a, *scale: log_gammainc(a, jnp.exp(log_or_given(*scale) - x))[0],
+    log_cdf=lambda x, a, *scale: exp_gamma_log_tails(log_or_given(*scale) - x, a)[1],
+    log_survival=lambda x, a, *scale: exp_gamma_log_tails(log_or_given(*scale) - x, a)[0],
     standard=Factor(
         lambda z, a, *scale: z + log_or_given(*scale),
         lambda x, a, *scale: x - log_or_given(*scale),

@@ -1,4 +1,4 @@
-"""Density and entropy of the logarithm of a gamma variable, for ExpGamma and ExpInverseGamma."""
+"""Density, distribution function and entropy of the logarithm of a gamma variable."""
 
 import math
 from typing import Any
@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from distributions.numerics.gamma_functions import gamma_entropy
+from distributions.numerics.incomplete_gamma_beta import log_gammainc
 from distributions.numerics.loader_kernels import log_gamma_kernel
 
 
@@ -19,6 +20,12 @@ def exp_gamma_log_prob(y: Array, a: Array) -> Array:
     """`a y - exp(y) - log Gamma(a)`, the log density of the log of a gamma variable of rate 1."""
     y = jnp.minimum(y, 1.1 * math.log(jnp.finfo(y.dtype).max))  # Its exponential is infinite.
     return log_gamma_kernel(a, jnp.exp(y), y)
+
+
+def exp_gamma_log_tails(y: Array, a: Array) -> tuple[Array, Array]:
+    """The log probabilities of the log of a gamma variable of rate 1 below and above `y`."""
+    most = 0.99 * math.log(jnp.finfo(y.dtype).max)
+    return log_gammainc(a, jnp.exp(jnp.minimum(y, most)), None, y)
 
 
 def exp_gamma_entropy(a: Array) -> Array:

@@ -89,8 +89,9 @@ def _log_fraction(
 
     def advance(n):
         def step(state, *arguments):
-            scale = denominator(n, *arguments) * denominator(n - 1, *arguments)
-            ratio = numerator(n, *arguments) / _nonzero(scale)
+            # Reciprocals: the product of the denominators, or its square, would overflow.
+            scale = 1 / _nonzero(denominator(n, *arguments))
+            ratio = numerator(n, *arguments) * scale / _nonzero(denominator(n - 1, *arguments))
             d = 1 / _nonzero(1 + ratio * state.d)
             c = _nonzero(1 + ratio / state.c)
             return _Lentz(c, d, state.log_f - jnp.log(jnp.abs(c * d)))
@@ -242,7 +243,10 @@ def _log_beta_tails(
     above = x > (a + 0.5) / (a + b + 1)
     p = jnp.where(above, b, a)
     q = jnp.where(above, a, b)
-    fraction = beta_fraction(p, q, jnp.where(above, y, x), jnp.where(above, x, y))
+    # Below the bound the fraction is constant to rounding: derivatives would divide by `x^2`.
+    least = lax.stop_gradient(1e-3 * jnp.finfo(x.dtype).eps / (a + b))
+    less = jnp.maximum(jnp.where(above, y, x), least)
+    fraction = beta_fraction(p, q, less, jnp.where(above, x, y))
     kernel = log_beta_kernel(a, b, log_x, log_y, shift)
     tail = jnp.minimum(kernel + fraction, 0)
     rest = log1mexp(tail)
@@ -281,27 +285,32 @@ _GAMMA = _Fraction(_gamma_numerator, _gamma_denominator, _gamma_slope, 1)
 
 
 @jax.jit
-def log_gammainc(a: Array, x: Array, shift: Array | None = None) -> tuple[Array, Array]:
+def log_gammainc(
+    a: Array, x: Array, shift: Array | None = None, log_x: Array | None = None
+) -> tuple[Array, Array]:
     """The logarithms of the regularized incomplete gamma functions `P(a, x)` and `Q(a, x)`.
 
-    `shift` is `a - x`, if it is known more precisely than from the two.
+    `shift` is `a - x`, if it is known more precisely than from the two. With `log_x`, `log(x)`, `x`
+    may have underflowed.
     """
     a, x = jnp.broadcast_arrays(a, x)
     info = jnp.finfo(x.dtype)
-    is_empty = x <= 0
+    is_empty = jnp.zeros_like(x, bool) if log_x is not None else x <= 0
     x = jnp.clip(x, info.tiny, info.max)
+    log_x = jnp.log(x) if log_x is None else jnp.broadcast_to(log_x, x.shape)
     shift = a - x if shift is None else shift
     central = is_central(a, None, shift)
     inner = log_normal_tails(jnp.where(central, a, 1e9), None, jnp.where(central, shift, 0))
-    ones = zip((1, 1, 0), (a, x, shift), strict=True)
+    ones = zip((1, 1, 0, 0), (a, x, log_x, shift), strict=True)
     outer = _log_gamma_tails(*(jnp.where(central, one, p) for one, p in ones))
     below, above = (jnp.where(central, *tails) for tails in zip(inner, outer, strict=True))
     return jnp.where(is_empty, -jnp.inf, below), jnp.where(is_empty, 0, above)
 
 
-def _log_gamma_tails(a: Array, x: Array, shift: Array) -> tuple[Array, Array]:
+def _log_gamma_tails(a: Array, x: Array, log_x: Array, shift: Array) -> tuple[Array, Array]:
     above = _is_above(a, x)
-    tail = log_gamma_kernel(a, x, jnp.log(x), -shift) + _gamma_fraction(a, x)
-    tail = jnp.minimum(tail, 0)
+    # Below the bound the fraction is constant to rounding: derivatives would divide by `x^2`.
+    fraction = _gamma_fraction(a, jnp.maximum(x, 1e-3 * jnp.finfo(x.dtype).eps))
+    tail = jnp.minimum(log_gamma_kernel(a, x, log_x, -shift) + fraction, 0)
     rest = log1mexp(tail)
     return jnp.where(above, rest, tail), jnp.where(above, tail, rest)
