@@ -78,10 +78,10 @@ def shaken(parameters, amount=0.3):
     return jax.tree.unflatten(tree, moved)
 
 
-def transported(target, guide):
+def transported(target, guide, amount=0.3):
     layout = Layout.of(target.position_shapes)
     start = jnp.linspace(-0.5, 0.5, layout.size, dtype=layout.dtype)
-    return transport(target, guide, shaken(guide.init(start, layout)))
+    return transport(target, guide, shaken(guide.init(start, layout), amount))
 
 
 def fit(name="FullRank", num_steps=300):
@@ -155,25 +155,34 @@ class WithoutDeterminant(TransportedTarget):
 
 
 def scores(target_of, guide):
-    """Mean of `first` and of the square of it less its mean, in standard errors off the truth."""
+    """Means and variances of the coordinates, in standard errors off the truth."""
     target = ppl.unconstrain(correlated)
-    moved = transported(target, guide)
+    moved = transported(target, guide, amount=0.5)
     moved = target_of(moved.base, moved.guide, moved.parameters)
     settings = {"num_warmup": 500, "num_draws": 1000, "num_chains": 4}
     init = Init("normal")
     drawn = sample(KEY, moved, NUTS(), **settings, init=init, target_acceptance_rate=0.9)
     first = np.asarray(drawn.draws["first"])
+    rest = np.asarray(drawn.draws["rest"])
     found = []
-    for x, truth in ((first, 1.0), ((first - 1.0) ** 2, 4.0)):
-        found.append((x.mean() - truth) / float(inference.mcse_mean(x)))
+    for x, mean, variance in (
+        (first, 1.0, 4.0),
+        (rest[..., 0], 1.0, 4.25),
+        (rest[..., 1], -1.0, 4.25),
+        (rest[..., 0] - first, 0.0, 0.25),
+        (rest[..., 1] + first, 0.0, 0.25),
+    ):
+        found.append((x.mean() - mean) / float(inference.mcse_mean(x)))
+        squares = (x - mean) ** 2
+        found.append((squares.mean() - variance) / float(inference.mcse_mean(squares)))
     return np.abs(found)
 
 
-@pytest.mark.quick_rows("InverseAutoregressive")
-@pytest.mark.parametrize("name", ["InverseAutoregressive", "Structured", "NeuralSpline"])
+@pytest.mark.quick_rows("Structured")
+@pytest.mark.parametrize("name", ["Structured", "MaskedAutoregressive"])
 def test_draws_are_those_of_the_model_for_any_map(name, x64):
     guide = Structured("first", 0.5) if name == "Structured" else GUIDES[name]
-    most = 4.5  # standard errors, which fails once in 70,000
+    most = 4.5  # standard errors, which ten numbers exceed once in 15,000 times
     assert np.all(scores(TransportedTarget, guide) < most)
     assert np.any(scores(WithoutDeterminant, guide) > most)
 
@@ -248,10 +257,9 @@ def funnel(key):
 
 def effort(**settings):
     """ESS of v for 1000 gradients, and the draws."""
-    result = mcmc(KEY, funnel, num_warmup=500, num_draws=500, **settings)
+    result = mcmc(KEY, funnel, **settings)
     v = np.asarray(result.draws["v"])
-    ess = min(float(inference.ess_bulk(v)), float(inference.ess_tail(v)))
-    return 1000 * ess / np.sum(result.stats["num_steps"]), v
+    return 1000 * float(inference.ess_bulk(v)) / np.sum(result.stats["num_steps"]), v
 
 
 @pytest.mark.quick_rows("Structured")
@@ -261,8 +269,8 @@ def test_funnels_become_straight(name):
     started = svi(KEY, funnel, guide=guide, num_steps=5000)
     straight, v = effort(init=started, transport=True)
     assert abs(v.mean()) < 5 * float(inference.mcse_mean(v))
-    assert 2.7 < v.std() < 3.3
-    assert straight > 5 * effort()[0]
+    assert abs(v.std() - 3.0) < 5 * float(inference.mcse_sd(v))
+    assert straight > 3 * effort()[0]  # ten times and more, mostly
 
 
 def switching(key, x):
