@@ -10,7 +10,13 @@ from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import LocationScale
 from distributions.numerics.normal_functions import log_mills, log_ndtr
 from distributions.numerics.quadrature import exponential_expectation
-from distributions.numerics.special import LOG_SQRT_TWO_PI, bounded_ratio, clip_positive, log1mexp
+from distributions.numerics.special import (
+    LOG_SQRT_TWO_PI,
+    bounded_ratio,
+    clip_positive,
+    log1mexp,
+    ratio,
+)
 
 
 def _inverse_gaussian_log_prob(x, loc, c):
@@ -24,23 +30,31 @@ def _inverse_gaussian_log_tails(x, loc, c):
     The exponential may overflow, so the second term is Mills' ratio at `b` times the normal density
     at `a`, which is the same.
     """
-    root = jnp.sqrt(c / x)
-    a = root * ((x - loc) / loc)
-    b = root * ((x + loc) / loc)
-    log_second = log_mills(b) - 0.5 * jnp.square(a)
+    # Of factors with finite derivatives: slopes of 0 stay 0 where the derivative of `a` overflows.
+    root = jnp.sqrt(x)
+    factor = ratio(jnp.sqrt(c), loc)
+    a = factor * ratio(x - loc, root)
+    b = factor * ratio(x + loc, root)
+    log_mills_of_a = log_mills(jnp.maximum(a, 0))
+    log_mills_of_b = log_mills(b)
+    half_square = 0.5 * jnp.square(a)
+    log_second = log_mills_of_b - half_square
     below = jnp.minimum(jnp.logaddexp(log_ndtr(a), log_second), 0)
     near = log_ndtr(-a)
-    inner = log_mills(jnp.maximum(a, 0)) - 0.5 * jnp.square(a)
-    first = jnp.where(a > 0, inner, near)
-    return below, first + log1mexp(jnp.minimum(log_second - first, 0))
+    first = jnp.where(a > 0, log_mills_of_a - half_square, near)
+    gap = jnp.where(a > 0, log_mills_of_b - log_mills_of_a, log_second - near)
+    # Far out Mills' ratios are those of `1 / a` and `1 / b`.
+    far = a > float(jnp.finfo(a.dtype).eps) ** -0.25
+    between = jnp.log1p(-2 * ratio(jnp.where(far, loc, 0), x + loc))
+    return below, first + log1mexp(jnp.where(far, between, jnp.minimum(gap, 0)))
 
 
 def _inverse_gaussian_sample(key, shape, dtype, loc, c):
     first, second = random.split(key)
     t = 0.5 * jnp.square(random.normal(first, shape, dtype)) * (loc / c)
-    ratio = 1 + t + jnp.sqrt(t * (2 + t))
-    is_low = random.uniform(second, shape, dtype) * (1 + 1 / ratio) < 1
-    return clip_positive(loc * jnp.where(is_low, 1 / ratio, ratio))
+    r = 1 + t + jnp.sqrt(t * (2 + t))
+    is_low = random.uniform(second, shape, dtype) * (1 + 1 / r) < 1
+    return clip_positive(loc * jnp.where(is_low, 1 / r, r))
 
 
 inverse_gaussian_sample = differentiate_implicitly(
