@@ -85,6 +85,22 @@ MUTANTS = (
         tests=("tests/inference/test_walnuts.py",),
     ),
     Mutant(
+        name="transport-without-determinant",
+        file="inference/models/transported_target.py",
+        old="return self.base.log_density(moved) + log_det",
+        new="return self.base.log_density(moved)",
+        breaks="chains in a guide's coordinates draw from another density",
+        tests=("tests/inference/test_transport.py",),
+    ),
+    Mutant(
+        name="log-density-of-standard-coordinates",
+        file="inference/chains/batch.py",
+        old="[:, : excess[name].shape[1]] - excess[name]",
+        new="[:, : excess[name].shape[1]]",
+        breaks="the log density of transported draws is not the model's",
+        tests=("tests/inference/test_transport.py",),
+    ),
+    Mutant(
         name="dual-averaging-sign",
         file="inference/warmup/dual_averaging.py",
         old="(target - acceptance_rate)",

@@ -13,6 +13,7 @@ PEER_NAMES = by_name(
         "inference.FullRank()": "AutoMultivariateNormal FullRankADVI",
         "inference.optimize, or PointMass() in svi": "AutoDelta find_MAP MAP",
         "ppl.predict(model, result.draws)": "Predictive sample_posterior_predictive",
+        "mcmc(init=fit, transport=True), with a fit by svi": "NeuTraReparam",
         "mcmc(init=...)": "init_to_median init_to_uniform init_to_value",
         "print(result.summary())": "print_summary diagnostics",
         "inference.ess_bulk and ess_tail": "effective_sample_size ess",
