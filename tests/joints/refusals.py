@@ -35,8 +35,14 @@ def refusal(row: Row, column: str) -> str | None:
         return "has no site but those that are given or observed"
     if column in ("loo", "cross_validate") and not oracle.observed:
         return "has no observed site, so there is no likelihood"
-    if column == "calibrate" and row.has(BLOCK):
-        return "has no site 'v'"
     if column == "calibrate" and row.has(SCALE, WEIGH):
         return "has log probabilities that ppl.scale multiplies"
+    if column == "calibrate" and row.has(BLOCK):
+        return f"has no site {oracle.full('v')!r}"
+    if column == "importance" and "v" in oracle.latent:
+        return "is observed in part, so draws from the prior have no weights"
+    if column == "importance" and "mu" in oracle.out:
+        return "are scored together, by one sum or integral"
+    if column == "importance" and oracle.is_bare:
+        return "has no prior to draw from, as its sites are improper"
     return None

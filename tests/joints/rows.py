@@ -260,7 +260,8 @@ SINGLES = [
 ]
 WITH_MARGINALS = _with_marginals()
 WITHOUT_MARGINALS = _without_marginals()
-AT_CONSUMERS = [
+PAIRS = [*WITHOUT_MARGINALS, *WITH_MARGINALS]
+SAMPLED_LONG = {  # pairs that meet all of inference, in runs as long as those of singles
     Row((CONDITION, SCALE, REPARAM)),
     Row((CONDITION, SCALE, BOTH)),
     Row((CONDITION, BOTH, SCALE)),
@@ -275,15 +276,13 @@ AT_CONSUMERS = [
     Row((CONDITION, WITH_PARAMS, GAUSSIAN)),
     Row((CONDITION, GAUSSIAN, WITH_PARAMS)),
     Row((CONDITION, INTERVENE, GAUSSIAN)),
-]
-WITH_LAPLACE = [
     *(Row((CONDITION, step, LAPLACE)) for step in OTHERS),
     *(Row((CONDITION, LAPLACE, step)) for step in (SCALE, NEST)),
     Row((IMPUTE, LAPLACE)),
     Row((LAPLACE, IMPUTE)),
     Row((IGNORE, LAPLACE)),
     Row((INTERVENE_V, LAPLACE)),
-]
+}
 VALUES = [
     {"mu": 0.3, "b": 1.2, "w": np.array([0.1, 0.9, -0.4]), "v": V, "z": np.array([0, 1, 0, 1])},
     {

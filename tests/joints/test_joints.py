@@ -7,44 +7,39 @@ import re
 
 import pytest
 
-from tests.joints.cells import COLUMNS, QUICK, SLOW, conditional
+from tests.joints.cells import QUICK, SLOW, columns_of, conditional
 from tests.joints.page import PAGE, write
 from tests.joints.refusals import refusal
 from tests.joints.rows import (
-    AT_CONSUMERS,
     AUTO,
     AUTO_IN_PART,
+    LAPLACE,
+    PAIRS,
+    SAMPLED_LONG,
     SINGLES,
-    WITH_LAPLACE,
-    WITH_MARGINALS,
     WITHOUT_MARGINALS,
 )
 
 pytestmark = pytest.mark.promotion(rank="allow", dtype="standard")
 
 
-def marks(rows, row, column):
-    """Of a pair with Laplace, or without a sum, CI meets one of the columns, each in turn."""
-    is_quick = rows is SINGLES and not row.has(AUTO, AUTO_IN_PART)
+def marks(row, column):
+    """Of most pairs, CI meets one of the columns, each in turn."""
+    is_quick = row in SINGLES and not row.has(AUTO, AUTO_IN_PART)
     if is_quick and column in QUICK and column is not conditional:
         return []
-    columns = {id(WITH_LAPLACE): SLOW, id(WITHOUT_MARGINALS): QUICK}.get(id(rows))
-    is_rare = columns is not None and column is not columns[rows.index(row) % len(columns)]
-    return [pytest.mark.slow, pytest.mark.exhaustive][: 1 + is_rare]
+    is_rare = column in SLOW and (row not in SAMPLED_LONG or row.has(LAPLACE))
+    is_rare |= row in WITHOUT_MARGINALS and column in QUICK
+    asked = [x for x in columns_of(row) if (x in QUICK) == (column in QUICK)]
+    is_turn = row in PAIRS and column is asked[PAIRS.index(row) % len(asked)]
+    is_exhaustive = row in PAIRS and is_rare and not is_turn
+    return [pytest.mark.slow, pytest.mark.exhaustive][: 1 + is_exhaustive]
 
 
-TABLES = (
-    (SINGLES, COLUMNS),
-    (WITHOUT_MARGINALS, QUICK),
-    (WITH_MARGINALS, QUICK),
-    (AT_CONSUMERS, SLOW),
-    (WITH_LAPLACE, SLOW),
-)
 CELLS = [
-    pytest.param(row, column, id=f"{row.name} - {column.__name__}", marks=marks(rows, row, column))
-    for rows, columns in TABLES
-    for row in rows
-    for column in columns
+    pytest.param(row, column, id=f"{row.name} - {column.__name__}", marks=marks(row, column))
+    for row in [*SINGLES, *PAIRS]
+    for column in columns_of(row)
 ]
 
 
