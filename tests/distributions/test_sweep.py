@@ -18,19 +18,20 @@ NO_NUMBERS = {
     "Masked": "a distribution that the user gives",
     "iid": "an array",
 }
-# Special functions by iteration, whose second derivatives take a minute or more op by op, and those
-# with a NaN at many an extreme parameter. The first and second derivatives of their functions are
-# compared with differences at usual and equal values in `test_special_points_of_functions` and
-# `test_special_points_of_densities` alone.
-LEFT_OUT = {
-    *("Beta", "BetaBinomial", "BetaNegativeBinomial", "BetaProportion", "Binomial", "Chi", "Chi2"),
-    *("ExpGamma", "ExpInverseGamma", "Gamma", "GammaGamma"),
-    *("GammaPoisson", "GeneralizedNormal", "HalfStudentT", "InverseChi2"),
-    *("InverseGamma", "Mixture", "NegativeBinomial"),
-    *("NoncentralChi2", "NormalInverseGaussian", "PERT"),
-    *("Rice", "Skellam"),
-    *("SkewStudentT", "StudentT"),
+# Special functions by iteration, whose second derivatives may take minutes. Derivatives of the
+# families that are left out are compared with differences, at usual and equal values, in
+# `test_special_points_of_functions` and `test_special_points_of_densities` alone.
+ITERATED = (
+    *("Beta", "BetaBinomial", "BetaNegativeBinomial", "BetaProportion", "Chi", "Chi2", "ExpGamma"),
+    *("ExpInverseGamma", "GammaGamma", "GammaPoisson", "GeneralizedNormal", "HalfStudentT"),
+    *("InverseChi2", "InverseGamma", "NegativeBinomial", "NoncentralChi2"),
+    *("NormalInverseGaussian", "PERT", "Rice", "Skellam", "SkewStudentT", "StudentT"),
     *("TwoPieceStudentT", "Wiener"),
+)
+LEFT_OUT = {
+    **dict.fromkeys(ITERATED, "not swept: up to minutes op by op"),
+    "Gamma": "quantiles at a concentration of 1e-8 are near 0: bends overflow in single precision",
+    "Mixture": "quantiles at 1e-8 degrees of freedom are next to overflow, with NaN as slopes",
 }
 # Families with a NaN at an extreme parameter, each with the reason.
 KNOWN = {
@@ -93,7 +94,7 @@ def test_no_family_is_forgotten():
     """Each public one is swept, or has values that are no numbers, or is named with a reason."""
     arrays = {case.family for case in CASES if not case.is_number}
     assert set(SIGNATURES) - {"ICAR"} == SWEPT.keys() | arrays | NO_NUMBERS.keys()
-    assert LEFT_OUT | KNOWN.keys() <= SWEPT.keys()
+    assert LEFT_OUT.keys() | KNOWN.keys() <= SWEPT.keys()
 
 
 @pytest.mark.slow
