@@ -508,7 +508,7 @@ def checkpoint(row: Row) -> None:
 
 
 QUICK = (log_density, log_probs, simulate, predict, trace, graph, unconstrain, recover, conditional)
-AT_PAIRS = (*QUICK, mcmc, importance, loo, to_arviz, calibrate)
+AT_PAIRS = (*QUICK, mcmc, importance, loo, cross_validate, to_arviz, calibrate)
 SLOW = (mcmc, svi, importance, loo, cross_validate, to_arviz, calibrate, mcmc_each, checkpoint)
 COLUMNS = (*QUICK, *SLOW)
 
