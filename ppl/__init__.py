@@ -39,6 +39,7 @@ from ppl.transforms.predict import Predict, predict
 from ppl.transforms.reparam import reparam
 from ppl.transforms.reparam_strategies import (
     Circular,
+    LearnedCentering,
     NonCentered,
     PartiallyCentered,
     Pushforward,
@@ -59,6 +60,7 @@ __all__ = [
     "Gaussian",
     "Graph",
     "Laplace",
+    "LearnedCentering",
     "MarginalPlan",
     "NonCentered",
     "PartiallyCentered",

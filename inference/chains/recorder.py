@@ -27,6 +27,7 @@ class Recorder:
         state: State of the run: the last recorded one, at first the state to go on from or `None`.
         arrays: Arrays ``(chain, draw, *shape)``, a pytree of values of sites and of statistics.
         num_put: Number of draws of each chain that have been put.
+        constants: Entries that each state has beside those of its run: what was learned before.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Recorder:
         self.state = state
         self.arrays = draws
         self.num_put = np.zeros(0, int)
+        self.constants: State = {}
 
     @property
     def is_due(self) -> bool:
@@ -100,7 +102,7 @@ class Recorder:
 
     def record(self, state: Callable[[], State]) -> None:
         """Keeps the state that `state` returns; `state` first puts all draws up to that state."""
-        self.state = state()
+        self.state = state() | self.constants
 
     def read(self, num_drawn: int) -> Any:
         """The first `num_drawn` draws of each chain."""

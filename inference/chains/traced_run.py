@@ -32,6 +32,7 @@ from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.hamiltonian.leapfrog import State, flat_value_and_grad
 from inference.initialization.start_search import trace_start
 from inference.warmup.adaptation import schedule, set_first_diagonal
+from inference.warmup.centering_weights import NUM_ROUNDS, best_weights, round_lengths
 from ppl.harvest.pytrees import register_dataclass
 
 _AXIS = "chain"
@@ -44,11 +45,13 @@ class RunDraws(NamedTuple):
         draws: Values of sites, ``(draw, *shape)``; NaN if the chain found no start.
         stats: Statistics of transitions by name, ``(draw,)``; without a start, NaN, and divergent.
         inverse_mass_matrix: Matrix at the end of warm-up.
+        centering: Weights that warm-up learned, by site with learned centering.
     """
 
     draws: dict[str, Any]
     stats: dict[str, jax.Array]
     inverse_mass_matrix: Any
+    centering: dict[str, Any]
 
 
 @register_dataclass
@@ -59,10 +62,12 @@ class TracedRun:
     Attributes:
         kernel: Kernel, without a log density.
         chain: Chain without a position, with a step size and a mass matrix.
-        plan: Schedule, target acceptance rate and number of iterations.
+        plan: Schedule, target acceptance rate and number of iterations of each part of the run, the
+            parts in front: rounds that learn coordinates, if there are any, and the run itself.
         layout: Layout of a position.
         num_draws: Draws of each chain.
         keep: Names of the sites whose draws are kept; `None` for all.
+        num_learned: Draws of each round that learns coordinates; 0 without rounds.
     """
 
     kernel: HamiltonianKernel
@@ -71,6 +76,7 @@ class TracedRun:
     layout: Layout = dataclasses.field(metadata={"static": True})
     num_draws: int = dataclasses.field(metadata={"static": True})
     keep: tuple[str, ...] | None = dataclasses.field(metadata={"static": True})
+    num_learned: int = dataclasses.field(metadata={"static": True})
 
     @classmethod
     def of(
@@ -100,8 +106,15 @@ class TracedRun:
         with jax.ensure_compile_time_eval():  # the checks of a kernel look at its numbers
             chain = make_unplaced_chain(kernel, layout, kind, num_warmup > 0)
         rate = np.asarray(target_acceptance_rate, layout.dtype)
-        plan = ChainPlan(schedule(num_warmup), rate, np.int32(num_warmup + num_draws))
-        return cls(kernel, chain, plan, layout, num_draws, keep)
+        lengths = round_lengths(target, num_warmup)
+        parts = [(num_warmup, num_draws)]
+        if lengths is not None:
+            rounds = [(lengths.num_warmup, lengths.num_draws)] * NUM_ROUNDS
+            parts = [*rounds, (num_warmup - lengths.num_before, num_draws)]
+        plans = [ChainPlan(schedule(n), rate, np.int32(n + m)) for n, m in parts]
+        plan = jax.tree.map(lambda *x: np.stack(x), *plans)
+        num_learned = 0 if lengths is None else lengths.num_draws
+        return cls(kernel, chain, plan, layout, num_draws, keep, num_learned)
 
     def chains(self, key: jax.Array, target: Target, num_chains: int) -> RunDraws:
         """Draws of chains of one target, with the chains in front; traceable."""
@@ -116,22 +129,20 @@ class TracedRun:
         one = jax.vmap(self.one_chain, in_axes=(0, axes), axis_name=self.kernel.axis_name)
         return one(seeds, targets)
 
-    def one_chain(self, seed: jax.Array, target: Target) -> RunDraws:
+    def one_chain(self, seed: jax.Array, target: Any) -> RunDraws:
         """Draws of one chain, from its two words of seed."""
+        if self.num_learned:
+            target = target.with_centering(jax.tree.map(jnp.ones_like, target.weights))
         value_and_grad = flat_value_and_grad(target.log_density, self.layout)
         start = State(*trace_start(seed, target, self.layout, value_and_grad))
-        chain = self._place(seed, start)
-        is_mapped = self.kernel.axis_name is not None
-        advance = advance_mapped_chain if is_mapped else advance_chain
+        if self.num_learned:
+            target, chain, rows = self._learn_and_move(seed, target, start)
+        else:
+            plan = jax.tree.map(lambda x: x[0], self.plan)
+            chain, rows = self._move(seed, target, start, plan, self.num_draws)
         size = self.layout.size
         kinds = stats_of(self.kernel, chain)
-        has_gradients = chain.progress.adaptation.has_windows
-        width = (1 + has_gradients) * size + len(kinds)
-        rows = jnp.zeros((self.num_draws + 1, width), self.layout.dtype)
-        first = self.plan.schedule.num_warmup
-        budget = jnp.int32(np.iinfo(np.int32).max)
-        constant = self.kernel, target, self.layout, self.plan
-        chain, rows, _ = advance(*constant, chain, rows, jnp.asarray(first), budget)
+        rows = rows[: self.num_draws + 1]
         draws = jax.tree.map(
             lambda x: x[0], constrain_rows(KeptSites(target, self.keep), self.layout, rows[None])
         )
@@ -140,9 +151,72 @@ class TracedRun:
             for i, (name, kind) in enumerate(kinds.items())
         }
         found = draws, stats, chain.progress.adaptation.inverse_mass_matrix
+        found = *found, target.weights if self.num_learned else {}
         return RunDraws(*jax.tree.map(partial(_spoil, ~jnp.isfinite(start.log_density)), found))
 
-    def _place(self, seed: jax.Array, start: State) -> Chain:
+    def _move(
+        self, seed: jax.Array, target: Target, start: State, plan: ChainPlan, num_rows: int
+    ) -> tuple[Chain, jax.Array]:
+        """A chain at the end of a part of the run, and the rows of its draws."""
+        chain = self._place(seed, start, plan)
+        is_mapped = self.kernel.axis_name is not None
+        advance = advance_mapped_chain if is_mapped else advance_chain
+        has_gradients = chain.progress.adaptation.has_windows
+        width = (1 + has_gradients) * self.layout.size + len(stats_of(self.kernel, chain))
+        rows = jnp.zeros((num_rows + 1, width), self.layout.dtype)
+        first = jnp.asarray(plan.schedule.num_warmup)
+        budget = jnp.int32(np.iinfo(np.int32).max)
+        constant = self.kernel, target, self.layout, plan
+        chain, rows, _ = advance(*constant, chain, rows, first, budget)
+        return chain, rows
+
+    def _learn_and_move(
+        self, seed: jax.Array, target: Any, start: State
+    ) -> tuple[Any, Chain, jax.Array]:
+        """All parts of a run, the first of which learn coordinates: one program for all of them."""
+        num_rows = max(self.num_draws, self.num_learned)
+
+        def part(carry: tuple[Any, State], inputs: Any) -> tuple[Any, Any]:
+            weights, start = carry
+            number, plan = inputs
+            here = target.with_centering(weights)
+            own = jnp.stack(threefry(seed, number))
+            chain, rows = self._move(own, here, start, plan, num_rows)
+            state = chain.progress.state
+            learn = partial(self._learn, here, rows[: self.num_learned, : self.layout.size])
+            learned = lax.cond(number < NUM_ROUNDS, learn, lambda state: (weights, state), state)
+            return learned, (weights, chain, rows)
+
+        numbers = jnp.arange(NUM_ROUNDS + 1)
+        _, parts = lax.scan(part, (target.weights, start), (numbers, self.plan))
+        weights, chain, rows = jax.tree.map(lambda x: x[-1], parts)
+        return target.with_centering(weights), chain, rows
+
+    def _learn(self, target: Any, positions: jax.Array, state: State) -> tuple[Any, State]:
+        """Weights by the draws of a round, and the state of its chain in the new coordinates.
+
+        Both stay as they are if the new coordinates have no finite density there.
+        """
+
+        def look(position: jax.Array) -> Any:
+            return target.frames_and_slopes(self.layout.unravel(position))
+
+        frames, slopes, is_finite = lax.map(look, positions)
+        found = [
+            best_weights(frames[path], slopes[path], weight, is_finite, jnp).astype(weight.dtype)
+            for path, weight in target.centering.items()
+        ]
+        centering = jax.tree.unflatten(jax.tree.structure(target.centering), found)
+        other = dataclasses.replace(target, centering=centering)
+        moved = target.recenter(self.layout.unravel(state.position), other.weights)
+        position = self.layout.ravel(moved)
+        value_and_grad = flat_value_and_grad(other.log_density, self.layout)
+        moved = State(position, *value_and_grad(position))
+        is_right = jnp.isfinite(moved.log_density) & jnp.isfinite(moved.gradient).all()
+        both = (other.weights, moved), (target.weights, state)
+        return jax.tree.map(partial(jnp.where, is_right), *both)
+
+    def _place(self, seed: jax.Array, start: State, plan: ChainPlan) -> Chain:
         """Chain whose density has been evaluated at its start, as after a first move."""
         chain = jax.tree.map(jnp.asarray, self.chain)
         progress = chain.progress
@@ -150,7 +224,7 @@ class TracedRun:
         progress = step_start(factor, progress, start)
         if self.kernel.inverse_mass_matrix is None:
             guessed = set_first_diagonal(progress.adaptation, start.gradient, "diagonal", jnp)
-            learns = self.plan.schedule.num_warmup > 0
+            learns = plan.schedule.num_warmup > 0
             adaptation = jax.tree.map(partial(jnp.where, learns), guessed, progress.adaptation)
             progress = progress._replace(adaptation=adaptation)
         has_begun = jnp.zeros((), bool)

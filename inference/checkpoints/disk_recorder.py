@@ -144,7 +144,7 @@ class DiskRecorder(Recorder):
         """Writes the state; if the disk is full, a later call does."""
 
         def make() -> State:
-            self.state = now = state()
+            self.state = now = state() | self.constants
             while self._unwritten:
                 self._unwritten[-1][0].write(*self._unwritten[-1][1:])
                 self._unwritten.pop()

@@ -18,6 +18,7 @@ from inference.comparison.units import Groups, Units
 from inference.drivers.init_from_result import positions_of
 from inference.hamiltonian.nuts import NUTS
 from inference.initialization.initial_positions import Init
+from inference.models.same_model import in_coordinates_of
 from inference.results.diagnostics import rhat
 from inference.results.mcmc_result import MCMCResult
 from inference.results.result import Result
@@ -303,7 +304,7 @@ class Refits:
         self.numbers: dict[str, Any] = {"num_draws": num_draws, "num_chains": num_chains}
         counts = self.units.counts(np.zeros(0, int))
         target = ppl.unconstrain(select(model, counts), *args, **kwargs)
-        self.target = copy_to_default_device(target)
+        self.target = in_coordinates_of(result, copy_to_default_device(target))
         self.kernel, self.numbers["num_warmup"] = NUTS(), num_warmup
         matrix = getattr(result, "inverse_mass_matrix", None)
         if isinstance(result, MCMCResult) and (

@@ -1,7 +1,6 @@
 """mcmc: Markov chain Monte Carlo on a model."""
 
 import dataclasses
-import functools
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +19,12 @@ from inference.common.argument_checks import short_repr
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
 from inference.drivers.approximate_sites import pareto_k_of_sites
+from inference.drivers.centering import (
+    learn_centering,
+    restore_centering,
+    state_of_centering,
+    weights_of_chains,
+)
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.checkpoints import check_kept, kept_sites, open_recorder
 from inference.drivers.init_from_result import check_sites_of, choose_starts, covariance_of
@@ -50,6 +55,7 @@ from inference.runtime.devices import copy_to_default_device
 from inference.runtime.interrupts import without_interrupts
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Report, Shown, show_progress
+from inference.warmup.centering_weights import round_lengths
 
 Started = GuideResult | ImportanceResult | OptimizeResult | SVGDResult
 
@@ -88,6 +94,10 @@ def mcmc(
     After about an eighth of warm-up, chains on the CPU are compared. A chain is lost if its log
     density is ten standard deviations below the others. It goes on from the state of another chain,
     and a warning says so.
+
+    If sites have ``ppl.LearnedCentering``, as by ``ppl.auto_reparam``, the first half of warm-up
+    learns their coordinates from the draws and gradients of all chains. A warm-up of less than 100
+    iterations leaves them non-centered.
 
     On the CPU, chains use all cores; on an accelerator, they advance side by side. A second call
     compiles nothing if it has another key, other numbers of iterations or new data of the same
@@ -289,31 +299,60 @@ def _run(
     init = run_settings.init
     num_warmup = run_settings.num_warmup
     num_chains = run_settings.num_chains
-    numbers = {
-        "num_warmup": num_warmup,
-        "num_draws": run_settings.num_draws,
-        "num_chains": num_chains,
-    }
     num_coordinates = Layout.of(target.position_shapes).size
-    run = _driver_of(run_settings, num_coordinates)
+    lengths = None if run_settings.transport else round_lengths(target, num_warmup)
+    num_before = 0 if lengths is None else lengths.num_before
+    numbers = {"num_draws": run_settings.num_draws, "num_chains": num_chains}
     is_ensemble = isinstance(kernel, EnsembleKernel)
     superchains = num_superchains(init, num_chains) if is_ensemble else None
     if run_settings.transport:
         init = Init("normal")
     elif isinstance(init, Started):
         init = choose_starts(key, init, target, num_chains)
-    # Run the chains.
+    starts = "uniform" if isinstance(init, RecordedInit) else init  # none is needed
     kernel = copy_to_default_device(kernel)
-    monitor = RunMonitor(report, until, num_superchains=superchains, began=began, **numbers)
-    samples = run(
+    adaptation = _adaptation_of(run_settings, num_coordinates)
+    monitor = RunMonitor(
+        report,
+        until,
+        num_superchains=superchains,
+        began=began,
+        num_warmup=num_warmup,
+        num_before=num_before,
+        **numbers,
+    )
+    # Learn coordinates, or take them from the state that the run goes on from.
+    if lengths is not None:
+        adaptation.pop("covariance", None)  # it belongs to other coordinates
+    if lengths is not None and (state := recorder.state) is not None:
+        moved = target = restore_centering(target, state)
+    elif lengths is not None:
+        target, starts = learn_centering(
+            key,
+            target,
+            kernel,
+            lengths=lengths,
+            num_chains=num_chains,
+            init=starts,
+            mesh=mesh,
+            tell=monitor.tell_before,
+            **adaptation,
+        )
+        moved = target
+    if lengths is not None:
+        recorder.constants = state_of_centering(target)
+    # Run the chains.
+    samples = _driver_of(kernel)(
         key,
         moved,
         kernel,
         **numbers,
-        init="uniform" if isinstance(init, RecordedInit) else init,  # none is needed
+        num_warmup=num_warmup - num_before,
+        init=starts,
         mesh=mesh,
         monitor=monitor,
         recorder=recorder,
+        **adaptation,
     )
     monitor.finish()
     # Look at the draws for advice in the summary.
@@ -322,6 +361,8 @@ def _run(
         noncentering = noncentering_of_chains(target, samples.draws, samples.stats)
         nan = find_nan(target, samples.draws, samples.stats)
         approximate = pareto_k_of_sites(target, samples.draws, samples.stats)
+    if lengths is not None and noncentering == "done":
+        noncentering = "learned"
     facts = RunFacts(
         num_warmup=num_warmup,
         target_acceptance_rate=run_settings.target_acceptance_rate if is_adapted else None,
@@ -341,7 +382,8 @@ def _run(
     sites = kept_sites(target, recorder.keep)
     num_drawn = jax.tree.leaves(samples[:2])[0].shape[1]
     chains = hold_chains(recorder, run_settings, num_drawn)
-    return MCMCResult(*samples, facts=facts, sites=sites, chains=chains)
+    centering = weights_of_chains(target, num_chains)
+    return MCMCResult(*samples, facts=facts, sites=sites, chains=chains, centering=centering)
 
 
 def _transported(target: Target, fit: Any) -> TransportedTarget:
@@ -354,29 +396,33 @@ def _transported(target: Target, fit: Any) -> TransportedTarget:
     return copy_to_default_device(transport(target, fit.guide, fit.parameters))
 
 
-def _driver_of(run_settings: RunSettings, num_coordinates: int) -> Callable[..., Any]:
+def _driver_of(kernel: Any) -> Callable[..., Any]:
     """Function that runs chains of a kernel.
 
     - A Hamiltonian kernel: one gradient at a time, with adaptation.
     - An ensemble kernel: all chains together, with its own adaptation.
     - Any other kernel: step by step.
     """
-    if isinstance(run_settings.kernel, EnsembleKernel):
+    if isinstance(kernel, EnsembleKernel):
         return sample_ensemble
+    return sample if isinstance(kernel, HamiltonianKernel) else sample_by_steps
+
+
+def _adaptation_of(run_settings: RunSettings, num_coordinates: int) -> dict[str, Any]:
+    """Arguments of the function that runs chains for the adaptation of a Hamiltonian kernel."""
     if not isinstance(run_settings.kernel, HamiltonianKernel):
-        return sample_by_steps
+        return {}
     init = run_settings.init
     covariance = None
     if run_settings.transport:
         covariance = np.ones(num_coordinates)
     elif isinstance(init, Started):
         covariance = covariance_of(init)
-    return functools.partial(
-        sample,
-        mass_matrix=run_settings.mass_matrix,
-        target_acceptance_rate=run_settings.target_acceptance_rate,
-        covariance=covariance,
-    )
+    return {
+        "mass_matrix": run_settings.mass_matrix,
+        "target_acceptance_rate": run_settings.target_acceptance_rate,
+        "covariance": covariance,
+    }
 
 
 def _check_until(until: Any, target: Target, run_settings: RunSettings) -> None:

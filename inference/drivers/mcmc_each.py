@@ -102,7 +102,7 @@ def mcmc_each(
         on_progress = report if report.is_shown else None
         made = sample_pool(key, run, targets, num, num_chains, on_progress)
     facts = facts_of(first, num_warmup, rate)
-    return MCMCResults(*made, facts=facts, sites=kept_sites(first, kept))
+    return MCMCResults(**made._asdict(), facts=facts, sites=kept_sites(first, kept))
 
 
 def _stack(args: tuple[Any, ...], in_axes: Any) -> tuple[tuple[Any, ...], list[bool], int]:

@@ -13,7 +13,7 @@ from inference.common.leaf_names import named_leaves
 from inference.common.target import Target
 from inference.drivers.run_description import RecordedInit, describe_init, describe_object
 from inference.drivers.run_settings import RunSettings
-from inference.models.same_model import check_density
+from inference.models.same_model import check_density, in_coordinates_of
 from inference.results.mcmc_result import MCMCResult
 from inference.runtime.devices import copy_to_default_device
 
@@ -72,6 +72,7 @@ def recorder_of(
     keep = held["settings"]["keep"]
     keep = None if keep is None else tuple(keep)
     _check_sites(target, result, keep)
+    target = in_coordinates_of(result, target)
     check_density("resume", result.draws, result.stats, target)
     whole = jax.tree.map(lambda x, y: np.concatenate([x, y], 1), arrays, held["further"])
     state = {name: np.array(x) for name, x in held["state"].items()}  # a call may take its memory

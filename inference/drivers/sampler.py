@@ -42,7 +42,8 @@ def sampler(
     it can be a part of other programs: under ``jax.jit``, ``jax.vmap``, ``lax.scan`` and
     ``jax.shard_map``. Call it within ``jax.jit``. Each chain starts at the best of ten uniform
     points and learns a step size and a diagonal mass matrix, as in :func:`mcmc` with
-    ``mass_matrix="diagonal"``; chains are not compared with each other.
+    ``mass_matrix="diagonal"``; chains are not compared with each other. Each learns the coordinates
+    of sites with ``ppl.LearnedCentering`` by itself.
 
     On the CPU, chains run one after the other, also those that ``jax.vmap`` adds, as chains in
     lockstep would wait for each other; on an accelerator they move side by side.
@@ -93,7 +94,7 @@ def sampler(
         whole = TracedRun.of(kernel, target, num_warmup, num_draws, target_acceptance_rate, kept)
         made = whole.chains(key, target, num_chains)
         facts = facts_of(target, num_warmup, target_acceptance_rate)
-        return MCMCResult(*made, facts=facts, sites=kept_sites(target, kept))
+        return MCMCResult(**made._asdict(), facts=facts, sites=kept_sites(target, kept))
 
     return run
 

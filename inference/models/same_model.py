@@ -46,7 +46,14 @@ def check_model(
     sampled = {name for name, is_deterministic in result.sites if not is_deterministic}
     if sampled == {*latent} and "log_density" in result.stats:
         target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
+        target = in_coordinates_of(result, target)
         check_density(where, result.draws, result.stats, target)
+
+
+def in_coordinates_of(result: Any, target: Any) -> Any:
+    """A target in the coordinates that the first chain of a result has learned, if any."""
+    weights = getattr(result, "centering", None)
+    return target.with_centering(jax.tree.map(lambda x: x[0], weights)) if weights else target
 
 
 def check_density(

@@ -33,6 +33,7 @@ class RunMonitor(Monitor):
         report: Bar, lines or callback.
         until: Stopping rule, or `None`.
         num_warmup, num_draws, num_chains: Settings of the run.
+        num_before: Iterations of warm-up before the run that it monitors.
         num_superchains: Number of groups of chains that share a start, or `None`.
         began: Time of the call of `mcmc`, by the monotonic clock.
 
@@ -51,6 +52,7 @@ class RunMonitor(Monitor):
         num_chains: int,
         num_superchains: int | None,
         began: float,
+        num_before: int = 0,
     ) -> None:
         self.report = report
         self.until = until
@@ -58,6 +60,7 @@ class RunMonitor(Monitor):
         self.is_watched = report.is_shown
         self.look_seconds = report.look_seconds
         self.num_warmup = num_warmup
+        self.num_before = num_before
         self.num_draws = num_draws
         self.num_chains = num_chains
         self.num_superchains = num_superchains
@@ -91,6 +94,15 @@ class RunMonitor(Monitor):
         with self._lock:
             self._chains.setdefault(chain, BatchMeans(_MAX_BATCHES)).add(draws)
 
+    def tell_before(self, run: Run, num_before: int) -> None:
+        """Reports how far a run is that is a part of warm-up, after `num_before` iterations.
+
+        Raises:
+            StopRun: if a callback failed.
+        """
+        if self.report.is_shown:
+            self._report(num_before + run.num_done, 0, 0, run.step_size)
+
     def tell(self, run: Run) -> None:
         """Reports how far the run is, and ends the run if its time is over.
 
@@ -98,7 +110,8 @@ class RunMonitor(Monitor):
             StopRun: if time is over, or a callback failed.
         """
         if self.report.is_shown:
-            self._tell(run)
+            done = self.num_before + run.num_done
+            self._report(done, run.num_drawn, run.num_divergent, run.step_size)
         limit = None if self.until is None else self.until.seconds
         if limit is None or run.share.is_partial or self.seconds < limit:
             return  # several processes end together, only at looks
@@ -166,16 +179,15 @@ class RunMonitor(Monitor):
         except Exception as error:
             warnings.warn(f"progress failed: {error!r}", RuntimeWarning, stacklevel=3)
 
-    def _tell(self, run: Run) -> None:
-        num_done = run.num_done
-        goal = self.num_warmup + self._goal(run.num_drawn)
+    def _report(self, num_done: int, num_drawn: int, num_divergent: int, step_size: float) -> None:
+        goal = self.num_warmup + self._goal(num_drawn)
         self._news = dataclasses.replace(
             self._news,
             phase="warm-up" if num_done < self.num_warmup else "draws",
             num_done=num_done,
             num_iterations=goal,
-            num_divergent=run.num_divergent,
-            step_size=run.step_size,
+            num_divergent=num_divergent,
+            step_size=step_size,
             seconds=self.seconds,
             seconds_left=self._seconds_left(num_done, goal),
         )

@@ -47,6 +47,8 @@ class MCMCResult(Result):
         chains: States of the chains at the end and settings of the run, from which
             :func:`inference.resume` goes on; `None` where they are elsewhere or unknown. The pytree
             does not contain them: ``jax.tree.map`` leaves them out.
+        centering: Weights that warm-up learned, by site with ``ppl.LearnedCentering``: one for each
+            element, ``(chain, *shape)``, from 0 (non-centered) to 1 (centered).
     """
 
     draws: dict[str, Any]
@@ -54,6 +56,7 @@ class MCMCResult(Result):
     inverse_mass_matrix: Any
     facts: RunFacts = dataclasses.field(default=RunFacts(), metadata={"static": True})
     chains: dict[str, Any] | None = dataclasses.field(default=None, kw_only=True, compare=False)
+    centering: dict[str, Any] = dataclasses.field(default_factory=dict, kw_only=True)
 
     def _summarize(self, intervals: float | Sequence[float]) -> Summary:
         num_chains = len(jax.tree.leaves((self.stats, self.draws))[0])
@@ -115,7 +118,7 @@ class _Static:
         return 0
 
 
-_LEAVES = "draws", "stats", "inverse_mass_matrix"
+_LEAVES = "draws", "stats", "inverse_mass_matrix", "centering"
 
 
 def _flatten(result: MCMCResult) -> tuple[tuple[Any, ...], _Static]:
@@ -128,8 +131,8 @@ def _flatten_with_keys(result: MCMCResult) -> tuple[tuple[Any, ...], _Static]:
 
 
 def _unflatten(static: _Static, children: Any) -> MCMCResult:
-    draws, stats, inverse_mass_matrix = children
-    return MCMCResult(draws, stats, inverse_mass_matrix, static.facts, sites=static.sites)
+    given = dict(zip(_LEAVES, children, strict=True))
+    return MCMCResult(**given, facts=static.facts, sites=static.sites)
 
 
 register_pytree_with_keys(MCMCResult, _flatten_with_keys, _unflatten, _flatten)

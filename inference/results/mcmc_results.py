@@ -33,6 +33,7 @@ class MCMCResults(Saved):
         draws: Values of the latent sites, ``(dataset, chain, draw, *shape)``.
         stats: Statistics of each transition, ``(dataset, chain, draw)``, by name.
         inverse_mass_matrix: Inverse mass matrices after warm-up, ``(dataset, chain, size)``.
+        centering: Weights that warm-up learned, ``(dataset, chain, *shape)``.
         facts: Facts of the run of each :class:`MCMCResult`.
         sites: Names of the sites in the order of the model, each with whether it is deterministic.
     """
@@ -42,6 +43,7 @@ class MCMCResults(Saved):
     inverse_mass_matrix: Any
     facts: RunFacts = dataclasses.field(metadata={"static": True})
     sites: tuple[tuple[str, bool], ...] = dataclasses.field(metadata={"static": True})
+    centering: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def __len__(self) -> int:
         """Number of data sets."""
@@ -53,10 +55,10 @@ class MCMCResults(Saved):
     def __getitem__(self, which: slice) -> Self: ...
     def __getitem__(self, which: int | slice) -> Any:
         """Result of one data set, or results of the data sets in a slice."""
-        some = self.draws, self.stats, self.inverse_mass_matrix
-        draws, stats, matrix = jax.tree.map(lambda x: x[which], some)
+        names = "draws", "stats", "inverse_mass_matrix", "centering"
+        some = jax.tree.map(lambda x: x[which], {name: getattr(self, name) for name in names})
         kind = type(self) if isinstance(which, slice) else MCMCResult
-        return kind(draws, stats, matrix, facts=self.facts, sites=self.sites)
+        return kind(**some, facts=self.facts, sites=self.sites)
 
     def __iter__(self) -> Iterator[MCMCResult]:
         """Results of the data sets, in order."""

@@ -18,6 +18,7 @@ class RunFacts:
 
             - ``"possible"``: it would;
             - ``"done"``: it would not, as some sites are reparameterized already;
+            - ``"learned"``: the same, in coordinates that warm-up has learned;
             - ``"impossible"``: it would not, and no site is reparameterized;
             - `None`: unknown, as the model cannot be traced, or as there was no need to check:
               nothing diverged, and E-BFMI and ESS are high.

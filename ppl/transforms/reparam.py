@@ -25,7 +25,8 @@ from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.sowing import Site
 from ppl.harvest.survey import Path, describe, join_scopes
 from ppl.primitives.site_kinds import LATENT, kind_of
-from ppl.transforms.reparam_strategies import Pushforward
+from ppl.transforms.reparam_strategies import LearnedCentering, Pushforward, Weighted
+from ppl.transforms.standard_forms import has_centering_weight
 
 Strategy = Callable[[Any], Any]
 
@@ -92,6 +93,22 @@ class Reparameterized(distribution_protocol.DistributionWrapper):
                 f"forward, inverse), got {found!r}."
             )
         return found
+
+
+def learned_base(d: Any) -> Any:
+    """The distribution within wrappers whose centering is learned element by element, or None."""
+    while isinstance(d, distribution_protocol.DistributionWrapper):
+        if isinstance(d, Reparameterized) and isinstance(d.strategy, LearnedCentering):
+            return d.base if has_centering_weight(d.base) else None
+        d = d.base
+    return None
+
+
+def with_weight(d: Any, weight: Any) -> Any:
+    """A distribution with learned centering, at a weight for each element."""
+    if isinstance(d, Reparameterized):
+        return dataclasses.replace(d, strategy=Weighted(weight))
+    return dataclasses.replace(d, base=with_weight(d.base, weight))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,11 +187,11 @@ def reparam(
         model: A function of a random key.
         strategies: A dict of strategies by latent site, nested as the scopes are, or a rule.
 
-            - A strategy is `NonCentered()`, `PartiallyCentered(centeredness)`, `Transformed()`,
-              `Circular()`, or a function from the distribution of the site to a `Pushforward`. If
-              such a function `f` needs a value of a `vmap` or loop around the site, give
-              `jax.tree_util.Partial(f, value)` as the strategy; it is called as
-              `f(value, distribution)`.
+            - A strategy is `NonCentered()`, `PartiallyCentered(centeredness)`,
+              `LearnedCentering()`, `Transformed()`, `Circular()`, or a function from the
+              distribution of the site to a `Pushforward`. If such a function `f` needs a value of a
+              `vmap` or loop around the site, give `jax.tree_util.Partial(f, value)` as the
+              strategy; it is called as `f(value, distribution)`.
             - A rule is a function `(name, distribution) -> strategy or None`, such as
               `auto_reparam`. It is called for every latent site, except for sites observed in part
               and sites that are reparameterized already. If it has a parameter `is_constant`, it is

@@ -23,6 +23,8 @@ _LOCATION_SCALE = (
 _SCALE = ("HalfNormal", "Horseshoe", "InverseGamma", "Weibull")
 _RATE = ("Exponential", "Gamma")
 _VECTOR = "MultivariateNormal"
+# Maps from unconstrained space under which a scale is a shift of positions.
+_AFFINE_MAPS = ("Identity", "Exp", "Lower")
 
 
 def has_standard_form(d: Any) -> bool:
@@ -40,6 +42,29 @@ def has_standard_form(d: Any) -> bool:
     if name == "LogNormal":
         return True
     return distribution_protocol.transform(d) is not None and has_standard_form(d.distribution)
+
+
+def has_centering_weight(d: Any) -> bool:
+    """Whether each element of a position has a weight between centered and non-centered.
+
+    The centered position is then an affine function of the non-centered one, element by element.
+    """
+    part = distribution_protocol.part_of(d)
+    if not has_standard_form(part) or distribution_protocol.num_event_axes(part):
+        return False
+    try:
+        form = standard_form(part, 0.5)
+    except NotImplementedError:
+        return False
+    if form is None:  # an image of its base
+        base = part.distribution
+        return distribution_protocol.part_of(base) is base and has_centering_weight(base)
+    base = form[0]
+    if isinstance(base, Normal):  # a standard normal variable, whatever the weight
+        return False
+    if distribution_protocol.name_of(base) != distribution_protocol.name_of(part):  # its image
+        return distribution_protocol.is_real(base)
+    return type(distribution_protocol.bijector(part)).__name__ in _AFFINE_MAPS
 
 
 def standard_form(d: Any, centeredness: Any) -> Form | None:

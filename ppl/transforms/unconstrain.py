@@ -32,6 +32,8 @@ from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, LATENT, RANDOM, kin
 from ppl.transforms.condition import condition_and_complete
 from ppl.transforms.density import Scores, total
 from ppl.transforms.prior_weights import latent_sites
+from ppl.transforms.reparam import learned_base, with_weight
+from ppl.transforms.reparam_strategies import Frame, WeightedPosition, frame_of
 from ppl.transforms.simulate import simulate
 from ppl.transforms.trace import inspection
 
@@ -41,7 +43,12 @@ def _remedy(path: Path) -> str:
 
 
 def _position(site: Site, value: Any, d: Any) -> Any:
-    """The unconstrained position of the value of a latent site, NaN outside of its support."""
+    """The unconstrained position of the value of a latent site, NaN outside of its support.
+
+    Of a site with learned centering, it is the frame that its weights belong to.
+    """
+    if (base := learned_base(d)) is not None:
+        return frame_of(base, value)
     try:
         return distribution_protocol.nan_outside_support(
             d, value, distribution_protocol.inverse(d, value)
@@ -68,6 +75,8 @@ class Constrain(SiteAction):
         if plant is None:
             log_density = log_prob(site, operands, operands.values, summed=True)
             return operands.values, log_density
+        if isinstance(plant, WeightedPosition):
+            site = dataclasses.replace(site, tree=jax.tree.structure(plant))
         value, log_density = cached_at_site(_constrain, site, plant, operands.extras, summed=True)
         return plant if value is None else jax.tree.leaves(value), log_density
 
@@ -77,8 +86,17 @@ def _constrain(position: Any, d: Any) -> tuple[Any, jax.Array]:
 
     None shows that the value does not depend on the distribution.
     """
+    if isinstance(position, WeightedPosition):
+        return distribution_protocol.constrain(with_weight(d, position.weight), position.position)
     value, log_density = distribution_protocol.constrain(d, position)
     return None if value is position else value, log_density
+
+
+def _value(position: Any, d: Any) -> Any:
+    """The value at a position."""
+    if isinstance(position, WeightedPosition):
+        return distribution_protocol.forward(with_weight(d, position.weight), position.position)
+    return distribution_protocol.forward(d, position)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,9 +111,9 @@ class RecordValues(SiteAction):
             is_recorded = site.tag == DETERMINISTIC
             value = jax.tree.unflatten(site.tree, operands.values) if is_recorded else None
             return operands.values, value
-        value = apply_at_site(
-            site, operands, plant, lambda x, d: distribution_protocol.forward(d, x)
-        )
+        if isinstance(plant, WeightedPosition):
+            site = dataclasses.replace(site, tree=jax.tree.structure(plant))
+        value = apply_at_site(site, operands, plant, _value)
         return jax.tree.leaves(value), value
 
 
@@ -134,6 +152,7 @@ class Unconstrained:
         order: Paths of the latent and deterministic sites in the order of the model, each with
             whether it is deterministic.
         approximate: Paths of the sites that `Laplace` has taken out of the model.
+        centering: Weights of each site with `LearnedCentering`, one for each element: 0 at first.
     """
 
     model: Model
@@ -148,6 +167,7 @@ class Unconstrained:
     mesh: Any = dataclasses.field(default=None, metadata={"static": True})
     order: tuple[tuple[Path, bool], ...] = dataclasses.field(default=(), metadata={"static": True})
     approximate: tuple[Path, ...] = dataclasses.field(default=(), metadata={"static": True})
+    centering: PathDict = dataclasses.field(default_factory=PathDict)
 
     @property
     def position_shapes(self) -> dict[str, Any]:
@@ -184,8 +204,53 @@ class Unconstrained:
         """The position of values; not finite for a value outside of its support."""
         run = self._run(RecordPositions())
         records = run.records(run.fit(values, "unconstrain", complete=True))
+        records |= {path: records[path].position(c) for path, c in self.centering.items()}
         latent = {path: records[path].ravel()[at] for path, at in self.missing.items()}
         return nest_by_path(records | latent)
+
+    def with_centering(self, weights: Mapping[str, Any]) -> "Unconstrained":
+        """The density in other coordinates: weights of `LearnedCentering` by site."""
+        known = self.centering
+        given = {path: x for path, x in paths_in(weights, known) if path in known}
+        full = {
+            p: jnp.broadcast_to(jnp.asarray(x, known[p].dtype), known[p].shape)
+            for p, x in given.items()
+        }
+        return dataclasses.replace(self, centering=PathDict(known | full))
+
+    @property
+    def weights(self) -> dict[str, Any]:
+        """The weights of sites with `LearnedCentering`, nested as the scopes are."""
+        return nest_by_path(self.centering)
+
+    def recenter(self, position: Mapping[str, Any], weights: Mapping[str, Any]) -> dict[str, Any]:
+        """A position in the coordinates of other weights of `LearnedCentering`."""
+        to = self.with_centering(weights).centering
+        frames, _, _ = self.frames_and_slopes(position)
+        moved = {path: frames[path].position(weight) for path, weight in to.items()}
+        return nest_by_path(_entries(position, self.shapes) | moved)
+
+    def frames_and_slopes(
+        self, position: Mapping[str, Any]
+    ) -> tuple[PathDict, PathDict, jax.Array]:
+        """Frames and slopes, from which the weights of `LearnedCentering` are learned.
+
+        Returns:
+            Frames by path, the coordinates of the position at any weight; derivatives of the log
+            density by the coordinates at the target's own weights; and whether the log density and
+            its whole gradient are finite.
+        """
+        run = self._run(RecordPositions())
+        values = _entries(self.constrain(position), self.shapes)
+        records = run.records(run.fit_entries(values, "frames"))
+        log_density, gradient = jax.value_and_grad(self.log_density)(position)
+        slopes = _entries(gradient, self.shapes)
+        is_finite = [jnp.isfinite(x).all() for x in jax.tree.leaves((log_density, gradient))]
+        return (
+            PathDict({path: records[path] for path in self.centering}),
+            PathDict({path: slopes[path] for path in self.centering}),
+            jnp.stack(is_finite).all(),
+        )
 
     def initial(self, key: jax.Array, values: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """An initial position, uniform on (-2, 2) as in Stan, but with `values` at their sites.
@@ -241,7 +306,9 @@ class Unconstrained:
                 others = suggest_names(shapes, what="latent sites")
                 raise ValueError(f"position: {describe(path)} {what}. {others}")
         plants = {path: _fit(path, entries[path], shape) for path, shape in shapes.items()}
-        return {**plants, **{path: self._spread(path, *plants[path]) for path in self.missing}}
+        weighted = {p: WeightedPosition(plants[p][0], c) for p, c in self.centering.items()}
+        spread = {path: self._spread(path, *plants[path]) for path in self.missing}
+        return {**plants, **weighted, **spread}
 
     def _spread(self, path: Path, entries: jax.Array) -> list[jax.Array]:
         """An array with the given entries at missing places, and NaN elsewhere."""
@@ -310,6 +377,8 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
     def look(program: Program) -> dict[str, Any]:
         run = ModelRun(target.model, program, RecordPositions())
         shapes = _shapes(run)
+        learned = {path: x.z for path, x in shapes.items() if isinstance(x, Frame)}
+        shapes |= learned
         gaps = {path: found for path, x in run.latent().items() if (found := _gaps(path, x))}
         values = {path: shapes[path].shape for path in gaps}
         for path, found in gaps.items():
@@ -317,9 +386,11 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
             shapes[path] = jax.ShapeDtypeStruct((size,), shapes[path].dtype)
         found = {"shapes": tuple(shapes.items()), "values": tuple(values.items())}
         found |= {"mesh": find_mesh(program.jaxpr), "order": _order(target.model, program)}
+        found |= {"centering": PathDict(learned)}
         return found | {"approximate": find_approximate(program.jaxpr)}
 
     found, numbers = trace_and_fingerprint(look, target.model, arguments, data)
+    found["centering"] = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), found["centering"])
     target = dataclasses.replace(target, **found, captured=numbers)
     if not target.values:
         return target

@@ -37,7 +37,7 @@ def schools(key, sigma):
 
 
 CENTERED = ppl.condition(schools, {"y": Y})
-NONCENTERED = ppl.reparam(CENTERED, ppl.auto_reparam)
+NONCENTERED = ppl.reparam(CENTERED, {"theta": ppl.NonCentered()})
 
 
 def within(key):

@@ -158,7 +158,8 @@ NEVER_SAVED = re.findall(
     Live MEADS MEADSInfo MEADSState Masks ModeSearchResult ModeSummary ModelGroups
     ModelParameters NUTS NUTSInfo NUTSTrajectory NormalStart Observed Odds Origin
     PaddedFactor Pairs PathfinderEnds PathfinderPath Point PointwiseLOO PowerScaling
-    Progress ProgressReport Proposal Ranks RecordedInit RowValues RunDraws RunSettings SVGDAdvance
+    Progress ProgressReport Proposal Ranks RecordedInit RoundLengths RowValues RunDraws RunSettings
+    SVGDAdvance
     SVIInfo SVIProblem SVIStep Samples Schedule Search Share SiteGroup SmoothedWeights Spline
     Spread StartingPoints State StepChain Subtree Summary SummaryData SummaryRow SummarySite Swarm
     Tally Targets TracedRun TransportedTarget Tuning Units Until Verdict WALNUTS WALNUTSInfo

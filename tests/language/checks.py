@@ -37,12 +37,15 @@ def shapes(tree: Any) -> Any:
     return jax.tree.map(jnp.shape, tree)
 
 
-def check_determinant(model: Any, key: Any, free: Mapping[str, Callable[[Any], Any]]) -> None:
+def check_determinant(
+    model: Any, key: Any, free: Mapping[str, Callable[[Any], Any]], target: Any = None
+) -> None:
     """The density of a position is that of its values and the determinant, the map has an inverse.
 
-    The determinant is that of the free coordinates of each site, which are all but for `free`.
+    The determinant is that of the free coordinates of each site, which are all but for `free`. The
+    target is the model's, unless another one is given.
     """
-    target = ppl.unconstrain(model)
+    target = ppl.unconstrain(model) if target is None else target
     position = jax.jit(target.initial)(key)
     flat, unravel = ravel_pytree(position)
 

@@ -336,7 +336,7 @@ def test_auto_leaves_constants_alone():
     @jax.jit
     def traced(loc: Any) -> Any:
         for d in (dist.Normal(loc, 1.0), dist.iid(dist.Normal(loc, 1.0), 3)):
-            assert ppl.auto_reparam("x", d) == NON_CENTERED
+            assert ppl.auto_reparam("x", d) == ppl.LearnedCentering()
             assert ppl.auto_reparam("x", d, is_constant=True) is None
         return loc
 

@@ -1,0 +1,139 @@
+"""First part of warm-up, which learns the coordinates of sites with `ppl.LearnedCentering`."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from inference.chains.run_control import Monitor, Run
+from inference.chains.sampling import sample
+from inference.common.state_leaves import State, leaves_of_state, restore_leaves
+from inference.hamiltonian.kernel import HamiltonianKernel
+from inference.hamiltonian.nuts import NUTS
+from inference.models.same_model import latent_draws
+from inference.runtime.compiled_program import compile_once
+from inference.runtime.jax_settings import numbers_of_any_kind
+from inference.warmup.centering_weights import (
+    NUM_ROUNDS,
+    RoundLengths,
+    best_weights,
+)
+from ppl.harvest.names import nest_by_path
+
+_MAX_DRAWS = 4096  # of all chains, from which weights are computed
+
+
+def learn_centering(
+    key: jax.Array,
+    target: Any,
+    kernel: Any,
+    *,
+    lengths: RoundLengths,
+    num_chains: int,
+    init: Any,
+    mesh: Mesh | None,
+    tell: Callable[[Run, int], None],
+    **adaptation: Any,
+) -> tuple[Any, Mapping[str, Any]]:
+    """Weights of the sites with learned centering, by short runs of all chains.
+
+    Args:
+        key: Random key of the whole run.
+        target: Target with such sites.
+        kernel: Kernel of the run; if it is not a Hamiltonian one, NUTS takes its place here.
+        lengths: Iterations of a round.
+        num_chains: Number of chains.
+        init: Starts of the first run.
+        mesh: Devices of the run.
+        tell: Function that is told how far a run is, with the number of iterations before it.
+        **adaptation: More arguments of :func:`sample`, for a Hamiltonian kernel.
+
+    Returns:
+        The target in the learned coordinates, and values of sites to go on from, with the chains in
+        front.
+    """
+    if not isinstance(kernel, HamiltonianKernel):
+        kernel = NUTS()
+        adaptation = {"target_acceptance_rate": 0.8}
+    target = target.with_centering(jax.tree.map(np.ones_like, jax.device_get(target.weights)))
+    num_iterations = lengths.num_warmup + lengths.num_draws
+    for i in range(NUM_ROUNDS):
+        samples = sample(
+            jax.random.fold_in(key, i),
+            target,
+            kernel,
+            num_warmup=lengths.num_warmup,
+            num_draws=lengths.num_draws,
+            num_chains=num_chains,
+            init=init,
+            mesh=mesh,
+            monitor=_MonitorOfRound(tell, i * num_iterations),
+            **adaptation,
+        )
+        target, init = _learn(target, latent_draws(target.position_shapes, samples.draws))
+    return target, init
+
+
+def weights_of_chains(target: Any, num_chains: int) -> dict[str, Any]:
+    """The weights in which a target is, by site, with an axis over chains in front."""
+    weights = jax.device_get(getattr(target, "weights", {}))
+    return jax.tree.map(lambda x: np.repeat(x[None], num_chains, 0), weights)
+
+
+def state_of_centering(target: Any) -> State:
+    """The weights in which a target is, as entries of a state."""
+    return leaves_of_state("centering", target.centering)
+
+
+def restore_centering(target: Any, state: State) -> Any:
+    """The target in the coordinates that a state has.
+
+    Raises:
+        ValueError: if the state does not fit the target.
+    """
+    weights = restore_leaves("centering", state, jax.device_get(target.centering))
+    return target.with_centering(nest_by_path(weights))
+
+
+class _MonitorOfRound(Monitor):
+    """Monitor that tells how far a run is; an interrupt ends all, as nothing is drawn yet."""
+
+    def __init__(self, tell: Callable[[Run, int], None], num_before: int) -> None:
+        self.tell_whole = tell
+        self.num_before = num_before
+
+    def tell(self, run: Run) -> None:
+        self.tell_whole(run, self.num_before)
+
+    def interrupted(self, run: Run, reason: BaseException) -> None:
+        raise reason.__cause__ or reason
+
+
+def _learn(target: Any, draws: Any) -> tuple[Any, Any]:
+    """The target in better coordinates, and the last draw of each chain with a finite gradient.
+
+    Args:
+        target: Target in the coordinates of the draws.
+        draws: Values of latent sites, ``(chain, draw, *shape)``.
+    """
+    num_chains, num_draws = jax.tree.leaves(draws)[0].shape[:2]
+    chosen = np.arange(num_draws)[:: -(-num_chains * num_draws // _MAX_DRAWS) * -1]
+    flat = jax.tree.map(lambda x: x[:, chosen].reshape(-1, *x.shape[2:]), draws)
+    with numbers_of_any_kind():
+        found = compile_once(_look, target, flat)(target, flat)
+    frames, slopes, is_finite = jax.tree.map(np.asarray, found)
+    weights = {}
+    for path, weight in jax.device_get(target.centering).items():
+        frame, slope = jax.tree.map(np.float64, (frames[path], slopes[path]))
+        weights[path] = best_weights(frame, slope, np.float64(weight), is_finite)
+    # The first in each row is the last draw: argmax finds the first that is finite.
+    last = is_finite.reshape(num_chains, -1).argmax(1) + np.arange(num_chains) * len(chosen)
+    last = np.where(is_finite[last], last, last[is_finite[last].argmax()])
+    return target.with_centering(nest_by_path(weights)), jax.tree.map(lambda x: x[last], flat)
+
+
+def _look(target: Any, values: Any) -> Any:
+    """Frames and slopes of sites at values of all sites, and whether all slopes are finite."""
+    return jax.lax.map(lambda x: target.frames_and_slopes(target.unconstrain(x)), values)

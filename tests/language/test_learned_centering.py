@@ -1,0 +1,139 @@
+"""LearnedCentering: the same densities at any weights of the elements, which are data."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.random import key, split
+
+import distributions as dist
+import ppl
+from ppl.transforms.standard_forms import has_centering_weight
+
+from .checks import assert_close, assert_equal, check_determinant
+from .test_reparam import FAMILIES, PARTS, VECTORS, in_cond, mapped, one, walk
+
+KEY = key(5)
+LEARNED = {"x": ppl.LearnedCentering()}
+WITHOUT = {
+    "tfp-gev",
+    "tfp-gpd",
+    "tfp-weibull",
+    "tfp-johnson-su",
+    *VECTORS,
+}  # positions are no shifts by scales
+OWN = {
+    "logit-normal": lambda loc, scale: dist.LogitNormal(loc, scale),
+    "log-logistic": lambda loc, scale: dist.LogLogistic(loc=loc, scale=scale),
+    "weibull": lambda loc, scale: dist.Weibull(concentration=1.5, scale=scale),
+    "pareto": lambda loc, scale: dist.Pareto(concentration=1.5, scale=scale),
+    "horseshoe": lambda loc, scale: dist.Horseshoe(scale),
+    "skew-normal": lambda loc, scale: dist.SkewNormal(loc=loc, scale=scale, skewness=0.5),
+    "transformed": lambda loc, scale: dist.TransformedDistribution(
+        dist.Gamma(2.0, scale), dist.bijectors.Exp()
+    ),
+    "transformed-twice": lambda loc, scale: dist.TransformedDistribution(
+        dist.LogNormal(loc, scale), dist.bijectors.Affine(1.0, 2.0)
+    ),
+}
+
+
+def mapped_scans(key: Any) -> Any:
+    """Walks in a vmap, whose scales differ."""
+    spread = ppl.sample(key, dist.HalfNormal(1.0), name="scale")
+
+    def one_walk(key: Any, factor: Any) -> Any:
+        def step(x: Any, key: Any) -> Any:
+            x = ppl.sample(key, dist.Normal(x, factor * spread), name="x")
+            return x, x
+
+        return lax.scan(step, 0.0, split(key, 3))[1]
+
+    return jax.vmap(one_walk)(split(key, 2), jnp.array([0.5, 3.0]))
+
+
+MODELS = (
+    {name: one(make) for name, make in (FAMILIES | PARTS | OWN).items() if name not in WITHOUT}
+    | {"vmap": mapped, "scan": walk, "cond": in_cond, "scan-in-vmap": mapped_scans}
+    | {"scaled": ppl.scale(mapped, 3.0)}
+)
+
+
+def at_random_weights(target: Any) -> Any:
+    """A target at other weights for each element."""
+    rng = np.random.default_rng(1)
+    return target.with_centering({"x": rng.uniform(size=target.centering["x",].shape)})
+
+
+@pytest.mark.quick_rows("normal", "gamma", "log-normal", "iid-batch", "scan-in-vmap", "scaled")
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_density_at_any_weights(model, x64):
+    moved = ppl.reparam(model, LEARNED)
+    target = ppl.unconstrain(moved)
+    assert target.centering["x",].shape == target.position_shapes["x"].shape
+    check_determinant(moved, KEY, {}, at_random_weights(target))
+    values = target.constrain(target.initial(KEY))
+    for weight, strategy in ((0.0, ppl.NonCentered()), (0.3, ppl.PartiallyCentered(0.3))):
+        here = target.with_centering({"x": weight})
+        other = ppl.unconstrain(ppl.reparam(model, {"x": strategy}))
+        position = other.unconstrain(values)
+        assert_close(here.unconstrain(values), position)
+        assert_close(here.log_density(position), other.log_density(position))
+    assert_close(
+        target.with_centering({"x": 1.0}).unconstrain(values),
+        ppl.unconstrain(model).unconstrain(values),
+    )
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_families_without_weights_are_not_centered(name, x64):
+    target = ppl.unconstrain(ppl.reparam(one(VECTORS[name]), LEARNED))
+    other = ppl.unconstrain(ppl.reparam(one(VECTORS[name]), {"x": ppl.NonCentered()}))
+    position = target.initial(KEY)
+    assert not target.centering
+    assert_equal(target.constrain(position), other.constrain(position))
+
+
+def test_rule_learns_where_there_are_weights():
+    vector = dist.MultivariateNormal(jnp.zeros(2), covariance=np.eye(2))
+    for d in (dist.Normal(0.0, 1.0), dist.Gamma(2.0, 1.0), dist.iid(dist.LogNormal(0.0, 1.0), 3)):
+        assert has_centering_weight(d)
+        assert ppl.auto_reparam("x", d, is_constant=False) == ppl.LearnedCentering()
+    for d in (vector, dist.iid(vector, 2), dist.GaussianRandomWalk(1.0, 4)):
+        assert not has_centering_weight(d)
+        assert ppl.auto_reparam("x", d, is_constant=False) == ppl.NonCentered()
+
+
+def test_weights_are_data_within_scopes_and_sums(x64):
+    """One program for all weights; sites in a scope, beside a sum and data."""
+
+    def model(key):
+        scale = ppl.sample(key, dist.HalfNormal(1.0), name="scale")
+        z = ppl.sample(key, dist.Bernoulli(probs=0.3), name="z")
+        x = ppl.nest(ppl.sample, scope="part")(key, dist.Normal(jnp.zeros(2), scale), name="x")
+        ppl.sample(key, dist.Normal(x + z, 1.0), name="y")
+
+    data = {"y": np.array([0.3, -1.0])}
+    learned = {"part": {"x": ppl.LearnedCentering()}}
+    posterior = ppl.marginalize(ppl.reparam(ppl.condition(model, data), learned), ["z"])
+    target = ppl.unconstrain(posterior)
+    values = target.constrain(target.initial(KEY))
+    num_traced = 0
+
+    @jax.jit
+    def log_density(target, position):
+        nonlocal num_traced
+        num_traced += 1
+        return target.log_density(position)
+
+    for weight in (0.0, 0.4, 1.0):
+        here = target.with_centering({"part": {"x": weight * jnp.ones(2)}})
+        other = ppl.marginalize(ppl.condition(model, data), ["z"])
+        change = (1 - weight) * 2 * jnp.log(values["scale"])
+        found = log_density(here, here.unconstrain(values))
+        centered = ppl.unconstrain(other)
+        assert_close(found, centered.log_density(centered.unconstrain(values)) + change)
+    assert num_traced == 1
