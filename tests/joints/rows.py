@@ -130,7 +130,7 @@ WEIGH = Step(
 )
 NEST = Step("nest", lambda m, *_: ppl.nest(m, scope=SCOPE), {"scope": SCOPE})
 REPARAM = Step(
-    "reparam", lambda m, _, scope: ppl.reparam(m, _within(scope, {"b": ppl.NonCentered()}))
+    "reparam", lambda m, _, scope: ppl.reparam(m, _within(scope, {"b": ppl.LearnedCentering()}))
 )
 WITH_PARAMS = Step(
     "with_params",
