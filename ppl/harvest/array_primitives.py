@@ -1,8 +1,8 @@
-"""Primitives of JAX that compute arrays: one record for each, from which all analyses read.
+"""Primitives of JAX that compute arrays: one record for each, which all analyses read.
 
-A record says which elements of its operands an element of a result is made of, and in which
-operands the result is linear. A primitive with no record is taken for one whose every element may
-depend on all elements of all operands, in any way.
+A record says which elements of the operands an element of a result is made of, and in which
+operands the result is linear. Without a record, each element of a result is assumed to depend on
+all elements of all operands, in any way.
 """
 
 import dataclasses
@@ -37,13 +37,14 @@ ALL = slice(None)
 
 @dataclasses.dataclass(frozen=True)
 class ArrayPrimitive:
-    """A primitive: what its results are made of, and in what they are linear.
+    """A primitive: what its results are made of, and which operands they are linear in.
 
     Attributes:
         kind: What an element of a result is made of.
-        linear: The operands that the results are linear in, all together, while the others are
-            constant; None if there are none.
-        is_multilinear: Whether the results are linear in each operand while others are constant.
+        linear: The operands in which the results are jointly linear while the others are constant;
+            None if there are none.
+        is_multilinear: Whether the results are linear in each operand while the others are
+            constant.
     """
 
     kind: Kind = Kind.MIXTURE

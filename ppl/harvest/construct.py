@@ -19,7 +19,7 @@ class Threading(Protocol):
     """Evaluation of a program in order, passing a state from effect to effect."""
 
     def run(self, jaxpr: Jaxpr, args: Sequence[Any], state: Any) -> tuple[list[Any], Any]:
-        """Run a program: its results, and the state after its last effect."""
+        """Results of a program, and the state after its last effect."""
         ...
 
     def check_unchanged(self, eqn: jex.JaxprEqn, new: Any, old: Any) -> None:
@@ -37,7 +37,7 @@ class Construct(abc.ABC):
 
     Attributes:
         primitive: Name of the primitive.
-        is_parallel: Whether `vmap` may evaluate it for all iterations of a loop at once.
+        is_parallel: Whether `vmap` may evaluate the primitive for all iterations of a loop at once.
     """
 
     primitive: str
@@ -45,7 +45,7 @@ class Construct(abc.ABC):
 
     @abc.abstractmethod
     def wiring(self, eqn: jex.JaxprEqn) -> Wiring | None:
-        """Wiring of the inner programs; None for an equation that shows none."""
+        """Wiring of the inner programs; None for an equation that does not show them."""
 
     @abc.abstractmethod
     def find(self, eqn: jex.JaxprEqn, survey: Survey) -> Sites:
@@ -57,12 +57,15 @@ class Construct(abc.ABC):
 
     @abc.abstractmethod
     def run(self, opened: Opened) -> Results:
-        """Results and records; the construct is made again around the inner programs."""
+        """Results and records, from a new construct around the harvested inner programs."""
 
     def thread(
         self, eqn: jex.JaxprEqn, args: list[Any], state: Any, on: Threading
     ) -> tuple[Sequence[Any], Any]:
-        """Results, and the state after all effects in order; an error for effects without order."""
+        """Results, and the state after all effects in order.
+
+        By default an error: no state passes through the construct.
+        """
         return on.refuse(eqn)
 
 
@@ -89,7 +92,7 @@ def wiring_of(eqn: jex.JaxprEqn) -> Wiring | None:
 def may_be_parallel(eqn: jex.JaxprEqn) -> bool:
     """Whether `vmap` may evaluate an equation for all iterations of a loop at once.
 
-    It may evaluate a primitive with inner programs but no record if JAX has a batching rule for it.
+    A primitive with inner programs but without a record needs a batching rule of JAX.
     """
     construct = construct_of(eqn)
     if construct is None:

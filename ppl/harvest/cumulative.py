@@ -1,9 +1,9 @@
-"""Cumulative sums and their kind, kept apart from what stands beside them.
+"""Cumulative operations, kept apart by barriers from the operations before and after them.
 
-XLA takes a cumulative sum of a pad for a broadcast if the padded axis has one element, with as many
-zeros on both sides, although the windows at one end do not reach that element. Under `vmap`, the
-gradient of the middle element of a cumulative sum is such a sum. A barrier before and after each
-cumulative operation keeps them apart; its derivative has barriers, too.
+XLA mistakes a cumulative sum of a padded array for a broadcast if the padded axis has one element,
+with as many zeros on both sides, although the windows at one end do not reach that element. Under
+`vmap`, the gradient of the middle element of a cumulative sum is such a sum. A barrier before and
+after each cumulative operation hides the padding; its derivative has barriers, too.
 """
 
 import operator

@@ -25,7 +25,7 @@ class Effect:
         return f"effect {self.name!r}"
 
     def __call__(self, *operands: Any) -> Any:
-        """Perform the operation: its result is what a handler around it resumes with."""
+        """Perform the operation; its result is the one that the handler around it gives."""
         leaves, operand_tree = jax.tree.flatten(operands)
         leaves = [self._as_array("operand", leaf) for leaf in leaves]
         tree, avals = self._declare_result(jax.tree.unflatten(operand_tree, leaves))
@@ -60,7 +60,7 @@ class Effect:
 
 
 def effect(name: str, result: Callable[..., Any]) -> Effect:
-    """Declare an effect, an operation that `handle` gives a meaning.
+    """Declare an effect: an operation whose meaning is given by a handler (see `handle`).
 
     Effects are told apart by identity: two declarations of one name are two effects.
 
@@ -71,7 +71,7 @@ def effect(name: str, result: Callable[..., Any]) -> Effect:
 
     Returns:
         A function of pytrees of arrays. A call performs the effect and returns the result that the
-        handler around gives it.
+        handler around it gives.
 
     Raises:
         TypeError: If `name` is not a string or `result` cannot be called. When called, if an
@@ -129,15 +129,15 @@ def sown(tag: Hashable) -> SownEffect:
 
 @dataclasses.dataclass(frozen=True)
 class EffectCall:
-    """Static parameters of a performed effect, whose equation has the leaves as its operands.
+    """Static parameters of an equation that performs an effect on the leaves of the operands.
 
     Attributes:
         effect: The effect.
         operand_tree: Structure of the tuple of operands.
         tree: Structure of the result.
         avals: Abstract leaves of the result, without `vmap` axes.
-        batch_shape: Sizes of the `vmap` axes around, outermost first. All operands and results have
-            these axes in front.
+        batch_shape: Sizes of the `vmap` axes around the effect, outermost first. All operands and
+            results have these axes in front.
     """
 
     effect: Effect
@@ -189,7 +189,7 @@ perform_p = jax_core.make_primitive(
 
 @dataclasses.dataclass(frozen=True)
 class PerformedEffect:
-    """Effect, or sow as an effect, with the operands that a program performs it with.
+    """Effect, or a sow handled as an effect, with the operands of one performance.
 
     Attributes:
         where: Name in error messages.

@@ -8,13 +8,14 @@ an effect is evaluated again when `k` is called again. In each construct:
 - jit, and calls that JAX makes by itself: the continuation is the rest of the body, and then the
   rest of the caller.
 - cond: the continuation goes into the branches, `lax.switch(i, [branch_i then the rest])`, whose
-  answers must have the same type. The rest is traced once for each branch, so conds in a row
-  multiply.
-- scan, while, vmap: the rest of one iteration or element is no function of its own. So the handler
-  must call `k` once and return the answer of `k`. The argument of `k` is the result of the effect,
-  and the loop stays a loop. `k` returns at once there: code of a handler after its call of `k` runs
-  before the rest.
-- anything else (checkpoint, custom_jvp, shard_map ...) cannot be opened and is an error.
+  answers must have the same type. The rest is traced once for each branch, so the traces multiply
+  over conds in a row.
+- scan, while, vmap: the rest of one iteration or element is not a function of its own. So the
+  handler must call `k` once and return the answer of `k`. The argument of `k` is the result of the
+  effect, and the loop stays a loop. `k` returns at once there: code of a handler after its call of
+  `k` runs before the rest.
+- any other construct (checkpoint, custom_jvp, shard_map ...) cannot be opened: an effect in it is
+  an error.
 
 With a state, handlers have no continuation: `handler(state, *operands)` gives the next state and
 the result. The program is evaluated in order and keeps its constructs; the state is passed through
@@ -22,10 +23,10 @@ jit and cond and carried through loops, their conditions included. Under `vmap` 
 the state but not change it, for there is no order of the elements.
 
 Effects without a handler are performed again, for a `handle` further out; so are the effects of a
-handler itself. Where `vmap` makes a select of a cond, the effects of all branches are performed, as
-with `jax.debug.print`; sows in it are performed in the branch that an element takes. Without a
-state, each effect in a row nests Python's calls deeper: some 150 reach Python's limit of recursion,
-and belong into a loop.
+handler itself. Where `vmap` turns a cond into a select, the effects of all branches are performed,
+as with `jax.debug.print`; its sows are performed only in the branch that an element takes. Without
+a state, each effect in a row nests Python's calls deeper: some 150 effects reach Python's limit of
+recursion, and belong in a loop.
 """
 
 import functools
@@ -58,15 +59,15 @@ Rest = Callable[[Sequence[Any]], Any]
 
 
 def handle(f: Callable[..., Any], handlers: Handlers, *, state: Any = None) -> Callable[..., Any]:
-    """Give effects of a function a meaning.
+    """Give effects of a function a meaning, by deep handlers with continuations or with a state.
 
     Args:
         f: Any function that JAX can trace.
         handlers: A function for each effect (see `effect`) or tag of sows (see `sown`).
             Without `state`, `handler(k, *operands) -> answer`: `k(result)` is the answer of the
-            rest of the program if the effect has this result. A handler may call `k` never, once,
-            often or under `vmap`. In a loop, and for an effect under `vmap`, it must call `k` once
-            and return the answer.
+            rest of the program if the effect has this result. A handler may call `k` any number of
+            times, also under `vmap`. In a loop, and for an effect under `vmap`, it must call `k`
+            once and return the answer.
             With `state`, `handler(state, *operands) -> (state, result)`.
         state: Initial state, a pytree of arrays; None for handlers with continuations. Every
             handler must return a state with the same structure, shapes and dtypes.
@@ -96,6 +97,9 @@ def handle(f: Callable[..., Any], handlers: Handlers, *, state: Any = None) -> C
         >>> out, state = handle(count, {tick: lambda n: (n + 1, n)}, state=0)(100)
         >>> out.item(), state.item()
         (110, 5)
+
+    References:
+        Plotkin and Pretnar 2013, "Handling algebraic effects".
     """
     check_function("handle", f)
     _check_handlers(handlers)

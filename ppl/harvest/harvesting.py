@@ -67,11 +67,11 @@ class Harvest(Action):
         return site.tag == self.select.tag and self.select.allows(site.path)
 
     def strips(self, site: Site) -> bool:
-        """Whether a sow is removed: any if the selection is exclusive, else of the tag."""
+        """Whether a sow is removed: any sow if the selection is exclusive, else one of the tag."""
         return self.select.exclusive or site.tag == self.select.tag
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        """The plant, which is not recorded; without one the value, which is."""
+        """The plant, which is not recorded; without a plant the value, which is recorded."""
         if plant is not None:
             return plant, None
         return operands.values, operands.values
@@ -114,12 +114,14 @@ def harvest(
 
     Returns:
         `(plants, *args, **kwargs) -> (f(*args, **kwargs), reaps)`. A value sown under `vmap` has
-        the batch axes in front; one appended in scans has an axis for each, outermost first.
+        the batch axes in front; one appended in scans has an axis for each scan, outermost first.
 
     Raises:
         ValueError: When called, if no sow has the name of a plant, if a plant has another structure
             or shape than the value it replaces, or if a name is sown against its mode.
-        TypeError: When called, if a plant has another dtype.
+        TypeError: If `f` is not a function, `tag` is not hashable, or `allowlist` or `blocklist` is
+            not a collection of hashable names; when called, if a plant has another dtype.
+        NotImplementedError: When called, if a sow stands in a construct that cannot be opened.
 
     Example:
         >>> from ppl.harvest import harvest, sow
@@ -157,14 +159,18 @@ def _harvest(
 def reap(
     f: Callable[..., Any], *, tag: Hashable, **options: Any
 ) -> Callable[..., dict[Hashable, Any]]:
-    """Reaps of `harvest`, without plants and result: `(*args, **kwargs) -> reaps`.
+    """Reap the sown values of a function: `(*args, **kwargs) -> reaps`.
 
-    What only the result of `f` needs is not evaluated.
+    This is `harvest` without plants and without the result of `f`; equations that only the result
+    needs are not evaluated.
 
     Args:
         f: Any function that JAX can trace.
         tag: Tag of the sows to look at.
         **options: `allowlist`, `blocklist` and `exclusive`, as in `harvest`.
+
+    Raises:
+        ValueError, TypeError, NotImplementedError: As `harvest`.
 
     Example:
         >>> from ppl.harvest import reap, sow
@@ -178,12 +184,17 @@ def reap(
 def call_and_reap(
     f: Callable[..., Any], *, tag: Hashable, **options: Any
 ) -> Callable[..., tuple[Any, dict[Hashable, Any]]]:
-    """`harvest` without plants: `(*args, **kwargs) -> (f(*args, **kwargs), reaps)`.
+    """Call a function and reap its sown values: `(*args, **kwargs) -> (result of f, reaps)`.
+
+    This is `harvest` without plants.
 
     Args:
         f: Any function that JAX can trace.
         tag: Tag of the sows to look at.
         **options: `allowlist`, `blocklist` and `exclusive`, as in `harvest`.
+
+    Raises:
+        ValueError, TypeError, NotImplementedError: As `harvest`.
 
     Example:
         >>> from ppl.harvest import call_and_reap, sow
@@ -196,12 +207,17 @@ def call_and_reap(
 
 
 def plant(f: Callable[..., Any], *, tag: Hashable, **options: Any) -> Callable[..., Any]:
-    """Result of `harvest`, without reaps: `(plants, *args, **kwargs) -> out`.
+    """Replace the sown values of a function by plants: `(plants, *args, **kwargs) -> out`.
+
+    This is `harvest` without reaps.
 
     Args:
         f: Any function that JAX can trace.
         tag: Tag of the sows to look at.
         **options: `allowlist`, `blocklist` and `exclusive`, as in `harvest`.
+
+    Raises:
+        ValueError, TypeError, NotImplementedError: As `harvest`.
 
     Example:
         >>> from ppl.harvest import plant, sow
@@ -225,6 +241,10 @@ def nest(f: Callable[..., Any], *, scope: Hashable) -> Callable[..., Any]:
     Returns:
         A function of the same arguments: a pytree whose leaves are those of `f`.
 
+    Raises:
+        TypeError: If `f` is not a function or `scope` is not hashable.
+        NotImplementedError: When called, if a sow stands in a construct that cannot be opened.
+
     Example:
         >>> from ppl.harvest import nest, reap, sow
         >>> f = lambda x: sow(x + 1.0, tag="t", name="y")
@@ -242,7 +262,7 @@ def nest(f: Callable[..., Any], *, scope: Hashable) -> Callable[..., Any]:
 
 @dataclasses.dataclass(frozen=True)
 class Nested:
-    """A function whose sows are in a scope, as a function of it and its arguments."""
+    """Caller of functions in a scope: `(f, *args, **kwargs)`, with the sows of `f` in the scope."""
 
     scope: Hashable
 
@@ -256,7 +276,7 @@ class Nested:
 def _move_into_scope(jaxpr: Jaxpr, scope: Hashable, memo: dict[int, Jaxpr]) -> Jaxpr:
     """Jaxpr with all its sows moved into a scope, and nothing else changed.
 
-    It is memoised, so that a function that is called twice stays one for the caches of JAX.
+    The jaxpr is memoized, so that a function called twice stays one function for JAX's caches.
     """
     if not names_sites(jaxpr, {}):
         return jaxpr

@@ -191,7 +191,11 @@ class Rule(FindRule, LiveRule, RunRule, Protocol):
 
 
 class Interpreter:
-    """Evaluates a program under one action, each sub-jaxpr with a matching sow once."""
+    """Evaluates a program under one action.
+
+    An equation with inner programs is opened by its rule if it holds a sow that the action matches
+    or strips, or the tangent of a planted value. Most others are evaluated as they stand.
+    """
 
     def __init__(
         self,

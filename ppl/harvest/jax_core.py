@@ -1,8 +1,7 @@
 """Undocumented JAX: all that harvest uses beyond the documented API.
 
-Each function says why it is here. All were tried on JAX 0.10.2 and 0.12.0.1. Nothing from
-`jax._src` is imported. Undocumented is the meaning of equation parameters; `jax_tables` has the
-tables of rules.
+All functions were tried on JAX 0.10.2 and 0.12.0.1. Nothing from `jax._src` is imported. Most of
+what is undocumented is the meaning of equation parameters; `jax_tables` has the tables of rules.
 """
 
 import weakref
@@ -74,8 +73,8 @@ def make_primitive(
     With `batch_always`, `batch(size, args, dims)` is called for every `vmap` around, also for one
     that maps no operand. With `batch_by_name`, `batch(name, args, dims)` is given the `axis_name`
     of a `vmap` that maps an operand, None if it has none; with `batch_by_size`,
-    `batch(size, args, dims)` its size. JAX then looks only in `fancy_primitive_batchers`, not in
-    `primitive_batchers`; both tables are public.
+    `batch(size, args, dims)` is given the size of that `vmap`. JAX then looks only in
+    `fancy_primitive_batchers`, not in `primitive_batchers`; both tables are public.
     """
     primitive = jex.Primitive(name)
     primitive.multiple_results = True
@@ -198,7 +197,7 @@ def only_sows(jaxpr: Jaxpr) -> bool:
 def acts(eqn: jex.JaxprEqn) -> bool:
     """Whether an equation has an effect besides its results.
 
-    JAX also counts the name of a mesh axis as an effect; the class of it has no public name.
+    JAX also counts the name of a mesh axis as an effect, whose class has no public name.
     """
     return any(type(effect).__name__ != "NamedAxisEffect" for effect in eqn.effects)
 
@@ -239,7 +238,7 @@ def jit_options(eqn: jex.JaxprEqn) -> dict[str, Any]:
 
 
 def jit_donated(eqn: jex.JaxprEqn) -> Sequence[bool]:
-    """Mask of the operands that a jit call donates; it counts where the program runs eagerly."""
+    """Mask of the operands that a jit call donates, which matters if the program runs eagerly."""
     return eqn.params["donated_invars"]
 
 
@@ -296,15 +295,15 @@ def is_same_kind_of_key(unwrapped: jex.JaxprEqn, wrapped: jex.JaxprEqn) -> bool:
 
 
 def draws_by_batch(eqn: jex.JaxprEqn) -> bool:
-    """Whether keys draw other numbers under `vmap` than one by one: "rbg" do, Threefry does not."""
+    """Whether keys may draw other numbers under `vmap` than one by one: all but Threefry keys."""
     names = [str(getattr(v.aval, "dtype", "")) for v in eqn.invars]
     return any(name.startswith("key<") and name != "key<fry>" for name in names)
 
 
 def splits_alike(eqn: jex.JaxprEqn) -> bool:
-    """Whether the first keys of a split do not depend on the number of keys.
+    """Whether the first keys of a split are the same for every number of keys.
 
-    They do not for Threefry in JAX's default form: `split(key, 2)[0] == split(key, 3)[0]`.
+    For Threefry in JAX's default form they are: `split(key, 2)[0] == split(key, 3)[0]`.
     """
     is_threefry = str(dtype_of(eqn.invars[0])) == "key<fry>"
     by_position = getattr(eqn.ctx, "threefry_partitionable", False)
@@ -331,7 +330,7 @@ def varying_axes(aval: Any) -> frozenset[Any]:
 
 
 def custom_body(eqn: jex.JaxprEqn) -> tuple[Jaxpr, Sequence[int]]:
-    """Code of a function with a custom derivative, and the positions of its operands."""
+    """Code of a function with a custom derivative, and the positions of the operands it reads."""
     everything = range(len(eqn.invars))
     if "call_jaxpr" in eqn.params:
         return eqn.params["call_jaxpr"], everything
@@ -365,5 +364,5 @@ def is_traced(x: Any) -> bool:
 
 
 def is_ref(aval: Any) -> bool:
-    """Whether an abstract value is a mutable array; the class of it has no public name."""
+    """Whether an abstract value is a mutable array, whose class has no public name."""
     return hasattr(aval, "inner_aval")

@@ -43,8 +43,8 @@ def rewrite_before_batching(
 def replace_batching(primitive: jex.Primitive, batch: Callable[..., Any]) -> None:
     """Let `batch(size, args, dims, **params)` batch each equation with sows.
 
-    It returns None to leave an equation to JAX, which also batches all equations in a `vmap` with
-    `spmd_axis_name`, or over an axis of a mesh with explicit axes.
+    `batch` returns None to leave an equation to JAX, which also batches all equations in a `vmap`
+    with `spmd_axis_name`, or over an axis of a mesh with explicit axes.
     """
     table = batching.fancy_primitive_batchers
     batch_as_before = table[primitive]
@@ -130,9 +130,9 @@ def _before_partial_evaluation_by_policy(
 
 
 def keep_whole(primitive: jex.Primitive) -> None:
-    """Let a checkpoint save what a loop with sows gives, if all that it reads is saved.
+    """Let a checkpoint save the results of a loop with sows, if all its operands are known.
 
-    JAX would recompute the results and not the sows, which it cannot take apart in a `while`.
+    JAX would recompute the results but not the sows, and it cannot separate the two in a `while`.
     """
     table = pe.partial_eval_jaxpr_custom_rules
     split_as_before = table[primitive]

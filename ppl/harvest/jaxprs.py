@@ -47,7 +47,7 @@ def map_equations(jaxpr: Any, fn: Callable[[jex.JaxprEqn], jex.JaxprEqn]) -> Jax
 
 
 def with_equations(jaxpr: Any, eqns: list[jex.JaxprEqn]) -> Jaxpr:
-    """Jaxpr with other equations of its own."""
+    """Jaxpr with its own equations replaced by others."""
     inner, _ = raw(jaxpr)
     if inner is not jaxpr:
         return jaxpr.replace(jaxpr=inner.replace(eqns=eqns))

@@ -13,7 +13,7 @@ from ppl.harvest import jax_core
 
 
 def as_array(leaf: Any) -> jax.Array:
-    """Leaf as an array; a TypeError for a leaf that is none, such as a string.
+    """Leaf as an array; a TypeError for a leaf that is not one, such as a string.
 
     JAX would take a string for the name of a dtype, and its error or warning would depend on the
     strings that NumPy knows.
@@ -28,7 +28,9 @@ def as_array(leaf: Any) -> jax.Array:
 
 
 def check_range(leaf: Any, dtype: Any = None) -> None:
-    """Raise a ValueError for known numbers that a dtype, by default JAX's for them, cannot hold.
+    """Raise a ValueError for known numbers that are out of the range of a dtype.
+
+    By default, the dtype is the one that JAX gives the numbers.
 
     JAX would wrap integers, such as NumPy's of 64 bits, and make floats infinite.
     """
@@ -83,7 +85,7 @@ def convert_foreign_arrays(tree: Any) -> Any:
     The tree is a dict of values, or the pair of positional and keyword arguments of a call.
 
     Raises:
-        TypeError: If an array holds something else than numbers, or an argument is a table or has
+        TypeError: If an array holds anything but numbers, or an argument is a table or has
             masked entries.
         ValueError: If an argument holds numbers that JAX would wrap or make infinite.
     """

@@ -24,7 +24,7 @@ class LiveRule(Protocol):
 
 
 class Liveness:
-    """Backward liveness analysis, memoised on the jaxpr and the mask of its needed results.
+    """Backward liveness analysis, memoized on the jaxpr and the mask of its needed results.
 
     | equation                               | needed                      |
     |----------------------------------------|-----------------------------|
@@ -32,9 +32,8 @@ class Liveness:
     | sow that is stripped                   | as far as its value is      |
     | any other                              | if one of its results is    |
 
-    An equation with inner programs needs the operands that its needed results depend on: a call
-    that returns keys beside numbers does not need its key where the keys are not used, nor does one
-    that leaves its key unused.
+    An equation with inner programs needs the operands that its needed results depend on. So a call
+    that returns keys beside numbers does not need its key if nothing reads the returned keys.
 
     `reads(eqn)` is the mask of the operands of a matching sow that the transformation reads.
     `opens(eqn)` tells whether an equation is evaluated by its rule. `replaced` are the paths at

@@ -48,7 +48,7 @@ def _mark(jaxpr: Jaxpr, depth: int, selected: bool) -> Jaxpr:
             params=jaxprs.map_jaxprs(eqn.params, lambda inside: _mark(inside, inner, selected))
         )
 
-    # Memoised, so that a loop batched twice stays one loop for the caches of JAX.
+    # Memoized, so that a loop batched twice stays one loop for the caches of JAX.
     memo = _rewritten.setdefault(jaxpr, {})
     if (depth, selected) not in memo:
         memo[depth, selected] = jaxprs.map_equations(jaxpr, mark_equation)
@@ -69,7 +69,7 @@ def leave_vmap(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _mark_vmap(jaxpr: Jaxpr, depth: int, mark: Callable[[Site, int], Site]) -> Jaxpr:
-    """Jaxpr with sows marked with the number of loops around; `depth` loops are around it."""
+    """Jaxpr with each sow marked by the number of loops around it; `depth` are around the jaxpr."""
     if not jax_core.has_sow(jaxpr):
         return jaxpr
 

@@ -73,7 +73,7 @@ def check_plants(
 
 
 def suggest_names(paths: Collection[Path], unknown: Path = (), *, what: str = "sows") -> str:
-    """Suggestions for an unknown name, or the words that there are no `what`."""
+    """Words that suggest names in place of an unknown one, or say that there are no `what`."""
     for path in paths:
         if unknown and describe(path) == describe(unknown).replace("/", "."):
             nested = functools.reduce(lambda x, name: f"{{{name!r}: {x}}}", reversed(path), "...")
@@ -250,7 +250,11 @@ def _as_array(where: str, at: str, leaf: Any, aval: Any) -> jax.Array:
 
 
 def _takes_dtype(leaf: Any, array: jax.Array, dtype: Any, same_kind: bool) -> bool:
-    """Whether a leaf may be cast: a scalar without a dtype, or an array of the same kind."""
+    """Whether a leaf may be cast to a dtype.
+
+    A scalar without a dtype may be cast to its own kind or a wider one, and a whole float to an
+    integer; with `same_kind`, an array to another dtype of its kind, and booleans to integers.
+    """
     have = _kind(array.dtype)
     want = _kind(dtype)
     if array.dtype == bool and want == 1 and same_kind:

@@ -1,9 +1,9 @@
 """Pins: what a loop sows stays in the loop, also where it does not vary.
 
-Where JAX splits a scan into what is known and what is not, for a derivative or a checkpoint, it
-moves all that does not depend on the step out of the loop: a sow, too, whose value would then be
-sown once and not in every step. So each sow in a scan is made to depend on the step before the scan
-is split. The dependence costs nothing when the program runs.
+For a derivative or a checkpoint, JAX splits a scan into a known and an unknown part, and moves all
+equations that do not depend on the step out of the loop. A sow among them would then take place
+once and not in every step. So each sow in a scan is made to depend on the step before the scan is
+split. The dependence costs nothing when the program runs.
 """
 
 import functools
@@ -26,7 +26,7 @@ from ppl.harvest.state_threading import bind_equation, read_arrays, start_evalua
 
 
 def _pin(value: Any, step: Any) -> Any:
-    """Array that JAX takes to depend on the step; its value is the same, and so is its tangent."""
+    """Array that JAX takes to depend on the step; its value and its tangent are unchanged."""
     return pin_p.bind(value, step)[0]
 
 
@@ -58,7 +58,7 @@ class Pinner:
         """No check: the state does not change."""
 
     def refuse(self, eqn: jex.JaxprEqn) -> NoReturn:
-        """Raise an error; no construct that is threaded refuses."""
+        """Raise an error; none of the constructs that `Pinner` threads refuses."""
         raise NotImplementedError(f"{eqn.primitive.name!r} cannot be opened.")
 
     def _open(self, eqn: jex.JaxprEqn, args: list[Any], step: Any) -> Sequence[Any]:
@@ -104,7 +104,7 @@ class Pinner:
 
 
 def _steps(params: dict[str, Any]) -> np.ndarray:
-    """A row for each step of a scan; what stands in it does not matter."""
+    """Scanned input with a row for each step of a scan; its numbers do not matter."""
     return np.zeros(params["length"], bool)
 
 

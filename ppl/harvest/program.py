@@ -25,14 +25,14 @@ _NO_NUMBERS = "OSUmM"  # dtype kinds that no JAX array has: objects, text, dates
 class Program:
     """Function traced to a jaxpr.
 
-    A function may close over a tracer. A cache of JAX that keeps the jaxpr must not keep it, so the
-    constants are inputs of the jaxpr.
+    A function may close over a tracer. A cache of JAX that keeps the jaxpr must not keep that
+    tracer, so the constants are inputs of the jaxpr.
 
     Attributes:
         jaxpr: Open jaxpr; its inputs are the constants and then the operands.
         consts: Values that the function closes over.
         operands: Array arguments; None for an abstract one.
-        unflatten: Result of the function from the results of the jaxpr.
+        unflatten: Map from the results of the jaxpr to the result of the function.
     """
 
     jaxpr: Jaxpr

@@ -9,9 +9,9 @@ T = TypeVar("T")
 
 
 def register_dataclass(cls: type[T]) -> type[T]:
-    """Registers a dataclass as a pytree.
+    """Register a dataclass as a pytree.
 
-    Its fields are children, or with ``metadata={"static": True}`` part of the structure. Classes
+    Its fields are children, or part of the structure with ``metadata={"static": True}``. Classes
     with like fields have different structures. (`jax.tree_util.register_dataclass` gives them equal
     structures, and a program compiled for one class may be taken for another.) Unflattening fills
     the fields and runs no code of the class, so that any object may stand in for a leaf.

@@ -192,9 +192,9 @@ def check_hashable(what: str, given: Hashable) -> None:
 def sow(
     value: Any, *, tag: Hashable, name: Hashable, mode: Mode = "strict", key: Any = None
 ) -> Any:
-    """Name a value, so that transformations of the function around can reap or replace it.
+    """Name a value, so that transformations of the function around it can reap or replace it.
 
-    Outside of `harvest` and its kin, it is the identity: `sow(x, tag=t, name=n) == x`, with
+    Outside of `harvest` and its kin, `sow` is the identity: `sow(x, tag=t, name=n) == x`, with
     derivative 1.
 
     Args:
@@ -209,7 +209,8 @@ def sow(
         `value`, its leaves as arrays.
 
     Raises:
-        TypeError: If a leaf of `value` is not an array, or `tag` or `name` is not hashable.
+        TypeError: If a leaf of `value` or `key` is not an array, or if `tag` or `name` is not
+            hashable.
         ValueError: If `mode` is none of the three.
 
     Example:
@@ -252,7 +253,8 @@ def sow_cond(
         `value`, its leaves as arrays, also where `pred` is False.
 
     Raises:
-        TypeError: If a leaf of `value` is not an array, or `tag` or `name` is not hashable.
+        TypeError: If a leaf of `value` or `key` is not an array, `pred` is not boolean, or `tag` or
+            `name` is not hashable.
         ValueError: If `mode` is another one, or `pred` is not a scalar.
 
     Example:
@@ -381,7 +383,7 @@ def _move_site(params: Mapping[str, Any], scope: Hashable) -> dict[str, Any]:
     return {"site": dataclasses.replace(site, scope=(scope, *site.scope))}
 
 
-# Rules by primitive, `(params, scope) -> params`, of what `nest` moves into a scope.
+# By primitive, the rule by which `nest` moves an equation into a scope.
 SCOPED: dict[Any, Callable[[Mapping[str, Any], Hashable], dict[str, Any]]] = {
     sow_p: _move_site,
     tangent_p: _move_site,
@@ -389,7 +391,7 @@ SCOPED: dict[Any, Callable[[Mapping[str, Any], Hashable], dict[str, Any]]] = {
 
 
 def names_sites(jaxpr: Jaxpr, memo: dict[int, bool]) -> bool:
-    """Whether a jaxpr holds what has a scope, such as a sow, at any depth."""
+    """Whether a jaxpr holds an equation with a scope, such as a sow, at any depth."""
     if id(jaxpr) not in memo:
         memo[id(jaxpr)] = jax_core.has_sow(jaxpr) or any(
             eqn.primitive in SCOPED or any(names_sites(j, memo) for j in jax_core.subjaxprs(eqn))

@@ -1,6 +1,6 @@
 """Survey of the sows of a program, before it is evaluated; misuse of a mode is an error here.
 
-Sows of one name are found by their path, which tables and errors print with its scopes.
+Sows of one name have one path: the scopes around them and the name, printed with dots between.
 """
 
 import dataclasses
@@ -50,7 +50,7 @@ class Found:
         branches: Sows of all branches of a cond, whose extras may differ; empty outside of a cond.
         lead: Shape of a predicate of the sow: its `vmap` axes, and an axis for each shard_map left.
         varying: For each leaf, the mesh axes over which it differs between shards.
-        shared: Whether several shards are known to have one value.
+        shared: Whether several shards are known to share one value.
     """
 
     site: Site
@@ -155,7 +155,7 @@ def show(avals: Iterable[Any]) -> str:
 
 
 class SowError(ValueError):
-    """Error for sows of one name that contradict one another, or their place."""
+    """Error for sows of one name that contradict one another or the construct around them."""
 
     def __init__(self, path: Path, message: str):
         super().__init__(f"sow {describe(path)}: {message}")

@@ -30,7 +30,7 @@ class Perturb(Harvest):
         return True, True, False
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        """Values with their shift added, and the same as the record."""
+        """Values with their shifts added, and these sums as the record."""
         shifts = operands.values if plant is None else plant
         values = tuple(map(_add_shift, operands.values, shifts)) if plant is not None else shifts
         return values, values

@@ -193,7 +193,7 @@ def _bind(
     args: Sequence[Any],
     dims: Sequence[Any],
 ) -> tuple[list[Any], list[int]]:
-    """Results for all elements of the function of one, which has these abstract inputs."""
+    """Results for all elements; `call` is the function of one, and has these abstract `inputs`."""
     order = sorted(range(len(args)), key=lambda i: dims[i] is not None)
     place = {i: at for at, i in enumerate(order)}
     body = jax.make_jaxpr(lambda *xs: call(*(xs[place[i]] for i in range(len(xs)))))(

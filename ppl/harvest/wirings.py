@@ -44,9 +44,9 @@ class Branches:
 
 @dataclasses.dataclass(frozen=True)
 class Scan:
-    """A body that is evaluated `length` times, from the last row to the first if in `reverse`.
+    """A body that is evaluated `length` times, from the last row to the first if `reverse`.
 
-    Under a `vmap` (`is_vmap`) there is no carry, and each row is an element.
+    If `is_vmap`, it is a `vmap` instead of a loop: there is no carry, and each row is an element.
     """
 
     body: Jaxpr
@@ -63,7 +63,7 @@ class Scan:
 
 @dataclasses.dataclass(frozen=True)
 class While:
-    """A body that is evaluated again as long as the condition holds for the carry."""
+    """A body that is evaluated as long as the condition holds for the carry."""
 
     condition: Jaxpr
     body: Jaxpr

@@ -26,7 +26,7 @@ class LastValues:
         self._sites = {p: sites[p] for p in names if on.action.records}
 
     def start(self, *, certain: bool) -> list[Any]:
-        """Initial carry; `certain` tells whether at least one iteration is sure."""
+        """Initial carry; `certain` tells whether at least one iteration is sure to run."""
         return [
             leaf_values.as_varying(
                 (_zeros(f), None if certain and f.certain else jnp.zeros(f.lead, bool))

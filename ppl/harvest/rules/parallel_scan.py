@@ -31,9 +31,9 @@ from ppl.harvest.wirings import Branches, Call
 # Primitives that are never evaluated by `vmap`: foreign code may refuse it, and the generator draws
 # other numbers under it.
 _STEP_BY_STEP = {"ffi_call", "pure_callback", "rng_bit_generator"}
-# Primitives that repeat elements, each of which is then better selected once, before.
+# Primitives that repeat elements: a select before them works on each element once.
 _REPEATS = {"broadcast_in_dim", "pad", "tile"}
-# Kinds whose derivatives may be infinite, as those of a singular matrix, or take time.
+# Kinds whose derivatives may be infinite, as for a singular matrix, or costly.
 _MIX = (Kind.MATRIX, Kind.MIXTURE)
 _MAX_ELEMENTS = 2**24  # elements that all steps compute together
 _MAX_WORK = 4  # work of all branches of a cond, as a multiple of the cheapest branch
@@ -44,8 +44,8 @@ Step = Callable[[Any, Any], tuple[Any, Any]]
 def rank_states(needs: Mapping[int, Collection[int]]) -> list[list[int]] | None:
     """States ranked by the number of steps that they look back.
 
-    A state needs only states of earlier ranks. None if a state needs itself, perhaps by way of
-    others.
+    A state needs only states of earlier ranks. The result is None if a state needs itself, perhaps
+    by way of others.
     """
     ranks: list[list[int]] = []
     done: set[int] = set()
@@ -101,7 +101,8 @@ class Steps:
         | of states, that read states         | in the loop                |
         | only of outputs, such as densities  | after the loop, by `vmap`  |
 
-        None if there is no part after the loop, or if `vmap` may not evaluate it.
+        The result is None if no equation is left for after the loop, if `vmap` may not evaluate
+        one of these, if the step has effects or no inputs, or if all steps are too large together.
         """
         # Part the equations into those before, in and after the loop.
         inner, consts = jaxprs.raw(self._jaxpr)
@@ -170,7 +171,7 @@ class Steps:
 
 
 def map_elements(fn: Callable[[Any], Any], rows: Any, length: int) -> Any:
-    """`vmap` of a function, which evaluates and selects from all branches of the conds in it."""
+    """`vmap` of a function, with all branches of a cond evaluated and one selected."""
     if length:
         first = jax.eval_shape(lambda rows: jax.tree.map(_first, rows), rows)
         jaxpr, shape = jax.make_jaxpr(fn, return_shape=True)(first)
@@ -229,7 +230,7 @@ def _bind_all(equations: Iterable[Any], env: dict[Any, Any]) -> None:
 def _partition_equations(
     equations: Iterable[Any], known: set[Any], is_first: Callable[[Any], bool]
 ) -> tuple[list[Any], list[Any]]:
-    """Equations that depend on nothing but known variables and one another; other equations."""
+    """Equations that pass `is_first` and depend only on known variables and one another; others."""
     parts: tuple[list[Any], list[Any]] = [], []
     for eqn in equations:
         is_late = not (_variables(eqn.invars) <= known and is_first(eqn))
@@ -260,7 +261,7 @@ def _select(eqn: jex.JaxprEqn, branches: Sequence[Jaxpr], args: Sequence[Any]) -
 
 
 def _evaluate_branch(branch: Jaxpr, operands: Sequence[Any], is_taken: Any) -> list[Any]:
-    """Results of a branch, without its derivative if it is not taken, which may be NaN.
+    """Results of a branch; if it is not taken, their derivative, which may be NaN, is stopped.
 
     The select that stops the derivative would repeat an operand shared by all steps for each step.
     So linear equations, which pick elements of operands, come before the select.
@@ -275,7 +276,7 @@ def _evaluate_branch(branch: Jaxpr, operands: Sequence[Any], is_taken: Any) -> l
 
 
 def _split_branch(branch: Jaxpr) -> tuple[list[Any], list[Any], list[tuple[Any, list[int]]]]:
-    """Linear equations of the operands, variables that other equations read, and the latter."""
+    """Linear equations of the operands, variables that all others read, and all others."""
     inputs = [*branch.constvars, *branch.invars]
     wanted = range(len(branch.outvars))
     needed = [eqn for eqn, _ in _find_needed(branch, wanted)[0]]
@@ -372,7 +373,7 @@ def _waits(eqn: jex.JaxprEqn, is_open: bool = True) -> bool:
 
 
 def _is_linear(eqn: jex.JaxprEqn) -> bool:
-    """Whether a zero cotangent stays zero for all operands."""
+    """Whether a zero cotangent of the results gives zero cotangents of all operands."""
     if not any(_is_inexact(jax_core.dtype_of(v)) for v in eqn.outvars):
         return True
     if (body := _transparent(eqn)) is not None:

@@ -82,7 +82,7 @@ def _agree(sources: Sequence[Any]) -> bool:
 def find_needed_states(
     scan: Scan, on: Interpreter, live_body: Mask, planted: Collection[Path]
 ) -> dict[int, list[int]]:
-    """States of the step before that each needed state of a scan depends on, by position."""
+    """States of the previous step that each needed state of a scan depends on, by position."""
     names = frozenset(planted)
     rules = {name: _Rule(construct, names) for name, construct in CONSTRUCTS.items()}
     liveness = on.under(_PlantedSites(on.action, names), planted, rules).liveness

@@ -44,7 +44,7 @@ class ScanRule(Construct):
     def live_operands(self, eqn: jex.JaxprEqn, live_outs: Mask, liveness: Liveness) -> Mask:
         """Mask of the operands that needed results and all records depend on, in any iteration.
 
-        A state that no iteration reads is needed only if there is none.
+        A state that no iteration reads is needed only if there are no iterations.
         """
         return _live(self.wiring(eqn), live_outs, liveness)[1]
 
@@ -59,7 +59,7 @@ class ScanRule(Construct):
         live_body, _ = _live(wiring, live_outs, on.liveness)
         carry = _fill_unread(wiring, carry, live_body)
         sites = on.survey(body)
-        # Plants: those of the last values are the same in all steps, all others have a row a step.
+        # Plants: one of a clobbered name serves all steps, all others have a row for each step.
         taken = plants.take(on.survey.survey_equation(eqn))
         fixed = {p: plant for p, plant in taken.items() if sites[p].clobbers}
         sliced = [p for p in taken if p not in fixed]

@@ -101,9 +101,9 @@ def _rows(taken: Mapping[Path, Any], sites: Sites, eqn: jex.JaxprEqn) -> tuple[P
 
 
 def _split(plant: Any, found: Found, eqn: jex.JaxprEqn) -> list[tuple[Any, PartitionSpec]]:
-    """Rows and spec of each leaf: a row for each shard; the first row for shards with one value.
+    """Rows and spec of each leaf: a row for each shard; one row for shards that share a value.
 
-    Shards are known to have one value only if JAX tracks the mesh axes over which values vary.
+    Shards are known to share a value only if JAX tracks the mesh axes over which values vary.
     """
     shards = jax_core.shards(eqn)
     tracked = eqn.params["check_vma"]
