@@ -122,7 +122,7 @@ def find_mesh(jaxpr: Any) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a parameter has no program in it: also dtypes, modes and names of dimensions."""
+    """Whether a parameter is plain data: numbers, text, dtypes, enums, and tuples of these."""
     return isinstance(value, _PLAIN) or (isinstance(value, tuple) and all(map(_is_plain, value)))
 
 

@@ -1,7 +1,7 @@
 """Inside of sums: transformations of a marginalized model, moved before its marginalization.
 
 `marginalize` scores sites together and sows them anew. So a transformation that changes one of
-these sites, as an intervention, has to act on the model before its sums.
+these sites, such as an intervention, has to act on the model before its sums are taken.
 """
 
 import functools
@@ -32,7 +32,7 @@ def commutes(run: Any, *, by_name: bool = False) -> Any:
         by_name: Whether the second argument is a dict by name, with entries for single sites.
 
     Returns:
-        The same.
+        `run`, unchanged.
     """
     _COMMUTING[run] = by_name
     return run
@@ -41,7 +41,7 @@ def commutes(run: Any, *, by_name: bool = False) -> Any:
 def move_inside(
     model: Model, names: Collection[str], apply: Transformation, *, plans: bool = False
 ) -> Model | None:
-    """A marginalized model of a transformed one.
+    """Move a transformation of a marginalized model before its sums.
 
     Args:
         model: A marginalized model, perhaps within transformations that commute and within `nest`.
@@ -51,7 +51,8 @@ def move_inside(
         plans: Whether a rule such as `auto_marginal` looks at the transformed model.
 
     Returns:
-        The model; None if it is not marginalized, or if a transformation between does not commute.
+        The marginalized model of the transformed one; None if `model` is not marginalized, or if a
+        transformation around its sums does not commute.
     """
     model = _without_jit(unwrap_model(model))
     if not (isinstance(model, Partial) and model.args):
@@ -98,7 +99,7 @@ def _move_inside_scope(
 
 
 def names_within(names: Collection[str], scope: Path) -> list[str]:
-    """Names in a scope, without it; other names are left out."""
+    """Names of the sites in a scope, relative to it; names outside of it are left out."""
     prefix = "".join(f"{name}." for name in scope)
     return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
 
@@ -134,7 +135,7 @@ def _without_jit(model: Model) -> Model:
 
 def _split(entries: Any, names: Collection[str], scope: Path = ()) -> tuple[Any, Any]:
     """Entries of nested dicts for the named sites, and entries for all other sites."""
-    if not isinstance(entries, Mapping):  # A rule, that looks at the sites itself.
+    if not isinstance(entries, Mapping):  # A rule that looks at the sites itself.
         return {}, entries
     mine = {}
     others = {}
@@ -163,12 +164,12 @@ def move_inside_if_joint(
     apply: Transformation,
     remedy: str,
 ) -> Model | None:
-    """A model with a transformation before its sums; None if no named site is part of any.
+    """A model with a transformation before its sums; None if no named site is part of a sum.
 
     Args:
         where: The name of the transformation, for errors.
         model: The model.
-        program: The program of it.
+        program: The traced program of the model.
         named: The paths of the sites that are transformed.
         apply: The transformation of the model before its sums.
         remedy: What to write, for errors.

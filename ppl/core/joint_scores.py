@@ -1,10 +1,10 @@
-"""Joint scores: sites that are scored together, and the entries that each number belongs to.
+"""Joint scores: log probabilities of sites scored together, and the entries each belongs to.
 
 `marginalize` makes such sites; the rest of the language reads them here.
 
 A sum or an integral comes apart into groups of entries that are independent given all other sites,
-or into the steps of a chain. If each group holds entries of only one observation, the number of the
-group is the log probability of this observation, and stands in its place.
+or into the steps of a chain. Each group has one number, its log probability. If each group holds
+entries of only one observation, this is the log probability of the observation and stands for it.
 """
 
 import dataclasses
@@ -64,7 +64,7 @@ class Spread:
     Attributes:
         shape: The shape of the score: `vmap` axes, loops, the distribution's batch, and the axes of
             independent parts of an event.
-        parts: The axes of independent parts, over which the log probability has no axes.
+        parts: The axes of independent parts, which the log probability of the site does not have.
         axes: For each axis of the groups, the axis of the score along it, a `Lookup`, or None if
             neither is known.
     """
@@ -114,7 +114,8 @@ class GroupScores:
         taken_out: The sites that are summed or integrated out.
         sizes: The shape of the numbers: one for each group.
         spreads: The sites and factors that are scored, in the order of the program.
-        time: The axis of steps of a chain; each number is given the data before. None without one.
+        time: The axis of the steps of a chain, whose numbers are conditional on the data of the
+            steps before; None if there is no chain.
         is_reversed: Whether the last step comes first.
         data: The sites that are taken out but also have known entries, which are scored.
     """
@@ -252,8 +253,8 @@ class JointlyScored(distribution_protocol.DistributionWrapper):
         path: The path of the site.
         is_host: Whether the log probability of the whole group is scored here.
         scores: The layout of the group's log probability; None if the site is scored by itself.
-        by_step: Whether the log probability keeps all independent numbers. For a chain of normal
-            states, one number a step takes longer.
+        by_step: Whether an integral is scored by one number for each independent group or step.
+            For a chain of normal states, this takes longer than one number for all steps.
     """
 
     base: Any
@@ -284,7 +285,7 @@ def score_by_step(site: Site) -> Site:
 
 
 def joint_score_of(site: Site) -> JointlyScored | None:
-    """The wrapper that scores a site with others, without arrays; None if it is by itself.
+    """The wrapper that scores a site with others, without arrays; None if it is scored alone.
 
     A sum over an integral gives two wrappers. A wrapper with joint entries comes first, as its name
     has all sites.

@@ -1,4 +1,4 @@
-"""Why a density depends on the random key of its model, in words."""
+"""Error messages that say why a density depends on the random key of its model."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from ppl.primitives.site_kinds import LATENT, Hidden
 
 @dataclasses.dataclass(frozen=True)
 class _Known(Action):
-    """Action as another one, for which the values of some hidden sites are known."""
+    """Another action, with the values of some hidden sites known."""
 
     action: Action
     hidden: frozenset[Path]
@@ -43,7 +43,7 @@ def explain_key(name: str, program: Program, action: Action, plants: Mapping[Pat
         name: The name of the model.
         program: The traced model.
         action: The action.
-        plants: What is planted.
+        plants: The planted values by path.
     """
     live = Harvester(program, action).live_equations(plants)
     needed = _find_needed(program, action, plants, live)

@@ -48,7 +48,7 @@ def check_callable(model: Model) -> None:
 
 
 def explaining_foreign_models(function: Function) -> Function:
-    """Decorator: an error of a function of a model says if the model is of another library."""
+    """Decorator of a function of a model: its errors say if the model is of another library."""
 
     @functools.wraps(function)
     def wrapped(model: Model, *args: Any, **kwargs: Any) -> Any:
@@ -64,7 +64,7 @@ def explaining_foreign_models(function: Function) -> Function:
 
 
 def _wrap_unhashable(leaf: Any) -> Any:
-    """A leaf of a model, functions of it without a hash compared by identity."""
+    """A leaf of a model; a callable without a hash is wrapped, to be compared by identity."""
     is_wrapped = callable(leaf) and not has_hash(leaf)
     return UnhashableModel(leaf) if is_wrapped else leaf
 

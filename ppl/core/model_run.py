@@ -144,9 +144,9 @@ def score(
 
 
 def _value_and_log_prob(value: Any, d: Any) -> tuple[Any, jax.Array]:
-    """Value and log probability; value None if it stays as it is.
+    """Value and log probability; the value is None if it stays as it is.
 
-    None shows that the value does not depend on the distribution.
+    None tells the caller that the value does not depend on the distribution.
     """
     log_prob = distribution_protocol.log_prob(d, value)
     safe = distribution_protocol.replace_outside_support(d, value, log_prob)
@@ -243,7 +243,7 @@ class ModelRun(Harvester):
             raise ValueError(f"{where}: {error.message}") from error
 
     def explain_gone(self, name: str) -> str:
-        """Clause on a site that is missing because it was hidden or taken out; else nothing."""
+        """Clause on a site that is missing because it was hidden or taken out, "" for any other."""
         gone = explain_gone(self._program.jaxpr)
         return next((clause for path, clause in gone.items() if join_scopes(path) == name), "")
 
@@ -251,7 +251,7 @@ class ModelRun(Harvester):
         """Check that each site has one kind in all branches of a cond.
 
         Raises:
-            ValueError: If a site is latent in some branches and observed in others, say.
+            ValueError: If a site has several kinds, such as latent and observed.
         """
         for path, found in self.sites.items():
             first, *others = dict.fromkeys(map(kind_of, found.sites))
@@ -324,8 +324,8 @@ class ModelRun(Harvester):
         """Values by path, from values by name for sites of some kinds.
 
         Values of deterministic sites that the action strips are skipped: draws and simulations
-        contain them, but they follow from other sites. Those of `taken_out` get no values, as
-        `marginalize` takes them out afterwards.
+        contain them, but they follow from other sites. Values of sites named in
+        `taken_out` are refused, as `marginalize` takes these sites out afterwards.
 
         Raises:
             ValueError: If a name is unknown, a site has another kind, or, if `complete`, a latent

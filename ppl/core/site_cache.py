@@ -45,7 +45,7 @@ def cached_at_site(
     structure.
 
     Args:
-        fn: A function of a module that gives a pair.
+        fn: A function `(value, distribution) -> pair` defined at the level of a module.
         site: The site.
         values: The leaves of the value.
         extras: The leaves of the distribution.

@@ -48,8 +48,9 @@ def replace_distribution(
         site: The site.
         operands: Its operands.
         make: A function from the distribution to the wrapper.
-        by_element: Arrays in the wrapper with the outermost axes of the site in front, as many as
-            they have. All other arrays that the wrapper adds are equal for all elements.
+        by_element: Arrays in the wrapper that differ between elements: their first axes are the
+            outermost `vmap` axes of the site, as many as an array has axes for. All other arrays
+            that the wrapper adds are equal for all elements.
 
     Returns:
         The site and its operands with the wrapper.
@@ -84,12 +85,12 @@ def replace_distribution(
 
 @dataclasses.dataclass(frozen=True)
 class Redraw(RewriteSites):
-    """Action of `unobserve`: data give way to a draw from the distribution of their site."""
+    """Action of `unobserve`: data are replaced by a draw from the distribution of their site."""
 
     tags: ClassVar = (RANDOM,)
 
     def strips(self, site: Site) -> bool:
-        """No site is taken out."""
+        """False: no site is removed."""
         return False
 
     def rewrite(self, site: Site, operands: Operands, plant: Any) -> tuple[Site, Operands]:
@@ -115,7 +116,7 @@ class _RedrawOne(Redraw):
     resows = True
 
     def strips(self, site: Site) -> bool:
-        """Deterministic sites and factors: the program is run once for each site that is drawn."""
+        """Whether the site is not random, and so removed: a run records only one random site."""
         return SiteAction.strips(self, site)
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
