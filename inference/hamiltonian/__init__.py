@@ -1,5 +1,6 @@
-"""Hamiltonian kernels: NUTS and HMC with trajectories of a fixed length.
+"""Hamiltonian kernels: HMC, NUTS and WALNUTS.
 
 Reading order: `leapfrog` (dynamics and energy), `kernel` (the protocols), `hmc`, `nuts_trajectory`
-(growth of a NUTS trajectory), `nuts`.
+(growth of a NUTS trajectory), `u_turns` (the criterion that ends it), `nuts`, `walnuts_trajectory`
+(leaps with step sizes of their own), `walnuts`.
 """

@@ -42,7 +42,7 @@ class HMCInfo(NamedTuple):
 
 
 class HMCTrajectory(NamedTuple):
-    """Trajectory of HMC on its way, so far from `first` to `last`.
+    """Trajectory of HMC in progress, so far from `first` to `last`.
 
     Attributes:
         position: Flat vector, the position at which the density is to be evaluated next.
@@ -69,7 +69,7 @@ class HMC(HamiltonianKernel):
     """Hamiltonian Monte Carlo (HMC): `num_steps` leapfrog steps, then a Metropolis decision.
 
     Attributes:
-        num_steps: Leapfrog steps per transition.
+        num_steps: Leapfrog steps per transition, at least 1.
         step_size_jitter: Scalar in [0, 1). A transition's step size is
             ``step_size * (1 + step_size_jitter * u)``, with `u` uniform on (-1, 1). Jitter breaks
             the periods that trajectories of one length can lock into.
@@ -124,7 +124,7 @@ class HMC(HamiltonianKernel):
     def advance(
         self, factor: Matrix, trajectory: Any, log_density: jax.Array, gradient: jax.Array
     ) -> HMCTrajectory:
-        """One more leapfrog step, given the density at ``trajectory.position``."""
+        """One more leapfrog step, given log density and gradient at ``trajectory.position``."""
         old = trajectory
         num_steps = trajectory.num_steps + 1
         last = kick(factor, old.step_size, old.last, old.position, log_density, gradient)

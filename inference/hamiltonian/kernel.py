@@ -31,7 +31,7 @@ class Kernel(Protocol):
     | `log_density`   | optional field of the kernel, ``log_density: Any = None``: the function  |
     |                 | of a position that :func:`inference.mcmc` supplies                       |
 
-    Everything else is a kernel's own. The summary of draws reads a `log_density` of the state, and
+    Other fields are up to the kernel. The summary of draws reads `log_density` of the state, and
     `acceptance_rate`, `is_divergent`, `energy` and `step_size` of the info, if a kernel has them.
 
     A kernel that moves one gradient at a time is a :class:`HamiltonianKernel`.
@@ -47,7 +47,7 @@ class Kernel(Protocol):
 
 
 class Trajectory(Protocol):
-    """Trajectory of a transition on its way; a named tuple.
+    """Trajectory of a transition in progress; a named tuple.
 
     Attributes:
         position: Flat vector, the position at which the density is to be evaluated next.
@@ -65,20 +65,20 @@ class HamiltonianKernel(Kernel, abc.ABC):
     """Kernel that follows Hamiltonian dynamics, and moves one gradient at a time.
 
     A transition is a state machine: :meth:`begin`, then :meth:`advance` once per gradient until the
-    trajectory is done, then :meth:`end`. So a driver can run many chains side by side, each at its
-    own place, and adapt step size and mass matrix on the way.
+    trajectory is done, then :meth:`end`. So a driver can run many chains side by side, each at a
+    step of its own, and adapt step size and mass matrix between transitions.
 
     Attributes:
         log_density: Function of a position that returns a scalar; a position is a pytree of
-            floating-point arrays. A ``jax.tree_util.Partial`` has data as its leaves; a plain
+            floating-point arrays. Data may be leaves of a ``jax.tree_util.Partial``; a plain
             function is wrapped in one. `None` if a driver is to supply the log density.
-        step_size: Scalar, the step of the leapfrog integrator.
-        inverse_mass_matrix: Estimate of the covariance: vector (a diagonal), matrix or
-            :class:`LowRankMatrix`, in the order of ``jax.tree.leaves`` of a position. `None` is
-            the identity.
+        step_size: Positive scalar, the step of the leapfrog integrator.
+        inverse_mass_matrix: Estimate of the covariance of positions: vector ``(size,)`` (a
+            diagonal), matrix ``(size, size)`` or :class:`LowRankMatrix`, in the order of
+            ``jax.tree.leaves`` of a position. `None` is the identity.
         inverse_mass_factor: Factor `L` of ``inverse_mass_matrix = L @ L.T``, computed in every
-            step if it is `None`. Its form follows the matrix: a vector of square roots, a lower
-            triangular matrix, or a low-rank matrix with square roots of the values.
+            transition if it is `None`. Its form follows the matrix: a vector of square roots, a
+            lower triangular matrix, or a low-rank matrix with square roots of the values.
         axis_name: Name of the ``jax.vmap`` axis over chains, or `None`. Chains with a common axis
             advance in lockstep, which is faster; their draws are the same up to rounding.
     """
@@ -106,7 +106,13 @@ class HamiltonianKernel(Kernel, abc.ABC):
         return evaluate(self._require_log_density(), position)
 
     def step(self, key: jax.Array, state: State) -> tuple[State, Any]:
-        """One transition: the next state, and the statistics of the trajectory."""
+        """One transition: the next state, and the statistics of the trajectory.
+
+        Raises:
+            TypeError: if the log density, the step size or the mass matrix is of a wrong type.
+            ValueError: if there is no log density, or the step size or the mass matrix is not
+                valid.
+        """
         layout = Layout.of(state.position)
         log_density = self._require_log_density()
         step_size = self.check(layout)
@@ -163,7 +169,7 @@ class HamiltonianKernel(Kernel, abc.ABC):
             step_size: Scalar.
             point: Point of phase space, flat.
             seed: Two words of uint32, the seed of the transition's random numbers.
-            last: Trajectory of the transition before, whose memory may be reused, or `None`.
+            last: Trajectory of the last transition, whose memory may be reused, or `None`.
             is_brief: Whether the trajectory is to end soon, even if the kernel would continue it,
                 as in the first iterations of warm-up.
         """
@@ -172,11 +178,23 @@ class HamiltonianKernel(Kernel, abc.ABC):
     def advance(
         self, factor: Matrix, trajectory: Any, log_density: jax.Array, gradient: jax.Array
     ) -> Trajectory:
-        """One more leapfrog step, given the density at ``trajectory.position``."""
+        """The trajectory after one more leapfrog step.
+
+        Args:
+            factor: Factor of the inverse mass matrix.
+            trajectory: The trajectory so far.
+            log_density: Scalar, the log density at ``trajectory.position``.
+            gradient: Flat vector, the gradient of the log density there.
+        """
 
     @abc.abstractmethod
     def end(self, trajectory: Any) -> tuple[Any, Any]:
-        """The next state, flat, and the statistics of a complete trajectory."""
+        """The next state and the statistics of a complete trajectory.
+
+        Returns:
+            A named tuple with the next `position`, `log_density` and `gradient`, in flat vectors,
+            and a named tuple of scalars, one of them the `acceptance_rate`.
+        """
 
     def _require_log_density(self) -> Callable[[Any], jax.Array]:
         if self.log_density is None:

@@ -2,8 +2,9 @@ r"""Hamiltonian dynamics on flat vectors, in whitened momenta.
 
 With inverse mass matrix :math:`\Sigma = L L^T`, the Hamiltonian of position :math:`q` and momentum
 :math:`p \sim N(0, \Sigma^{-1})` is :math:`H = -\log\pi(q) + p^T \Sigma p / 2`. All code here holds
-the momentum as :math:`w = L^T p \sim N(0, I)`. Drawing it, the kinetic energy :math:`w^T w / 2` and
-the U-turn criterion then need no metric; only the leapfrog step does, through the factor `L`.
+the momentum as :math:`w = L^T p \sim N(0, I)`. Draws of the momentum, the kinetic energy
+:math:`w^T w / 2` and the U-turn criterion then need no metric. Only the leapfrog step needs it, as
+the factor `L`.
 """
 
 from collections.abc import Callable
@@ -37,7 +38,7 @@ class State(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Point of phase space, flat; `force` is the gradient pulled back by the factor."""
+    """Point of phase space, in flat vectors; `force` is ``L.T @ gradient``, `L` the factor."""
 
     position: jax.Array
     momentum: jax.Array
@@ -55,7 +56,7 @@ class Edge(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Start of a trajectory, with whose energy all its points are compared."""
+    """Start of a trajectory; the energies of all its points are relative to the energy here."""
 
     momentum: jax.Array
     log_density: jax.Array
@@ -65,7 +66,7 @@ def evaluate(log_density: Callable[[Any], jax.Array], position: Any) -> State:
     """The log density and its gradient at `position`.
 
     Raises:
-        TypeError: if the log density is not real.
+        TypeError: if the log density is not a floating-point number.
         ValueError: if the log density is not a scalar.
     """
 
@@ -97,8 +98,8 @@ def flat_value_and_grad(log_density: Callable[[Any], jax.Array], layout: Layout)
 def drift(factor: Matrix, step_size: jax.Array, point: Point | Edge) -> jax.Array:
     """The position after one leapfrog step from `point`; a negative step size goes back in time.
 
-    With :func:`kick`, which needs the gradient there, this is a step of the leapfrog (velocity
-    Verlet) integrator.
+    Together with :func:`kick`, which needs the gradient at the new position, this is a step of the
+    leapfrog (velocity Verlet) integrator.
 
     References:
         Neal (2011), MCMC using Hamiltonian dynamics, equations 2.28 to 2.30.
@@ -115,17 +116,17 @@ def kick(
     log_density: jax.Array,
     gradient: jax.Array,
 ) -> Point:
-    """The end of the leapfrog step from `point` to `position`, given the density there."""
+    """The end of the leapfrog step from `point` to `position`, given the gradient there."""
     force = pull(factor, gradient)
     momentum = point.momentum + 0.5 * step_size * point.force + 0.5 * step_size * force
     return Point(position, momentum, force, log_density, gradient)
 
 
 def energy_change(start: Origin | Point, end: Point) -> jax.Array:
-    """Energy error of `end` relative to `start`, from differences so that float32 is enough.
+    """Energy at `end` less the energy at `start`, computed by differences so that float32 suffices.
 
-    It is positive infinity if anything at `end` is not finite. A gradient with NaN or infinity
-    shows in the momentum, as the last kick has added it there.
+    It is positive infinity if the energy at `end` is not finite. A gradient with NaN or infinity
+    makes it so, as the last kick has added the gradient to the momentum.
     """
     kinetic = 0.5 * jnp.sum((end.momentum - start.momentum) * (end.momentum + start.momentum))
     change = start.log_density - end.log_density + kinetic

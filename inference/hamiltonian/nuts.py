@@ -22,7 +22,7 @@ class NUTSInfo(NamedTuple):
     """Statistics of a transition of :class:`NUTS`; all scalars.
 
     Attributes:
-        acceptance_rate: Mean of ``min(1, exp(-energy error))`` over the leaves.
+        acceptance_rate: Mean of ``min(1, exp(-energy error))`` over the leaves after the start.
         is_divergent: Whether the energy error passed 1000 or was not finite.
         energy: The Hamiltonian at the new state.
         num_steps: Leapfrog steps taken, each with one gradient.
@@ -54,7 +54,8 @@ class NUTS(HamiltonianKernel):
     the last doubling.
 
     Attributes:
-        max_depth: Maximum number of doublings; a trajectory has at most ``2**max_depth - 1`` steps.
+        max_depth: Maximum number of doublings, from 1 to 24; a trajectory has at most
+            ``2**max_depth - 1`` steps.
 
     Example:
         >>> kernel = NUTS(lambda x: -0.5 * jnp.sum(x**2), step_size=0.5)
@@ -102,7 +103,7 @@ class NUTS(HamiltonianKernel):
         log_density: jax.Array,
         gradient: jax.Array,
     ) -> NUTSTrajectory:
-        """One more leaf, given the density at ``trajectory.position``."""
+        """One more leaf, given log density and gradient at ``trajectory.position``."""
         return nuts_trajectory.advance_trajectory(
             factor, trajectory, log_density, gradient, self.axis_name
         )

@@ -1,8 +1,9 @@
 """NUTS trajectories, grown iteratively leaf by leaf, in memory logarithmic in their length.
 
 A trajectory is a state machine. Each leapfrog step adds a leaf to the subtree that is growing. The
-last leaf of the subtree also joins the subtree to the trajectory and begins the next one. So chains
-mapped over need not wait for each other: each is in its own subtree of its own trajectory.
+last leaf of the subtree also joins the subtree to the trajectory and begins the next subtree. So
+chains that ``jax.vmap`` maps over need not wait for each other: each is in its own subtree of its
+own trajectory.
 
 References:
     Hoffman and Gelman (2014), The No-U-Turn Sampler, JMLR 15; Betancourt (2017), A conceptual
@@ -37,13 +38,13 @@ from inference.hamiltonian.u_turns import (
     write_checkpoint,
 )
 
-# nats; an energy error is cut off here for its weight, so that no difference of two is NaN.
+# nats; limit of an energy error in a weight, so that no difference of two log weights is NaN.
 _MAX_ENERGY_CHANGE = 1e30
 _DOUBLINGS = 1 << 30  # first counter of the random words of doublings, beyond those of all leaves
 
 
 class Proposal(NamedTuple):
-    """Leaf that may become the next state; its energy is relative to the first leaf's."""
+    """Leaf that may become the next state, with its energy relative to the trajectory's start."""
 
     position: jax.Array
     log_density: jax.Array
@@ -66,12 +67,12 @@ class Tally(NamedTuple):
 
 
 class Subtree(NamedTuple):
-    """Subtree that is growing, so far.
+    """Subtree that is still growing.
 
     Attributes:
         size: Number of leaves.
-        uniform: Uniform number of the next leaf; carried here, it is computed once and not again
-            in each use.
+        uniform: Uniform number that decides whether the next leaf is chosen. It is carried here so
+            that it is computed once, not in each use.
         proposal: The leaf chosen so far.
         log_weight: ``log sum exp(-energy)`` over the leaves.
         momentum_sum: Sum of the momenta of the leaves.
@@ -101,9 +102,9 @@ class NUTSTrajectory(NamedTuple):
         end: The last leaf, from which the subtree grows.
         far: The other end of the trajectory.
         near_momentum: Momentum at the leaf of the trajectory where the subtree begins.
-        proposal: The leaf chosen so far, without the subtree.
+        proposal: The leaf chosen so far from the leaves without the subtree.
         log_weight: ``log sum exp(-energy)`` over the leaves without the subtree.
-        momentum_sum: Sum of their momenta.
+        momentum_sum: Sum of the momenta of the leaves without the subtree.
         depth: Number of doublings that have joined the trajectory.
         max_depth: Maximum number of doublings, at most the number of checkpoints.
         subtree: The subtree that is growing.
@@ -181,7 +182,7 @@ def advance_trajectory(
     gradient: jax.Array,
     axis_name: Hashable,
 ) -> NUTSTrajectory:
-    """Trajectory with one more leaf, given the density at ``trajectory.position``."""
+    """Trajectory with one more leaf, given log density and gradient at its `position`."""
     old = trajectory
     leaf = kick(factor, old.step_size, old.end, old.position, log_density, gradient)
     grown = grow_trajectory(old, leaf, energy_change(old.origin, leaf), axis_name)
@@ -191,7 +192,14 @@ def advance_trajectory(
 def grow_trajectory(
     trajectory: NUTSTrajectory, leaf: Point, change: jax.Array, axis_name: Hashable
 ) -> NUTSTrajectory:
-    """Trajectory with `leaf` at its end, of energy `change`; its next position is left open."""
+    """Trajectory with `leaf` added; `position` is left for the caller to set.
+
+    Args:
+        trajectory: The trajectory so far.
+        leaf: Point at which its last step has ended.
+        change: Energy of the leaf relative to the trajectory's start.
+        axis_name: Name of the ``jax.vmap`` axis over chains, or `None`.
+    """
     grown = add_leaf(trajectory, leaf, change, axis_name)
     is_complete = grown.tally.has_ended | (grown.subtree.size == 1 << grown.depth)
     grown = cond_or_select(is_complete, join_subtree, grown, axis_name)
@@ -204,7 +212,7 @@ def add_leaf(
 ) -> NUTSTrajectory:
     """Trajectory with another leaf in its subtree.
 
-    The subtree's proposal becomes the new leaf with the probability of its share of the weights
+    The new leaf becomes the subtree's proposal with a probability equal to its share of the weights
     ``exp(-energy)`` (multinomial sampling).
     """
     tree = old.subtree
@@ -269,7 +277,7 @@ def join_subtree(old: NUTSTrajectory) -> NUTSTrajectory:
     (biased progressive sampling).
 
     A subtree that has turned or diverged is not joined: the trajectory is done and keeps its
-    proposal. Its other fields then do not matter.
+    proposal. The other fields of the trajectory then do not matter.
     """
     tree = old.subtree
     joins = ~old.tally.has_ended
@@ -287,7 +295,7 @@ def join_subtree(old: NUTSTrajectory) -> NUTSTrajectory:
     )
     tally = old.tally._replace(is_turning=old.tally.is_turning | (joins & turns))
     depth = old.depth + joins.astype(jnp.int32)
-    flips = _goes_back(old.words[depth]) != (old.step_size < 0)  # index clamped after the last word
+    flips = _goes_back(old.words[depth]) != (old.step_size < 0)  # JAX clamps the index
     end = select_leaves(flips, old.far, old.end)
     return old._replace(
         step_size=jnp.where(flips, -old.step_size, old.step_size),

@@ -23,21 +23,22 @@ from jax import lax
 
 
 def write_checkpoint(checkpoints: jax.Array, index: jax.Array, checkpoint: jax.Array) -> jax.Array:
-    """Checkpoints with one more, of leaf `index`.
+    """Checkpoints with the checkpoint of leaf `index` written to its row.
 
     Args:
-        checkpoints: Those of earlier leaves, ``(max_depth, 3, size)``.
+        checkpoints: Checkpoints of earlier leaves, ``(max_depth, 3, size)``.
         index: Number of the leaf in its subtree.
-        checkpoint: Momentum at the leaf, sum of the momenta before it, and the momentum before it.
+        checkpoint: Momentum at the leaf, sum of the momenta of all earlier leaves of the subtree,
+            and momentum at the leaf before, ``(3, size)``.
     """
     row = lax.population_count(index)
     return checkpoints.at[row].set(checkpoint, mode="promise_in_bounds")
 
 
 def select_checkpoint(checkpoints: jax.Array, index: jax.Array, checkpoint: jax.Array) -> jax.Array:
-    """:func:`write_checkpoint` as arithmetic, which fuses with :func:`turns_within_at_once`.
+    """:func:`write_checkpoint` by arithmetic, which XLA fuses with :func:`turns_within_at_once`.
 
-    An index beyond the rows changes nothing.
+    A leaf whose row is beyond the last one changes nothing.
     """
     rows = jnp.arange(len(checkpoints), dtype=index.dtype)[:, None, None]
     return jnp.where(rows == lax.population_count(index), checkpoint, checkpoints)
@@ -46,7 +47,14 @@ def select_checkpoint(checkpoints: jax.Array, index: jax.Array, checkpoint: jax.
 def turns_within_by_loop(
     checkpoints: jax.Array, index: jax.Array, momentum: jax.Array, momentum_sum: jax.Array
 ) -> jax.Array:
-    """Whether a balanced subtree completed by leaf `index` makes a U-turn."""
+    """Whether any balanced subtree that leaf `index` completes makes a U-turn.
+
+    Args:
+        checkpoints: Checkpoints of the leaves up to this one, ``(max_depth, 3, size)``.
+        index: Number of the leaf in its subtree.
+        momentum: Momentum at the leaf, ``(size,)``.
+        momentum_sum: Sum of the momenta of all leaves of the subtree so far, ``(size,)``.
+    """
     row = lax.population_count(index)
     num_complete = _count_complete(index)
 
@@ -64,7 +72,7 @@ def turns_within_by_loop(
 def turns_within_at_once(
     checkpoints: jax.Array, index: jax.Array, momentum: jax.Array, momentum_sum: jax.Array
 ) -> jax.Array:
-    """:func:`turns_within_by_loop`, by a test of all rows, of which those that count are selected.
+    """:func:`turns_within_by_loop` without a loop: it tests all rows, and selects the right ones.
 
     On an accelerator one large operation costs less than a loop of small ones.
     """
@@ -85,13 +93,13 @@ def _count_complete(index: jax.Array) -> jax.Array:
 def _turns_between(
     first: jax.Array, middle: jax.Array, momentum: jax.Array, momentum_sum: jax.Array
 ) -> jax.Array:
-    """Whether the subtree turns that begins at one checkpoint and has its middle at another.
+    """Whether a balanced subtree makes a U-turn, from the checkpoints of its two halves.
 
     Args:
-        first: Checkpoint of its first leaf, ``(3, size)``.
-        middle: Checkpoint of the first leaf of its second half, ``(3, size)``.
-        momentum: Momentum at its last leaf.
-        momentum_sum: Sum of the momenta of all leaves so far.
+        first: Checkpoint of the first leaf of the first half, ``(3, size)``.
+        middle: Checkpoint of the first leaf of the second half, ``(3, size)``.
+        momentum: Momentum at the last leaf, ``(size,)``.
+        momentum_sum: Sum of the momenta of all leaves so far, ``(size,)``.
     """
     first_momentum, sum_before_first, _ = first
     middle_momentum, sum_before_middle, before_middle = middle
@@ -117,8 +125,8 @@ def is_turning(
 
     A stretch with end momenta :math:`w_1, w_2` and momentum sum :math:`\rho` turns where
     :math:`w_1 \cdot \rho \le 0` or :math:`w_2 \cdot \rho \le 0`. Three stretches are tested: the
-    whole, `a` with the first leaf of `b`, and `b` with the last leaf of `a`. Without the latter
-    two, a period of the dynamics could pass unnoticed between `a` and `b`.
+    whole, `a` with the first leaf of `b`, and `b` with the last leaf of `a`. Without the last two
+    tests, a period of the dynamics could pass unnoticed between `a` and `b`.
 
     Args:
         outer_a: Momentum at the end of `a` far from `b`.

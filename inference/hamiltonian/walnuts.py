@@ -24,14 +24,15 @@ class WALNUTSInfo(NamedTuple):
 
     Attributes:
         acceptance_rate: Mean of ``min(1, exp(-energy error))`` over the leaps, each tried in a
-            single step. The step size adapts to it.
-        is_divergent: Whether a leap could not be followed at the finest step.
+            single step. Warm-up adapts the step size by it.
+        is_divergent: Whether a leap could not be followed at the finest step, or the energy error
+            at a leaf passed 1000.
         energy: The Hamiltonian at the new state.
         num_steps: Leapfrog steps of all tries, each with one gradient.
         depth: Doublings that joined the trajectory.
         is_truncated: Whether `max_depth` ended the trajectory before it turned.
         is_irreversible: Whether a leap that is not reversible ended the trajectory.
-        halvings: The largest number of halvings that was tried.
+        halvings: The largest number of halvings of the step size that was tried.
     """
 
     acceptance_rate: jax.Array
@@ -49,20 +50,23 @@ class WALNUTSInfo(NamedTuple):
 class WALNUTS(NUTS):
     """No-U-turn sampler whose steps become finer where the density curves more (WALNUTS).
 
-    It is for densities whose curvature varies by so much that no step size suits all of them, such
-    as funnels: there the draws of :class:`NUTS` are biased, and its divergences say so. A leap that
-    NUTS makes in one step is tried here in 1, 2, 4 ... steps, until the energy along it varies by
-    no more than `tolerance`. A leap that would be made in fewer steps on the way back ends the
-    trajectory, without the leap's end.
+    It is for densities such as funnels, whose curvature varies so much that no single step size
+    suits everywhere: there the draws of :class:`NUTS` are biased, and its divergences say so. A
+    leap that NUTS makes in one step is tried here in 1, 2, 4 ... steps, until the energy along it
+    varies by no more than `tolerance`. A leap that would be made in fewer steps on the way back
+    ends the trajectory, and the leap's end does not join it.
 
     Where the curvature varies little, nearly all leaps take one step, as with NUTS; a low tolerance
-    costs draws there. All gradients are counted in `num_steps`, those of tries that failed as well.
+    then costs more gradients for as many effective draws. The gradients of all tries are counted in
+    `num_steps`, also of tries that failed.
 
     Attributes:
-        tolerance: Positive scalar, in nats. With infinity, the draws are those of NUTS.
-        max_halvings: Maximum of halvings of the step size. A leap that cannot be followed by the
-            finest steps ends the trajectory, and is told as a divergence.
-        max_depth: Maximum of doublings; a trajectory has at most ``2**max_depth - 1`` leaps.
+        tolerance: Positive scalar, in nats, or infinity: the largest variation of the energy along
+            a leap. With infinity, the draws are the draws of NUTS.
+        max_halvings: Maximum number of halvings of the step size, from 0 to 20. A leap that cannot
+            be followed by the finest steps ends the trajectory, and is reported as a divergence.
+        max_depth: Maximum number of doublings, from 1 to 24; a trajectory has at most
+            ``2**max_depth - 1`` leaps.
 
     Example:
         >>> def funnel(x):
@@ -119,7 +123,7 @@ class WALNUTS(NUTS):
         log_density: jax.Array,
         gradient: jax.Array,
     ) -> WALNUTSTrajectory:
-        """One more step of the leap, given the density at ``trajectory.position``."""
+        """One more step of the leap, from log density and gradient at ``trajectory.position``."""
         return walnuts_trajectory.advance_leap(
             factor,
             trajectory,

@@ -1,13 +1,14 @@
-"""WALNUTS trajectories: those of NUTS, whose leaps halve their steps until the energy follows.
+"""WALNUTS trajectories: NUTS trajectories of leaps, each with a step size of its own.
 
-A leaf of the trajectory is the end of a *leap* of the step size `h`. A leap is tried in one step of
-`h`, in two of `h / 2`, in four of `h / 4`, until the energy along it varies by no more than a
-tolerance. It is *reversible* if all coarser tries from its end back fail, so that from there the
-same number of halvings would be chosen. A leap that is not reversible ends the trajectory, without
-its leaf: detailed balance holds as it does where NUTS drops a subtree.
+A *leap* leads from one leaf of the trajectory to the next, over the step size `h`. It is tried in
+one step of `h`, in two of `h / 2`, in four of `h / 4`, until the energy along it varies by no more
+than a tolerance. It is *reversible* if all coarser tries back from its end fail, so that the same
+number of halvings would be chosen on the way back. A leap that is not reversible ends the
+trajectory, and its end does not become a leaf: detailed balance holds, as it does where NUTS drops
+a subtree.
 
-A try is given up at the first of its steps that fails. So it costs few gradients where a step is
-far too large; the gradients of all tries are counted.
+A try is given up at the first step after which the energy has varied too much. So it costs few
+gradients where a step is far too large. The gradients of all tries are counted.
 
 References:
     Bou-Rabee, Carpenter, Kleppe and Liu (2025), The within-orbit adaptive leapfrog no-U-turn
@@ -27,17 +28,17 @@ from inference.hamiltonian.nuts_trajectory import NUTSTrajectory, grow_trajector
 
 
 class Leap(NamedTuple):
-    """Leap on its way: a try forwards, or a coarser try back from its end.
+    """Leap in progress: a try forwards, or a coarser try back from its end.
 
     Attributes:
         halvings: Halvings of the step size in this try.
-        index: Number of its steps so far.
+        index: Number of steps of the try so far.
         edge: The last point of the try.
         low, high: The least and the largest energy along the try, relative to the trajectory's
             start.
-        leaf: The end of the leap, once it has been reached; before, the last point.
-        change: The energy of the leaf.
-        is_check: Whether the try goes back from the leaf.
+        leaf: The end of the leap once it has been reached; before that, the last point.
+        change: The energy of the leaf, relative to the trajectory's start.
+        is_check: Whether the try goes back from the leaf, to check that the leap is reversible.
     """
 
     halvings: jax.Array
@@ -55,7 +56,7 @@ class Verdict(NamedTuple):
 
     Attributes:
         joins: The leap is complete and reversible: its leaf joins the trajectory.
-        is_irreversible: A coarser try leads back, so that the leap ends the trajectory.
+        is_irreversible: A coarser try back succeeds, so that the leap ends the trajectory.
         is_lost: The finest try fails, so that the leap ends the trajectory.
         is_check: The next step belongs to a try back from the leaf.
         begins: The next step is the first one of a try.
@@ -74,7 +75,8 @@ class Leaps(NamedTuple):
     Attributes:
         num_gradients: Gradients of all tries.
         num_leaps: Leaps that have been tried.
-        sum_acceptance: Sum over them of ``min(1, exp(-energy))`` after the try in a single step.
+        sum_acceptance: Sum over the leaps of ``min(1, exp(-energy))``, with the energy after the
+            try in a single step, relative to the trajectory's start.
         halvings: The largest number of halvings of a try.
         is_irreversible: Whether a leap was not reversible.
         is_lost: Whether a leap could not be followed at the finest step.
@@ -94,9 +96,9 @@ class WALNUTSTrajectory(NamedTuple):
     Attributes:
         position: Flat vector, the position at which the density is to be evaluated next.
         nuts: The trajectory of the leaves.
-        end_change: The energy at its end, from which it grows.
-        far_change: The energy at its other end.
-        leap: The leap that is on its way.
+        end_change: The energy at the end from which it grows, relative to the start.
+        far_change: The energy at the other end, relative to the start.
+        leap: The leap in progress.
         leaps: Counts and events so far.
         is_done: Whether the trajectory is complete.
     """
@@ -111,7 +113,7 @@ class WALNUTSTrajectory(NamedTuple):
 
 
 def begin_leaps(nuts: NUTSTrajectory, point: Point) -> WALNUTSTrajectory:
-    """The trajectory of the single leaf `point`, from that of NUTS."""
+    """The WALNUTS trajectory of the single leaf `point`, from its NUTS trajectory."""
     zero = jnp.zeros_like(point.log_density)
     count = jnp.int32(0)
     no = jnp.zeros((), bool)
@@ -121,7 +123,7 @@ def begin_leaps(nuts: NUTSTrajectory, point: Point) -> WALNUTSTrajectory:
 
 
 def judge(leap: Leap, error: jax.Array, tolerance: jax.Array, max_halvings: int) -> Verdict:
-    """The verdict on a try after one more step, from the energy's range along it, `error`.
+    """The verdict on a try after one more step; `error` is the range of the energy along the try.
 
     | Try     | Fails                                 | Ends within the tolerance                 |
     |---------|---------------------------------------|-------------------------------------------|
@@ -150,7 +152,7 @@ def advance_leap(
     max_halvings: int,
     axis_name: Hashable,
 ) -> WALNUTSTrajectory:
-    """Trajectory with one more step of its leap, given the density at ``trajectory.position``."""
+    """Trajectory after one more step of its leap, given the gradient at its `position`."""
     old = trajectory.leap
     step_size = _step_size(trajectory.nuts.step_size, old)
     here = kick(factor, step_size, old.edge, trajectory.position, log_density, gradient)
@@ -199,7 +201,7 @@ def advance_leap(
 
 
 def _count(leaps: Leaps, leap: Leap, change: jax.Array, verdict: Verdict) -> Leaps:
-    """The counts after one more step, which ended at an energy of `change`."""
+    """The counts after one more step, whose end has the energy `change`."""
     is_first = (leap.halvings == 0) & ~leap.is_check  # a try of a single step
     return Leaps(
         leaps.num_gradients + 1,
@@ -212,7 +214,7 @@ def _count(leaps: Leaps, leap: Leap, change: jax.Array, verdict: Verdict) -> Lea
 
 
 def _step_size(step_size: jax.Array, leap: Leap) -> jax.Array:
-    """The step size of a try, of the other sign if the try goes back."""
+    """The step size of a try, with the opposite sign if the try goes back."""
     part = 1 / (1 << leap.halvings).astype(step_size.dtype)
     return jnp.where(leap.is_check, -step_size, step_size) * part
 
