@@ -7,11 +7,11 @@ r"""Warm-up: the step size by dual averaging, the mass matrix from draws and gra
 |                   | windows double in length, as in Stan                                       |
 
 The functions are pure, and act on named tuples of one chain. The schedule is data of a fixed shape,
-so that another number of warm-up iterations compiles nothing.
+so that another number of warm-up iterations needs no new compilation.
 
 References:
     Hoffman and Gelman (2014), The No-U-Turn Sampler, section 3.2; Seyboldt, Carlson and Carpenter
-    (2025), Preconditioning Hamiltonian Monte Carlo by minimizing Fisher divergence; Stan
+    (2026), Preconditioning Hamiltonian Monte Carlo by minimizing Fisher divergence; Stan
     Development Team, Stan Reference Manual, HMC algorithm parameters.
 """
 
@@ -52,7 +52,7 @@ _LEARNING = 0.85
 _COMPARISON = 0.15  # latest share of warm-up after which chains are compared, at a window's end
 NEVER = np.iinfo(np.int32).max
 _MEMORY = 80  # observations after which a younger spread replaces the older one
-_EARLY_MEMORY = 10  # number of these observations early in warm-up
+_EARLY_MEMORY = 10  # number of such observations early in warm-up
 
 
 class Schedule(NamedTuple):
@@ -77,7 +77,7 @@ class Schedule(NamedTuple):
         comparison: Completed iterations after which chains are compared, see
             :mod:`inference.warmup.lost_chains`; :data:`NEVER` if they are not.
         window_ends: Completed iterations at the end of each window, padded with -1. A matrix is
-            renewed there, and the next window is empty.
+            renewed there, and the next window begins without draws.
     """
 
     num_warmup: np.int32
@@ -237,10 +237,18 @@ def adapt(
     acceptance_rate: jax.Array,
     target: jax.typing.ArrayLike,
 ) -> Adaptation:
-    """State of warm-up after an iteration that ended at `position`, a flat vector.
+    """State of warm-up after an iteration of a chain.
 
-    `gradient` is the gradient of the log density there. After the last iteration of warm-up, the
-    step size is the averaged one and no longer changes.
+    After the last iteration of warm-up, the step size is the averaged one and no longer changes.
+
+    Args:
+        plan: Phases of warm-up.
+        iteration: Number of the iteration, from 0.
+        state: State before the iteration.
+        position: Flat vector, the position at which the iteration ended.
+        gradient: Flat vector, the gradient of the log density there.
+        acceptance_rate: Acceptance rate of the iteration.
+        target: Target of the acceptance rate.
     """
     start = plan.last_start
     stop = plan.slow_stop
@@ -323,7 +331,7 @@ def fisher_diagonal(spread: Spread, default: jax.Array) -> jax.Array:
     there are fewer than ten observations, and for coordinates whose observations are all equal.
 
     References:
-        Seyboldt, Carlson and Carpenter (2025), Preconditioning Hamiltonian Monte Carlo by
+        Seyboldt, Carlson and Carpenter (2026), Preconditioning Hamiltonian Monte Carlo by
         minimizing Fisher divergence, section 3.
     """
     ratio = jnp.sqrt(spread.positions.deviations / spread.gradients.deviations)

@@ -1,8 +1,8 @@
 """Weights between centered and non-centered coordinates, learned from draws and gradients.
 
-Chains learn them in rounds, each of which begins where the last one ended; the first is in centered
-coordinates, as few draws far out tell most there. The rest of warm-up is in the coordinates that
-the last round has found.
+Chains learn the weights in rounds. Each round begins where the last one ended. The first round is
+in centered coordinates, where a few draws far out tell the most. The rest of warm-up is in the
+coordinates that the last round has found.
 """
 
 from typing import Any, NamedTuple
@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 NUM_ROUNDS = 2
-_SHARES = 0.15, 0.1  # of all warm-up: iterations of a round without draws, and draws
-_MIN_DRAWS = 10  # of a chain in a round; with a shorter warm-up nothing is learned
+_SHARES = 0.15, 0.1  # of all warm-up: a round's iterations before its draws, and its draws
+_MIN_DRAWS = 10  # of a chain in a round; if warm-up is too short for them, nothing is learned
 WEIGHTS = np.linspace(0.0, 1.0, 21)
 
 
@@ -21,7 +21,7 @@ class RoundLengths(NamedTuple):
     Attributes:
         num_warmup: Iterations without draws.
         num_draws: Iterations whose draws weights are learned from.
-        num_before: Iterations of all rounds.
+        num_before: Iterations of all rounds together.
     """
 
     num_warmup: int
@@ -30,7 +30,7 @@ class RoundLengths(NamedTuple):
 
 
 def round_lengths(target: Any, num_warmup: int) -> RoundLengths | None:
-    """Lengths of the rounds for a warm-up; `None` if there is nothing to learn, or no time."""
+    """Lengths of a round; `None` if no site learns its centering, or warm-up is too short."""
     lengths = [int(share * num_warmup) for share in _SHARES]
     if not getattr(target, "centering", ()) or lengths[1] < _MIN_DRAWS:
         return None
@@ -38,12 +38,13 @@ def round_lengths(target: Any, num_warmup: int) -> RoundLengths | None:
 
 
 def best_weights(frame: Any, slope: Any, weight: Any, is_used: Any, xp: Any = np) -> Any:
-    """Weight of each element of a site for which its coordinate is nearest to a normal one.
+    """Weight of each element of a site, chosen so that its coordinate is nearest to a normal one.
 
-    With the weight c, the coordinate is ``c loc + scale^c z``. Among linear maps of it, the Fisher
-    divergence to a standard normal is least for the one that divides by the fourth root of the
-    ratio of the variances of coordinate and slope; what is left grows with the product of the two,
-    which is 1 for a normal coordinate that depends on nothing else.
+    With the weight c, the coordinate is ``c loc + scale^c z``. Rescaling a coordinate brings it
+    nearest to a standard normal, in Fisher divergence, if the divisor is the fourth root of the
+    variance of the coordinate over the variance of its slope. The divergence that is left grows
+    with the product of the two variances, which is 1 for a normal coordinate that depends on
+    nothing else. So the weight with the least product is chosen.
 
     Args:
         frame: `z`, `loc` and `scale` at draws, each ``(draw, *shape)``.

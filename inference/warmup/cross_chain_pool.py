@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-MIN_CHAINS = 32  # chains; fewer learn each on its own, which shows better when one goes astray
-# Limits of a pool, over all chains: draws, so that a variance is known to about 1 %, and
-# numbers in these draws. The third is the minimum of draws that each chain gives.
+MIN_CHAINS = 32  # chains; if fewer, each learns its own matrix, so that a stray one shows
+# Limits of a pool, over all chains: draws, so that a variance is known to about 1 %, and numbers
+# in these draws. Even beyond these limits, each chain gives at least `_MIN_DRAWS` draws.
 _MAX_DRAWS = 1 << 14
 _MAX_NUMBERS = 1 << 22
 _MIN_DRAWS = 4

@@ -51,19 +51,19 @@ def dual_averaging_init(step_size: jax.Array) -> DualAveraging:
 
 
 def dual_averaging_restart(state: DualAveraging, gain: Any = 0.0) -> DualAveraging:
-    """Restart from the averaged step size, with stronger shrinkage and centered there.
+    """State restarted at the averaged step size, with stronger shrinkage toward it.
 
     The acceptance rate falls faster with longer steps than it rises with shorter ones. So an
     average over steps that vary much is too short for the target rate: with the first shrinkage it
     has a rate of 0.9 for a target of 0.8, at up to twice the gradients. Where the curvature varies,
-    a step that moves much also frees a chain that is stuck, so that the rate seems higher than it
-    is for the fixed step of the draws. Stronger shrinkage makes steps vary less: most of all after
-    100 updates, when the average is nearly right. After 100 more, the mean rate still is within
-    0.02 of the target.
+    a step size that varies much also frees a chain that is stuck, so that the rate seems higher
+    than it is at the fixed step size of the draws. Stronger shrinkage makes step sizes vary less:
+    most of all after 100 updates, when the average is nearly right. After 100 more updates, the
+    mean rate is still within 0.02 of the target.
 
     Args:
-        state: State so far, in NumPy or in JAX.
-        gain: Number added to the logarithm of the averaged step size.
+        state: State so far, of NumPy or JAX arrays.
+        gain: Number to add to the logarithm of the averaged step size.
     """
     average = state.log_average + gain
     zero = 0 * state.count

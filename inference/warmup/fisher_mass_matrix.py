@@ -18,7 +18,7 @@ from inference.common.matrices import LowRankMatrix, Matrix, factorize
 from inference.warmup.adaptation import Adaptation
 from inference.warmup.dual_averaging import dual_averaging_restart
 
-_RIDGE = 0.1  # ridge over variances, where there are as many dimensions as draws
+_RIDGE = 0.1  # ridge relative to the variances, for as many dimensions as draws
 _NUM_PASSES = 4  # passes of subspace iteration
 _MAX_PAIRED_DRAWS = 32  # draws; all their pairs estimate the gain of a matrix
 _DEPENDENT = 1e-6  # relative size below which a singular value or a sum of squares counts as zero
@@ -47,7 +47,7 @@ def fisher_matrix(draws: np.ndarray, gradients: np.ndarray, default: np.ndarray)
         numpy.linalg.LinAlgError: if a covariance is not positive definite, e.g. not finite.
 
     References:
-        Seyboldt, Carlson and Carpenter (2025), Preconditioning Hamiltonian Monte Carlo by
+        Seyboldt, Carlson and Carpenter (2026), Preconditioning Hamiltonian Monte Carlo by
         minimizing Fisher divergence, section 3.
     """
     spread = _covariance(draws)
@@ -86,14 +86,14 @@ def fisher_low_rank(
         draws: Draws of one chain, ``(draw, size)``.
         gradients: Gradients of the log density at the draws, ``(draw, size)``.
         default: Diagonal for coordinates that have not moved, ``(size,)``.
-        rank: Directions to keep, at most `size`.
+        rank: Number of directions to keep, at most `size`.
 
     Raises:
         numpy.linalg.LinAlgError: if a covariance is not positive definite, e.g. not finite, or if
             no coordinate has moved.
 
     References:
-        Seyboldt, Carlson and Carpenter (2025), Preconditioning Hamiltonian Monte Carlo by
+        Seyboldt, Carlson and Carpenter (2026), Preconditioning Hamiltonian Monte Carlo by
         minimizing Fisher divergence, section 3, on projections.
     """
     draws = _deviations(draws)
@@ -173,8 +173,8 @@ def _principal_directions(deviations: np.ndarray, rank: int) -> np.ndarray:
 def renew_matrices(state: Adaptation, windows: Sequence[np.ndarray | None]) -> Adaptation:
     """States of several chains, with new mass matrices for the chains whose window has ended.
 
-    Their dual averaging restarts from its average. A matrix does not change if draws or gradients
-    are not finite.
+    The dual averaging of these chains restarts from its average. A matrix is kept if the new one
+    would not be finite and positive definite, e.g. because draws or gradients are not finite.
 
     Args:
         state: States with the chains in front.
@@ -224,13 +224,13 @@ def estimate_gains(gradients: np.ndarray, old: Matrix, new: Matrix) -> np.ndarra
 
     For a normal density of frequencies :math:`\omega`, the energy error of a step :math:`\epsilon`
     is of the order of :math:`\epsilon^4 \sum \omega^4`. The squares :math:`\omega^2` are the
-    eigenvalues of the covariance of whitened gradients. Products of pairs of draws estimate the sum
-    of their squares without bias.
+    eigenvalues of the covariance of whitened gradients. Squared inner products of pairs of these
+    gradients estimate the sum of the squared eigenvalues without bias.
 
     Args:
         gradients: Gradients of the log density, ``(draw, size)``.
-        old: Factors of the mass matrices so far, with the chains in front.
-        new: Factor of the new mass matrix.
+        old: Factors of the inverse mass matrices so far, with the chains in front.
+        new: Factor of the new inverse mass matrix.
 
     Returns:
         Numbers to add to the log step sizes, ``(chain,)``; 0 where the estimate is not finite.

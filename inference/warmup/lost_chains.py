@@ -1,8 +1,8 @@
-"""Chains that warm-up has lost: far below the others, they go on from where another chain is.
+"""Lost chains: if its log density is far below the others', a chain goes on from another's state.
 
-From some starts a chain does not arrive: where the density is too steep for any step size it
-freezes, and where it is flat it slides away. Its draws would not be draws of the posterior, and
-its trajectories would be the longest of all.
+From some starts a chain does not reach the typical set: where the density is too steep for any step
+size the chain freezes, and where the density is flat the chain drifts away. Its draws would not be
+draws of the posterior, and its trajectories would be the longest of all.
 """
 
 import warnings
@@ -13,7 +13,7 @@ import numpy as np
 def choose_successors(is_lost: np.ndarray) -> np.ndarray:
     """For each chain, the number of the chain whose state it takes, ``(chain,)``.
 
-    A chain that is not lost keeps its own state. Lost chains are spread evenly over these chains.
+    A chain that is not lost keeps its own state. The lost chains are spread evenly over the others.
     """
     successors = np.arange(len(is_lost))
     found = np.flatnonzero(~is_lost)
@@ -23,7 +23,7 @@ def choose_successors(is_lost: np.ndarray) -> np.ndarray:
 
 
 def warn_of_lost(log_densities: np.ndarray, is_lost: np.ndarray, iteration: int) -> None:
-    """Warns which chains were lost, and that they went on from the states of others."""
+    """Warns, with their numbers, that chains were lost and went on from the states of others."""
     numbers = np.flatnonzero(is_lost)
     noun, verb = ("chain", "was") if len(numbers) == 1 else ("chains", "were")
     warnings.warn(

@@ -22,11 +22,12 @@ class Search(NamedTuple):
 
     Attributes:
         start: Initial point of the chain, with the momentum of all tries.
-        has_start: Whether the density has been evaluated there.
+        has_start: Whether the density has been evaluated at the start.
         step_size: Step size of the next try, or the result.
         direction: 1 while the step size doubles, -1 while it halves, 0 before the first try.
         num_tries: Number of tries so far.
-        is_done: Whether the acceptance rate has crossed 0.8, or 50 tries have been made.
+        is_done: Whether the acceptance rate has crossed 0.8, or the step size has been doubled or
+            halved 50 times.
 
     References:
         Hoffman and Gelman (2014), The No-U-Turn Sampler, algorithm 4.

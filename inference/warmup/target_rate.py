@@ -6,7 +6,8 @@ mean: if the mean is 0.8, fewer than 0.2 % fail in regressions, and 1.5 % in mod
 Where the curvature varies, most rates are near 1, but rates in narrow places are near 0, as the
 leapfrog integrator is unstable there: in funnels, bananas and horseshoe priors 6 % to 30 % fail,
 although the mean is 0.8 as well. So the share `f` of failures in the last window raises the target
-:math:`\delta` for the rest of warm-up, and thereby for all draws:
+:math:`\delta` for the rest of warm-up, and thereby for all draws. For a diagonal, which has no
+windows, failures count while it is learned with the long memory (30 % to 85 % of warm-up):
 
 .. math:: 1 - \delta' = \frac{1 - \delta}{1 + \min((f / 0.015)^2, 4)}
 
@@ -31,8 +32,8 @@ import jax.numpy as jnp
 
 _FAILURE = 0.1  # acceptance rate of a failure at the target of 0.8
 _PRIOR = 100  # transitions without a failure that are added to those of the window
-_SHARE = 0.015  # of failures that halves `1 - target`
-_MOST = 4.0  # largest square over it
+_SHARE = 0.015  # share of failures that halves `1 - target`
+_MOST = 4.0  # limit of the squared ratio of a share of failures to `_SHARE`
 
 
 def is_failure(
@@ -58,8 +59,8 @@ def raise_target(target: Any, share: Any) -> Any:
 def estimate_gain(share: Any) -> jax.Array:
     """Number to add to the log step size when the target is raised for a share of failures.
 
-    Where both are small, one less the acceptance rate is proportional to the standard deviation of
-    the energy error, which is proportional to the square of the step size.
+    Where energy errors are small, 1 minus the acceptance rate is proportional to their standard
+    deviation, which is proportional to the square of the step size.
     """
     return -0.5 * jnp.log1p(_excess(share))
 
