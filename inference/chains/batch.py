@@ -119,7 +119,8 @@ class Batch:
     def send(self, values: Callable[[Any], Any]) -> None:
         """Starts the copy of new draws to the recorder.
 
-        `values` computes from rows the values of sites, and by name what statistics exceed by.
+        `values` is a function from rows to the values of sites and to the amounts, by name, that
+        are subtracted from statistics.
         """
         stops = np.minimum(self.iteration, self.num_iterations)
         filling = self.buffers.filling

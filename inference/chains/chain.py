@@ -175,7 +175,7 @@ def advance_chain(
 
 
 def is_on_its_way(plan: ChainPlan, chain: Chain) -> jax.Array:
-    """Whether a chain has more to do before it is complete, stuck or to be compared."""
+    """Whether a chain is neither complete, nor stuck at its start, nor due to be compared."""
     progress = chain.progress
     is_incomplete = progress.is_starting | (progress.iteration < plan.num_iterations)
     is_waiting = awaits_comparison(plan.schedule, progress.iteration, chain)
@@ -190,7 +190,7 @@ def has_to_stop(plan: ChainPlan, chain: Chain, first: jax.Array, num_rows: int) 
 
 
 def awaits_comparison(schedule: Schedule, iteration: Any, chain: Chain) -> Any:
-    """Whether a chain has come to its comparison with the others, in JAX or in NumPy."""
+    """Whether a chain waits to be compared with the other chains; in JAX or in NumPy."""
     return ~chain.is_compared & (iteration >= schedule.comparison)
 
 
@@ -201,7 +201,7 @@ def _move_chain(
     chain: Chain,
     budget: jax.Array,
 ) -> tuple[Chain, State, jax.Array]:
-    """Chain moved to the end of its transition, or by one gradient while it starts.
+    """Chain moved to the end of its transition or of the budget; while it starts, by one gradient.
 
     Returns:
         The chain, the last position with log density and gradient, and the number of evaluations.
@@ -286,7 +286,7 @@ def _row(kernel: HamiltonianKernel, chain: Chain) -> jax.Array:
 
 
 def step_start(factor: Matrix, old: Progress, last: State) -> Progress:
-    """Progress after one more step of the start, given the density at `last`."""
+    """Progress after one more step of the start, which evaluated the density at `last`."""
     search = search_step(old.search, factor, *last)
     adaptation = old.adaptation._replace(
         step_size=search.step_size, dual_averaging=dual_averaging_init(search.step_size)

@@ -62,7 +62,7 @@ class ChainBatch(Batch):
 
     @property
     def awaits_comparison(self) -> bool:
-        """Whether all chains have come to their comparison with the others."""
+        """Whether all chains of the batch wait to be compared with the other chains."""
         is_compared = np.asarray(self.chains.is_compared)
         chains = self.chains._replace(is_compared=is_compared)
         return bool(np.all(awaits_comparison(self.schedule, self.iteration, chains)))
@@ -119,7 +119,7 @@ class ChainBatch(Batch):
         return on_host[..., : self._size], self.stats(on_host)
 
     def leaving(self, rows: Any) -> Any:
-        """The rows, which go to the host whole."""
+        """The rows, all of which are copied to the host."""
         return rows
 
     def stats(self, left: np.ndarray) -> dict[str, np.ndarray]:
@@ -139,7 +139,7 @@ class ChainBatch(Batch):
         self.first = np.maximum(self.first, self.sent).astype(np.int32)
 
     def restore(self, windows: np.ndarray, lengths: np.ndarray) -> None:
-        """Goes on from a recorded state; all rows had been read when it was recorded.
+        """Goes on from a recorded state, before which all rows had been read.
 
         Args:
             windows: Rows of the windows of all chains, one chain after the other.

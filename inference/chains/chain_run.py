@@ -44,7 +44,7 @@ class ChainRun:
         advance: Compiled program that moves a batch.
         no_rows: Rows of a batch, all zeros.
         batches: The batches, each of the same number of chains.
-        budget: Work of the next call, in units of the family.
+        budget: Work of the next call, in the subclass's unit: gradients or transitions.
         is_whole: Whether all chains are between two calls, so that a state can be recorded.
     """
 

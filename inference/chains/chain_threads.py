@@ -18,7 +18,7 @@ from inference.runtime.xla_options import may_hang
 
 # Seconds of a call of a compiled program, as long as a user should wait for a sign of progress.
 CALL_SECONDS = 0.1
-_MIN_CHAIN_BATCHES = 16  # batches, if there are so many chains; and two for each core at least
+_MIN_CHAIN_BATCHES = 16  # batches at least, and two for each core, if there are so many chains
 
 
 class ChainThreads:
@@ -91,7 +91,7 @@ def warn_of_interrupt(num_drawn: int, num_draws: int, error: BaseException | Non
 
 
 def batch_size(num_chains: int) -> int:
-    """Number of chains that one call moves: a divisor, so that all batches share a program."""
+    """Number of chains of a call; it divides `num_chains`, so that all batches share a program."""
     most = max(1, num_chains // max(_MIN_CHAIN_BATCHES, 2 * num_cores()))
     return next(size for size in range(most, 0, -1) if num_chains % size == 0)
 

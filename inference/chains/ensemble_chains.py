@@ -80,7 +80,7 @@ def move_ensemble(
 def make_transitions(
     kernel: EnsembleKernel, layout: Layout, chains: EnsembleChains
 ) -> tuple[EnsembleChains, tuple[jax.Array, dict[str, jax.Array]]]:
-    """Chains after a transition, in warm-up an adapted one; flat positions and statistics."""
+    """Chains after a transition, and in warm-up adapted; their flat positions and statistics."""
     words = jnp.stack(threefry(chains.seed, chains.iteration))
     key = random.wrap_key_data(words, impl="threefry2x32")
     iteration = chains.iteration
@@ -102,8 +102,9 @@ def check_ensemble(kernel: Any, layout: Layout, state: Any, num_chains: int) -> 
     """Checks that `step` and `adapt` keep the protocol of :class:`EnsembleKernel`.
 
     Raises:
-        TypeError: if `step` returns no pair, the state changes its form, or the info is not a
-            NamedTuple of scalars and of arrays with a number for each chain.
+        TypeError: if `step` does not return a pair, the structure, shapes or dtypes of the state
+            change, or the info is not a NamedTuple of scalars and of arrays with a number for each
+            chain.
     """
     name = type(kernel).__name__
     number = jax.ShapeDtypeStruct((), np.int32)

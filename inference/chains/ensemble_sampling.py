@@ -37,8 +37,8 @@ from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import share_chains
 from inference.runtime.signature import shapes_of
 
-MAX_SUPERCHAINS = 16  # starting points of an ensemble; chains in turn share them
-MIN_SUBCHAINS = 4  # chains that share a start, else each chain has its own
+MAX_SUPERCHAINS = 16  # starting points of an ensemble, each shared by consecutive chains
+MIN_SUBCHAINS = 4  # chains that share a start; if fewer would, each chain has its own
 
 
 def sample_ensemble(
@@ -85,7 +85,8 @@ def sample_ensemble(
 def num_superchains(init: Any, num_chains: int) -> int | None:
     """Number of superchains, groups of equally many consecutive chains with one start each.
 
-    `None` if each chain has a start of its own: if starts are given, or for fewer than 32 chains.
+    `None` if each chain has a start of its own: if starts are given, for fewer than 32 chains, or
+    if no number from 8 to 16 divides the number of chains into groups of four or more.
     """
     if not isinstance(init, str) or init not in STRATEGIES:
         return None

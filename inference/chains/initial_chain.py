@@ -26,11 +26,12 @@ def make_unplaced_chain(kernel: HamiltonianKernel, layout: Layout, kind: str, tu
         kernel: The kernel, which may have an inverse mass matrix.
         layout: Layout of a position.
         kind: ``"diagonal"``, ``"low_rank"`` or ``"dense"``; a diagonal of the kernel is expanded.
-        tune: Whether the chain is to search a first step size.
+        tune: Whether the chain is to search for a first step size.
 
     Raises:
+        TypeError: if a setting of the kernel is not a real number.
         ValueError: if the kernel's matrix is of another kind, or is not finite and positive
-            definite.
+            definite, or a setting of the kernel is out of range.
     """
     step_size = np.asarray(kernel.check(layout))
     metric = np.ones(layout.size, layout.dtype)

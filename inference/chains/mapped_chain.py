@@ -1,9 +1,9 @@
 """State machine without branches for one of many chains that an accelerator maps over.
 
-An accelerator is fast if few large operations follow one another without questions of the host. A
-branch, or a loop of unknown length, is such a question: the host waits for the answer, and the
-device for the host. So a step evaluates all cases for all chains and selects, and the loop over
-steps asks only once in :data:`STEPS_PER_TURN` steps whether to go on.
+An accelerator is fast if few large operations follow one another and the host decides nothing
+between them. At a branch, or in a loop of unknown length, the host waits for a value of the device,
+and the device for the host. So a step evaluates all cases for all chains and selects, and the loop
+over steps checks only once in :data:`STEPS_PER_TURN` steps whether to go on.
 
 :mod:`inference.chains.chain` has the same state machine with branches, for a core of the CPU. Draws
 are the same up to rounding.
@@ -43,11 +43,11 @@ def advance_mapped_chain(
     first: jax.Array,
     budget: jax.Array,
 ) -> tuple[Chain, jax.Array, jax.Array]:
-    """Moves a chain until all chains are complete or a chain has to stop.
+    """Moves a chain until all chains are complete, a chain has to stop, or the budget is spent.
 
     See :func:`inference.chains.chain.advance_chain` for arguments and results; `kernel` also has
-    the name of the axis over chains. A chain that may not begin another transition waits, as when
-    the budget is spent. A chain within a transition goes on to the end of the turn.
+    the name of the axis over chains. Calls end with a turn of :data:`STEPS_PER_TURN` steps. Until
+    then, chains within a transition go on, and chains that may not begin another one wait.
     """
     axis_name = kernel.axis_name
     num_rows = len(rows) - 1

@@ -17,7 +17,7 @@ class Recorder:
 
     A run calls, in this order:
 
-    1. `open`, with the shapes of its draws, and `reserve` before there are more;
+    1. `open`, with the shapes of its draws, and `reserve` before there are more draws than room;
     2. `put`, by each batch of chains that has new draws;
     3. `record`, when it `is_due`, and when the run ends or is interrupted;
     4. `read`, and perhaps `read_further`.
@@ -27,7 +27,7 @@ class Recorder:
         state: State of the run: the last recorded one, at first the state to go on from or `None`.
         arrays: Arrays ``(chain, draw, *shape)``, a pytree of values of sites and of statistics.
         num_put: Number of draws of each chain that have been put.
-        constants: Entries that each state has beside those of its run: what was learned before.
+        constants: Entries added to each recorded state: what was learned before the run.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class KeptSites:
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class RowValues:
-    """Function from a position to what a recorder is told of it.
+    """Function from a position to values of sites, and to corrections of statistics.
 
     Attributes:
         kept: Sites that are kept.
@@ -159,9 +159,10 @@ class RowValues:
     kept: KeptSites
 
     def constrain(self, position: Any) -> tuple[dict[str, Any], dict[str, jax.Array]]:
-        """Values of the sites, and by name what the statistics of a draw exceed by.
+        """Values of the sites, and the amounts, by name, to subtract from the statistics of a draw.
 
-        Chains over other coordinates than unconstrained space have another log density there.
+        In other coordinates than unconstrained space, the log density of a chain has the log
+        determinant of the Jacobian added to it.
         """
         log_det = getattr(self.kept.target, "log_det", None)
         excess = {} if log_det is None else {"log_density": log_det(position)}

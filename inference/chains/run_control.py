@@ -41,7 +41,7 @@ class Run(Protocol):
         ...
 
     def go_on(self, num_iterations: int, monitor: "Monitor") -> None:
-        """Moves all chains until each has made so many transitions."""
+        """Moves all chains until each has made `num_iterations` transitions."""
         ...
 
     def record(self) -> None:
@@ -93,7 +93,8 @@ def finish_run(run: Run, monitor: Monitor, num_draws: int) -> Any:
 
     Raises:
         KeyboardInterrupt: if an interrupt comes before there are draws.
-        StopRun: if the monitor stops the run before.
+        StopRun: if the monitor stops the run before there are draws; its cause, if it has one, is
+            raised instead.
     """
     share = run.share
     num_drawn = 0

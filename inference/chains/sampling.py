@@ -1,8 +1,9 @@
 """Sampling with a Hamiltonian kernel: starts, warm-up and draws of all chains, on all cores.
 
-One compiled function moves a chain from any place: through its start, its warm-up and its draws.
+One compiled function moves a chain from any state: through its start, its warm-up and its draws.
 It returns to :mod:`inference.chains.chain_run` when it has spent a number of gradients, when there
-is no room for more draws, and when a mass matrix is due to be renewed.
+is no room for more draws, when a mass matrix is due to be renewed, and when chains are due to be
+compared.
 
 | Device      | Chains                                                                         |
 |-------------|--------------------------------------------------------------------------------|
@@ -58,7 +59,7 @@ _AXIS = "chain"
 _MAX_NUMBERS = 1 << 18
 _MAX_NUMBERS_MAPPED = 1 << 23
 _FIRST_BUDGET = 1024  # gradients of the first call
-_MAX_GROWTH = 64  # the most a call grows at once
+_MAX_GROWTH = 64  # maximum factor by which the gradients of a call grow at once
 
 
 def sample(
@@ -97,7 +98,8 @@ def sample(
         recorder: Keeper of draws and of states; if it has a state, the run goes on from there.
 
     Raises:
-        ValueError: if a chain finds no point of finite density and gradient to start from.
+        ValueError: if a chain finds no point of finite density and gradient to start from, or the
+            kernel's mass matrix is of another kind than `mass_matrix`.
     """
     layout = Layout.of(target.position_shapes)
     share = share_chains(num_chains, mesh, target.mesh)

@@ -140,7 +140,7 @@ def make_transition(
 
 
 def statistics_of(info: Any, state: Any) -> dict[str, Any]:
-    """Statistics of a transition, by name in their order: of the info, and the log density."""
+    """Statistics of a transition, sorted by name: fields of the info, and the log density."""
     stats = dict(info._asdict())
     if hasattr(state, "log_density"):
         stats["log_density"] = state.log_density
@@ -151,8 +151,8 @@ def check_protocol(kernel: Any, layout: Layout, state: Any) -> None:
     """Checks that `step` keeps the protocol of :class:`Kernel`.
 
     Raises:
-        TypeError: if `step` returns no pair, the state changes its form, or the info is not a
-            NamedTuple of scalars.
+        TypeError: if `step` does not return a pair, the structure, shapes or dtypes of the state
+            change, or the info is not a NamedTuple of scalars.
     """
     name = type(kernel).__name__
     after, info = shapes_of_step(kernel, state, "NamedTuple of scalars")
@@ -171,7 +171,7 @@ def shapes_of_step(kernel: Any, state: Any, what: str) -> tuple[Any, Any]:
     Args:
         kernel: The kernel.
         state: Its state.
-        what: Description of a right info, for the message.
+        what: Description of a valid info, for the message.
 
     Raises:
         TypeError: if `step` does not return a pair.

@@ -16,8 +16,8 @@ from inference.chains.chain_threads import CALL_SECONDS
 from inference.common.state_leaves import State
 from inference.runtime.compiled_program import compile_once
 
-# Memory for draws between two calls: maximum of numbers in all rows of a batch, one of many and one
-# of all chains.
+# Memory for draws between two calls: maximum of numbers in all rows of a batch, if there are many
+# batches, and if one batch has all chains.
 MAX_NUMBERS = 1 << 20
 MAX_NUMBERS_WHOLE = 1 << 22
 
@@ -72,7 +72,7 @@ class StepRun(ChainRun):
         self._compile_values(row[1])
 
     def _call(self, batch: Batch, rows: Any, budget: int) -> int:
-        """Starts a call that makes up to `budget` transitions, within warm-up or after it.
+        """Starts a call of up to `budget` transitions, all of them in warm-up or all after it.
 
         Draw `i` is in row ``i % num_rows``, whenever draws are read: where many rows are computed
         at once, the last bits of a value might depend on its row.

@@ -77,7 +77,7 @@ def sample_pool(
         run: Settings of each chain.
         targets: The targets.
         num_targets: Number of targets.
-        num_chains: Number of chains of each.
+        num_chains: Number of chains of each target.
         on_progress: Function called now and then with the number of finished chains, or `None`.
     """
     size = num_targets * num_chains

@@ -1,4 +1,4 @@
-"""Whole runs as pure functions: starts, warm-up and draws of chains in one program, without a host.
+"""Whole runs as pure functions: starts, warm-up and draws in one program, without the host.
 
 A chain is the state machine of :mod:`inference.chains.chain`, or of
 :mod:`inference.chains.mapped_chain` on an accelerator. Its mass matrix is a diagonal, which is
@@ -43,7 +43,8 @@ class RunDraws(NamedTuple):
 
     Attributes:
         draws: Values of sites, ``(draw, *shape)``; NaN if the chain found no start.
-        stats: Statistics of transitions by name, ``(draw,)``; without a start, NaN, and divergent.
+        stats: Statistics of transitions by name, ``(draw,)``; without a start, floating-point ones
+            are NaN and flags are True.
         inverse_mass_matrix: Matrix at the end of warm-up.
         centering: Weights that warm-up learned, by site with learned centering.
     """
@@ -88,7 +89,7 @@ class TracedRun:
         target_acceptance_rate: float,
         keep: tuple[str, ...] | None = None,
     ) -> "TracedRun":
-        """Settings for targets of the shapes of `target`.
+        """Settings for targets with the sites and shapes of `target`.
 
         Raises:
             ValueError: if warm-up would learn the kernel's mass matrix, and it is not a diagonal.
@@ -173,7 +174,13 @@ class TracedRun:
     def _learn_and_move(
         self, seed: jax.Array, target: Any, start: State
     ) -> tuple[Any, Chain, jax.Array]:
-        """All parts of a run, the first of which learn coordinates: one program for all of them."""
+        """Moves a chain through all parts of its run; all but the last part learn coordinates.
+
+        A scan over the parts compiles one program for all of them.
+
+        Returns:
+            The target in the learned coordinates, the chain at the end, and the rows of its draws.
+        """
         num_rows = max(self.num_draws, self.num_learned)
 
         def part(carry: tuple[Any, State], inputs: Any) -> tuple[Any, Any]:
@@ -193,9 +200,9 @@ class TracedRun:
         return target.with_centering(weights), chain, rows
 
     def _learn(self, target: Any, positions: jax.Array, state: State) -> tuple[Any, State]:
-        """Weights by the draws of a round, and the state of its chain in the new coordinates.
+        """Weights learned from the draws of a round, and the chain's state in the new coordinates.
 
-        Both stay as they are if the new coordinates have no finite density there.
+        Both stay as they are if the density or its gradient is not finite in the new coordinates.
         """
 
         def look(position: jax.Array) -> Any:
@@ -232,7 +239,7 @@ class TracedRun:
 
 
 def _spoil(is_spoilt: jax.Array, x: jax.Array) -> jax.Array:
-    """The leaves of a chain, but NaN or True if the chain found no start."""
+    """The array `x`; if the chain found no start, NaN in place of floats, and True of flags."""
     if x.dtype == bool:
         return x | is_spoilt
     return jnp.where(is_spoilt, jnp.nan, x) if jnp.issubdtype(x.dtype, jnp.floating) else x
