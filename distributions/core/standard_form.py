@@ -62,9 +62,12 @@ class LocationScale:
             shift = None if loc is None else centeredness * loc
         standard = {name: _over(given[name], stretch) for name in self.scales}
         standard |= {name: _over(given[name], 1 / stretch) for name in self.rates}
+        first = (*self.scales, *self.rates)[0]
         if centeredness is None:
-            name = (*self.scales, *self.rates)[0]
-            standard[name] = _ones(given[name])  # exactly
+            standard[first] = _ones(given[first])  # exactly
+        else:
+            base, power = promote(given[first], centeredness)
+            standard[first] = jnp.where(power == 0, 1, base) ** power  # 1 for a scale of 0, too
         if self.location is not None:
             standard[self.location] = 0 * _ones(loc) if shift is None else shift
         return StandardForm(dataclasses.replace(d, **standard), *affine(loc, stretch, shift))

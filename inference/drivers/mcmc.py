@@ -86,7 +86,8 @@ def mcmc(
     dual averaging, and the mass matrix to the spread of draws and gradients:
 
     - Each chain adapts on its own if there are fewer than 32, on an accelerator, or with a diagonal
-      matrix. Its draws then do not depend on the number of chains.
+      matrix. Its draws then do not depend on the number of chains, unless chains learn coordinates
+      together.
     - Otherwise, chains pool their draws to learn one dense or low-rank matrix. A chain is left out,
       and learns by itself, if its mean log density is more than four standard deviations from the
       mean log density of the median chain.
@@ -97,7 +98,8 @@ def mcmc(
 
     If sites have ``ppl.LearnedCentering``, as by ``ppl.auto_reparam``, the first half of warm-up
     learns their coordinates from the draws and gradients of all chains. A warm-up of less than 100
-    iterations leaves them non-centered.
+    iterations leaves them non-centered, and so do kernels without gradients. A covariance that
+    `init` knows is not used then, as it belongs to other coordinates.
 
     On the CPU, chains use all cores; on an accelerator, they advance side by side. A second call
     compiles nothing if it has another key, other numbers of iterations or new data of the same
@@ -181,8 +183,9 @@ def mcmc(
             as ``["mu", "scope"]``; by default all. Values that only other sites need are not
             computed.
         checkpoint: A folder for draws and states of the chains. The same call goes on after a kill,
-            an interrupt or an error, from a state that is at most about 15 seconds old, and its
-            draws have the bits of an undisturbed run. Draws are arrays that are mapped into memory,
+            an interrupt or an error, from a state that is at most about 15 seconds old (from the
+            beginning, while coordinates are learned), and its draws have the bits of an undisturbed
+            run. Draws are arrays that are mapped into memory,
             so that they may be larger than the memory. See :func:`resume` for more draws.
         **kwargs: More arguments of the model.
 
@@ -300,11 +303,14 @@ def _run(
     num_warmup = run_settings.num_warmup
     num_chains = run_settings.num_chains
     num_coordinates = Layout.of(target.position_shapes).size
-    lengths = None if run_settings.transport else round_lengths(target, num_warmup)
+    learns = isinstance(kernel, HamiltonianKernel | EnsembleKernel) and not run_settings.transport
+    lengths = round_lengths(target, num_warmup) if learns else None
     num_before = 0 if lengths is None else lengths.num_before
     numbers = {"num_draws": run_settings.num_draws, "num_chains": num_chains}
     is_ensemble = isinstance(kernel, EnsembleKernel)
     superchains = num_superchains(init, num_chains) if is_ensemble else None
+    if lengths is not None:
+        superchains = None  # each chain starts where its first draws have ended
     if run_settings.transport:
         init = Init("normal")
     elif isinstance(init, Started):

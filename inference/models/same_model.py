@@ -53,7 +53,12 @@ def check_model(
 def in_coordinates_of(result: Any, target: Any) -> Any:
     """A target in the coordinates that the first chain of a result has learned, if any."""
     weights = getattr(result, "centering", None)
-    return target.with_centering(jax.tree.map(lambda x: x[0], weights)) if weights else target
+    if not weights:
+        return target
+    try:
+        return target.with_centering(jax.tree.map(lambda x: x[0], weights))
+    except ValueError:  # another model, as the log density will show
+        return target
 
 
 def check_density(

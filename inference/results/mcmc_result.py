@@ -105,11 +105,16 @@ def _approximation_problems(found: tuple[Sequence[str], float, int] | None) -> I
 
 
 class _Static:
-    """Facts and sites as a part of the tree structure; they compare equal for any two results."""
+    """Facts and sites as a part of the tree structure; they compare equal for any two results.
 
-    def __init__(self, result: MCMCResult) -> None:
+    Weights on the host are a part of it, too: they have no axis of draws that a map could thin.
+    Within a program, and of a program's result, they are leaves.
+    """
+
+    def __init__(self, result: MCMCResult, centering: dict[str, Any] | None) -> None:
         self.facts = result.facts
         self.sites = result.sites
+        self.centering = centering
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Static)
@@ -122,7 +127,10 @@ _LEAVES = "draws", "stats", "inverse_mass_matrix", "centering"
 
 
 def _flatten(result: MCMCResult) -> tuple[tuple[Any, ...], _Static]:
-    return tuple(getattr(result, name) for name in _LEAVES), _Static(result)
+    children = [getattr(result, name) for name in _LEAVES]
+    on_host = all(isinstance(x, np.ndarray) for x in jax.tree.leaves(result.centering))
+    static = _Static(result, result.centering if on_host else None)
+    return (*children[:-1], None if on_host else children[-1]), static
 
 
 def _flatten_with_keys(result: MCMCResult) -> tuple[tuple[Any, ...], _Static]:
@@ -132,6 +140,8 @@ def _flatten_with_keys(result: MCMCResult) -> tuple[tuple[Any, ...], _Static]:
 
 def _unflatten(static: _Static, children: Any) -> MCMCResult:
     given = dict(zip(_LEAVES, children, strict=True))
+    if static.centering is not None:
+        given["centering"] = static.centering
     return MCMCResult(**given, facts=static.facts, sites=static.sites)
 
 

@@ -109,7 +109,7 @@ def coordinates(model: Model) -> Callable[..., Coordinates]:
     """The coordinates of the latent sites of a model: `(*args, **kwargs) -> Coordinates`.
 
     The result tells which sites `reparam` has given other coordinates. For every other site, it
-    tells whether `auto_reparam` would non-center the site, and if not, why.
+    tells whether `auto_reparam` would reparameterize the site, and if not, why.
 
     Args:
         model: A function of a random key, reparameterized or not.

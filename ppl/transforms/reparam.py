@@ -95,17 +95,34 @@ class Reparameterized(distribution_protocol.DistributionWrapper):
         return found
 
 
+def is_learned(site: Site) -> bool:
+    """Whether the centering of a site is learned, by the structure of its distribution."""
+    tree = site.extra_tree
+    while (data := tree.node_data()) and issubclass(
+        data[0], distribution_protocol.DistributionWrapper
+    ):
+        parts = tree.children()
+        if issubclass(data[0], Reparameterized):
+            strategy = parts[1].node_data()
+            return bool(strategy) and issubclass(strategy[0], LearnedCentering)
+        tree = parts[0]
+    return False
+
+
 def learned_base(d: Any) -> Any:
     """The distribution within wrappers whose centering is learned element by element, or None."""
     while isinstance(d, distribution_protocol.DistributionWrapper):
-        if isinstance(d, Reparameterized) and isinstance(d.strategy, LearnedCentering):
-            return d.base if has_centering_weight(d.base) else None
+        if isinstance(d, Reparameterized):
+            learns = isinstance(d.strategy, LearnedCentering) and has_centering_weight(d.base)
+            return d.base if learns else None
         d = d.base
     return None
 
 
 def with_weight(d: Any, weight: Any) -> Any:
-    """A distribution with learned centering, at a weight for each element."""
+    """A distribution at a weight for each element; as it is if it has none, as in some branch."""
+    if learned_base(d) is None:
+        return d
     if isinstance(d, Reparameterized):
         return dataclasses.replace(d, strategy=Weighted(weight))
     return dataclasses.replace(d, base=with_weight(d.base, weight))

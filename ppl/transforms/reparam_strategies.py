@@ -275,10 +275,12 @@ class LearnedCentering:
     learn the weights from draws and gradients: few data about an element bring its weight toward 0,
     many toward 1. Algorithms that do not learn them work with the weights 0.
 
-    It suits all sites that `NonCentered` suits. Families without a weight for each element, as
-    multivariate ones, are non-centered. The others are families of numbers with a location and a
-    scale, with a scale or with a rate, their exponentials, and `dist.iid` and `dist.Independent` of
-    all these.
+    It suits all sites that `NonCentered` suits. Families without a weight for each element are
+    non-centered: multivariate ones, and those whose unconstrained coordinates a scale does not
+    shift or stretch, such as `GeneralizedPareto` and most half-line families of TFP. The others are
+    families of numbers with a location and a scale, with a scale or with a rate, functions such as
+    the exponential of these, and `dist.iid` and `dist.Independent` of all. In centered coordinates,
+    where learning begins, a scale must not be exactly 0.
 
     Example:
         >>> import jax, inference, ppl, distributions as dist
@@ -346,13 +348,13 @@ class Weighted:
 
 def frame_of(d: Any, value: Any) -> Frame:
     """The frame of a value of a distribution that has a weight for each element."""
-    by = NonCentered()(d)
+    start, end = (Weighted(weight)(d) for weight in (0.0, 1.0))
 
     def centered(z: Any) -> Any:
-        value = by.forward(distribution_protocol.forward(by.base, z))
-        return distribution_protocol.inverse(d, value)
+        x = start.forward(distribution_protocol.forward(start.base, z))
+        return distribution_protocol.inverse(end.base, end.inverse(x))
 
-    z = distribution_protocol.inverse(by.base, by.inverse(value))
+    z = distribution_protocol.inverse(start.base, start.inverse(value))
     _, scale = jax.jvp(centered, (z,), (jnp.ones_like(z),))
     return Frame(z, centered(jnp.zeros_like(z)), scale)
 
@@ -362,15 +364,17 @@ def _one_element_each(d: Any) -> Any:
     name = distribution_protocol.name_of(d)
     if name not in distribution_protocol.FAMILIES_OF_PARTS:
         return d
-    part = d.distribution
-    num = 0 if name == "Independent" else len(d.sample_shape)
-    num_behind = len(part.event_shape)
+    each = _one_element_each(d.distribution)
+    if name == "Independent":
+        return each
+    num = len(d.sample_shape)
+    num_behind = len(d.distribution.event_shape)
 
-    def spread(x: Any) -> Any:
+    def spread(x: Any) -> Any:  # the axes of the copies are in front of those of an event
         at = np.ndim(x) - num_behind
         return jnp.expand_dims(x, tuple(range(at, at + num))) if at > 0 and num else x
 
-    return _one_element_each(jax.tree.map(spread, part))
+    return jax.tree.map(spread, each)
 
 
 def auto_reparam(

@@ -57,7 +57,9 @@ def has_centering_weight(d: Any) -> bool:
     except NotImplementedError:
         return False
     if form is None:  # an image of its base
-        base = part.distribution
+        base = getattr(part, "distribution", None)
+        if base is None:
+            return False
         return distribution_protocol.part_of(base) is base and has_centering_weight(base)
     base = form[0]
     if isinstance(base, Normal):  # a standard normal variable, whatever the weight

@@ -32,7 +32,7 @@ from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, LATENT, RANDOM, kin
 from ppl.transforms.condition import condition_and_complete
 from ppl.transforms.density import Scores, total
 from ppl.transforms.prior_weights import latent_sites
-from ppl.transforms.reparam import learned_base, with_weight
+from ppl.transforms.reparam import is_learned, learned_base, with_weight
 from ppl.transforms.reparam_strategies import Frame, WeightedPosition, frame_of
 from ppl.transforms.simulate import simulate
 from ppl.transforms.trace import inspection
@@ -43,12 +43,7 @@ def _remedy(path: Path) -> str:
 
 
 def _position(site: Site, value: Any, d: Any) -> Any:
-    """The unconstrained position of the value of a latent site, NaN outside of its support.
-
-    Of a site with learned centering, it is the frame that its weights belong to.
-    """
-    if (base := learned_base(d)) is not None:
-        return frame_of(base, value)
+    """The unconstrained position of the value of a latent site, NaN outside of its support."""
     try:
         return distribution_protocol.nan_outside_support(
             d, value, distribution_protocol.inverse(d, value)
@@ -59,6 +54,14 @@ def _position(site: Site, value: Any, d: Any) -> Any:
             "unconstrained space "
             f"({error}) {_remedy(site.path)}"
         ) from error
+
+
+def _frame(site: Site, value: Any, d: Any) -> Frame:
+    """The frame of a site with learned centering; without weights in a branch, of its position."""
+    if (base := learned_base(d)) is not None:
+        return frame_of(base, value)
+    position = _position(site, value, d)
+    return Frame(position, jnp.zeros_like(position), jnp.ones_like(position))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,15 +122,20 @@ class RecordValues(SiteAction):
 
 @dataclasses.dataclass(frozen=True)
 class RecordPositions(SiteAction):
-    """Action of `unconstrain`: maps planted values to positions, and records these."""
+    """Action of `unconstrain`: maps planted values to positions, and records these.
 
+    Of a site whose centering is learned, it records the frame that its weights belong to.
+    """
+
+    learned: frozenset[Path]
     tags: ClassVar = (RANDOM,)
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         """The planted value and its position, or the sown value without a record."""
         if plant is None:
             return operands.values, None
-        return plant, apply_at_site(site, operands, plant, lambda x, d: _position(site, x, d))
+        record = _frame if site.path in self.learned else _position
+        return plant, apply_at_site(site, operands, plant, lambda x, d: record(site, x, d))
 
 
 @register_dataclass
@@ -202,7 +210,7 @@ class Unconstrained:
 
     def unconstrain(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The position of values; not finite for a value outside of its support."""
-        run = self._run(RecordPositions())
+        run = self._run(RecordPositions(frozenset(self.centering)))
         records = run.records(run.fit(values, "unconstrain", complete=True))
         records |= {path: records[path].position(c) for path, c in self.centering.items()}
         latent = {path: records[path].ravel()[at] for path, at in self.missing.items()}
@@ -211,10 +219,19 @@ class Unconstrained:
     def with_centering(self, weights: Mapping[str, Any]) -> "Unconstrained":
         """The density in other coordinates: weights of `LearnedCentering` by site."""
         known = self.centering
-        given = {path: x for path, x in paths_in(weights, known) if path in known}
+        given = dict(paths_in(weights, known))
+        for path, x in given.items():
+            if path not in known:
+                others = suggest_names(known, path, what="sites with learned centering")
+                raise ValueError(f"with_centering: {describe(path)} is none. {others}")
+            if np.shape(x) not in ((), known[path].shape):
+                raise ValueError(
+                    f"with_centering: site {describe(path)} has the shape {known[path].shape}, and "
+                    f"the weights {np.shape(x)}."
+                )
         full = {
-            p: jnp.broadcast_to(jnp.asarray(x, known[p].dtype), known[p].shape)
-            for p, x in given.items()
+            path: jnp.broadcast_to(jnp.asarray(x, known[path].dtype), known[path].shape)
+            for path, x in given.items()
         }
         return dataclasses.replace(self, centering=PathDict(known | full))
 
@@ -240,7 +257,7 @@ class Unconstrained:
             density by the coordinates at the target's own weights; and whether the log density and
             its whole gradient are finite.
         """
-        run = self._run(RecordPositions())
+        run = self._run(RecordPositions(frozenset(self.centering)))
         values = _entries(self.constrain(position), self.shapes)
         records = run.records(run.fit_entries(values, "frames"))
         log_density, gradient = jax.value_and_grad(self.log_density)(position)
@@ -284,7 +301,7 @@ class Unconstrained:
 
     def _complete_position(self, key: jax.Array, values: Mapping[str, Any]) -> dict[str, Any]:
         """A position with given values at some sites, and uniform at the others."""
-        given = self._run(RecordPositions()).entries(values, "initial")
+        given = self._run(RecordPositions(frozenset(self.centering))).entries(values, "initial")
         if given.keys() < dict(self.shapes).keys():
             args, kwargs = self.arguments.join(self.data)
             rest = unconstrain(
@@ -375,10 +392,11 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
     target = Unconstrained(as_pytree(model), data, arguments, (), PathDict())
 
     def look(program: Program) -> dict[str, Any]:
-        run = ModelRun(target.model, program, RecordPositions())
+        sites = ModelRun(target.model, program, RecordValues()).latent()
+        learned = frozenset(p for p, found in sites.items() if any(map(is_learned, found.sites)))
+        run = ModelRun(target.model, program, RecordPositions(learned))
         shapes = _shapes(run)
-        learned = {path: x.z for path, x in shapes.items() if isinstance(x, Frame)}
-        shapes |= learned
+        shapes = {path: x.z if path in learned else x for path, x in shapes.items()}
         gaps = {path: found for path, x in run.latent().items() if (found := _gaps(path, x))}
         values = {path: shapes[path].shape for path in gaps}
         for path, found in gaps.items():
@@ -386,7 +404,7 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
             shapes[path] = jax.ShapeDtypeStruct((size,), shapes[path].dtype)
         found = {"shapes": tuple(shapes.items()), "values": tuple(values.items())}
         found |= {"mesh": find_mesh(program.jaxpr), "order": _order(target.model, program)}
-        found |= {"centering": PathDict(learned)}
+        found |= {"centering": PathDict({p: x for p, x in shapes.items() if p in learned})}
         return found | {"approximate": find_approximate(program.jaxpr)}
 
     found, numbers = trace_and_fingerprint(look, target.model, arguments, data)

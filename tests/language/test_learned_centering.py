@@ -14,7 +14,7 @@ import ppl
 from ppl.transforms.standard_forms import has_centering_weight
 
 from .checks import assert_close, assert_equal, check_determinant
-from .test_reparam import FAMILIES, PARTS, VECTORS, in_cond, mapped, one, walk
+from .test_reparam import FAMILIES, PARTS, VECTORS, in_cond, mapped, one, tfd, walk
 
 KEY = key(5)
 LEARNED = {"x": ppl.LearnedCentering()}
@@ -34,6 +34,15 @@ OWN = {
     "skew-normal": lambda loc, scale: dist.SkewNormal(loc=loc, scale=scale, skewness=0.5),
     "transformed": lambda loc, scale: dist.TransformedDistribution(
         dist.Gamma(2.0, scale), dist.bijectors.Exp()
+    ),
+    "softplus": lambda loc, scale: dist.TransformedDistribution(
+        dist.Normal(loc, scale), dist.bijectors.Softplus()
+    ),
+    "iid-of-iid": lambda loc, scale: dist.iid(
+        dist.iid(dist.Normal(loc * jnp.arange(2.0), scale), 3), 2
+    ),
+    "iid-of-independent-iid": lambda loc, scale: dist.iid(
+        dist.Independent(dist.iid(dist.Normal(loc * jnp.arange(2.0), scale), 3), 1), 4
     ),
     "transformed-twice": lambda loc, scale: dist.TransformedDistribution(
         dist.LogNormal(loc, scale), dist.bijectors.Affine(1.0, 2.0)
@@ -76,16 +85,13 @@ def test_density_at_any_weights(model, x64):
     assert target.centering["x",].shape == target.position_shapes["x"].shape
     check_determinant(moved, KEY, {}, at_random_weights(target))
     values = target.constrain(target.initial(KEY))
-    for weight, strategy in ((0.0, ppl.NonCentered()), (0.3, ppl.PartiallyCentered(0.3))):
+    for weight in (0.0, 0.3, 1.0):
+        strategy = ppl.PartiallyCentered(weight) if weight else ppl.NonCentered()
         here = target.with_centering({"x": weight})
         other = ppl.unconstrain(ppl.reparam(model, {"x": strategy}))
         position = other.unconstrain(values)
         assert_close(here.unconstrain(values), position)
         assert_close(here.log_density(position), other.log_density(position))
-    assert_close(
-        target.with_centering({"x": 1.0}).unconstrain(values),
-        ppl.unconstrain(model).unconstrain(values),
-    )
 
 
 @pytest.mark.parametrize("name", VECTORS)
@@ -93,8 +99,57 @@ def test_families_without_weights_are_not_centered(name, x64):
     target = ppl.unconstrain(ppl.reparam(one(VECTORS[name]), LEARNED))
     other = ppl.unconstrain(ppl.reparam(one(VECTORS[name]), {"x": ppl.NonCentered()}))
     position = target.initial(KEY)
-    assert not target.centering
     assert_equal(target.constrain(position), other.constrain(position))
+    assert_equal(at_random_weights(target).constrain(position), other.constrain(position))
+    values = other.constrain(position)
+    assert_close(at_random_weights(target).unconstrain(values), other.unconstrain(values))
+
+
+def test_a_scale_of_zero_is_one_at_weight_zero(x64):
+    def model(key):
+        loc = ppl.sample(key, dist.Normal(0.0, 1.0), name="loc")
+        scale = ppl.sample(key, dist.LogNormal(0.0, 1.0), name="scale")
+        gaps = jnp.array([1.0, 0.0, 2.0])
+        ppl.sample(key, dist.Normal(jnp.full(3, loc), scale * jnp.sqrt(gaps)), name="x")
+
+    targets = [
+        ppl.unconstrain(ppl.reparam(model, {"x": strategy}))
+        for strategy in (ppl.NonCentered(), ppl.LearnedCentering())
+    ]
+    position = targets[0].initial(KEY)
+    for function in ("log_density", "constrain"):
+        old, new = (jax.jit(getattr(target, function))(position) for target in targets)
+        assert_close(new, old)
+    assert_close(*(jax.grad(target.log_density)(position) for target in targets))
+
+
+def test_branches_may_differ_in_whether_they_have_weights(x64):
+    def model(key):
+        z = ppl.sample(key, dist.Normal(0.0, 1.0), name="z")
+        lax.cond(
+            z > 0,
+            lambda: ppl.sample(key, dist.Normal(z, 2.0), name="x"),
+            lambda: ppl.sample(key, dist.Uniform(-1.0, 1.0 + z**2), name="x"),
+        )
+
+    target = ppl.unconstrain(ppl.reparam(model, ppl.auto_reparam))
+    for z in (0.7, -0.7):
+        values = {"z": jnp.float64(z), "x": jnp.float64(0.4)}
+        for weight in (0.0, 0.6):
+            here = target.with_centering({"x": weight})
+            position = here.unconstrain(values)
+            assert_close(here.constrain(position), values)
+            value = lambda x: here.constrain(position | {"x": x})["x"]  # noqa: B023, E731
+            log_det = jnp.log(jax.grad(value)(position["x"]))
+            assert_close(here.log_density(position), ppl.log_density(model)(values) + log_det)
+
+
+def test_weights_that_do_not_fit_are_errors():
+    target = ppl.unconstrain(ppl.reparam(mapped, LEARNED))
+    with pytest.raises(ValueError, match="with_centering: 'xx' is none"):
+        target.with_centering({"xx": 0.5})
+    with pytest.raises(ValueError, match=r"site 'x' has the shape \(3,\), and the weights \(2,\)"):
+        target.with_centering({"x": np.ones(2)})
 
 
 def test_rule_learns_where_there_are_weights():
@@ -102,6 +157,8 @@ def test_rule_learns_where_there_are_weights():
     for d in (dist.Normal(0.0, 1.0), dist.Gamma(2.0, 1.0), dist.iid(dist.LogNormal(0.0, 1.0), 3)):
         assert has_centering_weight(d)
         assert ppl.auto_reparam("x", d, is_constant=False) == ppl.LearnedCentering()
+    gamma = tfd.Gamma(2.0, log_rate=0.3)
+    assert not has_centering_weight(gamma)
     for d in (vector, dist.iid(vector, 2), dist.GaussianRandomWalk(1.0, 4)):
         assert not has_centering_weight(d)
         assert ppl.auto_reparam("x", d, is_constant=False) == ppl.NonCentered()
