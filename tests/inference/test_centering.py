@@ -81,7 +81,7 @@ def test_schools_are_sampled_in_the_better_form(factor, least, most):
     assert run.centering["theta"].shape == (4, 8)
     assert least <= run.centering["theta"].mean() <= most
     assert (run.centering["theta"] == run.centering["theta"][:1]).all()
-    assert run.summary().rhat.max() < 1.01
+    assert run.summary().rhat.max() < 1.02
     assert run.stats["is_divergent"].mean() < 0.005
 
 
