@@ -59,13 +59,14 @@ def learn_centering(
         adaptation = {"target_acceptance_rate": 0.8}
     target = target.with_centering(jax.tree.map(np.ones_like, jax.device_get(target.weights)))
     num_iterations = lengths.num_warmup + lengths.num_draws
+    num_draws = min(lengths.num_draws, -(-_MAX_DRAWS // num_chains))  # of many chains a few each
     for i in range(NUM_ROUNDS):
         samples = sample(
             jax.random.fold_in(key, i),
             target,
             kernel,
-            num_warmup=lengths.num_warmup,
-            num_draws=lengths.num_draws,
+            num_warmup=num_iterations - num_draws,
+            num_draws=num_draws,
             num_chains=num_chains,
             init=init,
             mesh=mesh,
