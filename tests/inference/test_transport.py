@@ -66,7 +66,7 @@ def model(key, x):
     return ppl.sample(key, dist.Normal(mu, scale), name="y")
 
 
-Y = np.array([0.3, -1.0])
+Y = np.array([0.3, -1.0], np.float32)
 POSTERIOR = ppl.condition(model, {"y": Y})
 
 
@@ -90,7 +90,14 @@ def fit(name="FullRank", num_steps=300):
 
 @functools.cache
 def fit_once(name, num_steps, is_x64):
-    return svi(KEY, POSTERIOR, np.ones(2), guide=GUIDES[name], num_steps=num_steps, num_draws=20)
+    return svi(
+        KEY,
+        POSTERIOR,
+        np.ones(2, np.float32),
+        guide=GUIDES[name],
+        num_steps=num_steps,
+        num_draws=20,
+    )
 
 
 SHORT = {"num_warmup": 50, "num_draws": 40, "num_chains": 2}
@@ -98,7 +105,7 @@ SHORT = {"num_warmup": 50, "num_draws": 40, "num_chains": 2}
 
 def run(started=None, **settings):
     settings = SHORT | {"init": started or fit(), "transport": True} | settings
-    return mcmc(KEY, POSTERIOR, np.ones(2), **settings)
+    return mcmc(KEY, POSTERIOR, np.ones(2, np.float32), **settings)
 
 
 @pytest.mark.parametrize("name", GUIDES)
@@ -126,7 +133,7 @@ def test_density_is_the_change_of_variables(name, float_dtype):
 
 
 def test_the_other_methods_are_those_of_the_model(x64):
-    target = ppl.unconstrain(POSTERIOR, jnp.ones(2))
+    target = ppl.unconstrain(POSTERIOR, jnp.ones(2, np.float32))
     moved = transported(target, GUIDES["NeuralSpline"])
     assert moved.order == target.order
     for method in ("initial", "prior"):
@@ -190,7 +197,7 @@ def test_draws_are_those_of_the_model_for_any_map(name, x64):
 def test_log_densities_of_a_result_are_on_unconstrained_space(x64):
     result = run()
     assert Layout.of(result.draws).size == 2 * 40 * 5
-    target = ppl.unconstrain(POSTERIOR, np.ones(2))
+    target = ppl.unconstrain(POSTERIOR, np.ones(2, np.float32))
 
     def log_density(values):
         return target.log_density(target.initial(KEY, values))
@@ -201,7 +208,7 @@ def test_log_densities_of_a_result_are_on_unconstrained_space(x64):
     some = run(keep="both")
     assert some.draws.keys() == {"both"}
     np.testing.assert_allclose(some.stats["log_density"], expected, rtol=1e-8)
-    whole = np.asarray(mcmc(KEY, POSTERIOR, np.ones(2), **SHORT).stats["log_density"])
+    whole = np.asarray(mcmc(KEY, POSTERIOR, np.ones(2, np.float32), **SHORT).stats["log_density"])
     assert abs(np.median(whole) - np.median(expected)) < 2.0
 
 
@@ -285,7 +292,7 @@ def test_sums_and_missing_data_are_transported():
     data = {"z": ppl.impute(y), "y": jnp.zeros(4)}
     posterior = ppl.marginalize(ppl.condition(switching, data), ["which"])
     posterior = ppl.reparam(posterior, {"mean": ppl.NonCentered()})
-    x = np.ones(4)
+    x = np.ones(4, np.float32)
     started = svi(KEY, posterior, x, num_steps=300)
     result = mcmc(KEY, posterior, x, init=started, transport=True, num_draws=500, num_warmup=300)
     usual = mcmc(KEY, posterior, x, num_draws=500, num_warmup=300)
@@ -313,10 +320,10 @@ def test_any_kernel_is_transported(name):
     kernel, num_chains = KERNELS[name]
     result = run(kernel=kernel, num_chains=num_chains, num_warmup=100, num_draws=100)
     mu = np.asarray(result.draws["mu"])
-    exact = np.asarray(mcmc(KEY, POSTERIOR, np.ones(2)).draws["mu"])
+    exact = np.asarray(mcmc(KEY, POSTERIOR, np.ones(2, np.float32)).draws["mu"])
     assert abs(mu.mean() - exact.mean()) < 0.3
     assert 0.6 < mu.std() / exact.std() < 1.6
-    target = ppl.unconstrain(POSTERIOR, np.ones(2))
+    target = ppl.unconstrain(POSTERIOR, np.ones(2, np.float32))
     latent = jax.tree.map(lambda x: x[0, -1], {k: result.draws[k] for k in ("mu", "part")})
     expected = target.log_density(target.initial(KEY, latent))
     np.testing.assert_allclose(result.stats["log_density"][0, -1], expected, rtol=1e-3)
@@ -326,7 +333,9 @@ def test_results_serve_as_those_of_other_chains(tmp_path):
     mesh = jax.make_mesh((1,), ("chains",))
     result = run(until=Until(mcse={"mu": 10.0}), num_draws=2000, mesh=mesh)
     assert "all criteria of until hold" in str(result.summary())
-    estimate = loo(result, POSTERIOR, np.ones(2), refit=-np.inf, num_chains=2, num_draws=200)
+    estimate = loo(
+        result, POSTERIOR, np.ones(2, np.float32), refit=-np.inf, num_chains=2, num_draws=200
+    )
     assert np.isfinite(estimate.elpd)
     result.save(tmp_path / "result.npz")
     loaded = MCMCResult.load(tmp_path / "result.npz")
@@ -337,7 +346,7 @@ def test_a_saved_fit_transports_as_before(tmp_path):
     fit().save(tmp_path / "fit.npz")
     result = run(SVIResult.load(tmp_path / "fit.npz"))
     np.testing.assert_array_equal(result.draws["mu"], run().draws["mu"])
-    curved = run(laplace(KEY, POSTERIOR, np.ones(2)))
+    curved = run(laplace(KEY, POSTERIOR, np.ones(2, np.float32)))
     assert curved.facts.transport
 
 
@@ -347,7 +356,7 @@ def test_runs_go_on_with_their_fit(tmp_path):
     np.testing.assert_array_equal(first.draws["mu"], whole.draws["mu"][:, :25])
     again = run(num_draws=40, checkpoint=tmp_path / "run")
     np.testing.assert_array_equal(again.draws["mu"], whole.draws["mu"][:, :40])
-    data = POSTERIOR, np.ones(2)
+    data = POSTERIOR, np.ones(2, np.float32)
     others = [resume(tmp_path / "run", *data, num_draws=60, init=fit())]
     part = run(num_draws=25)
     part.save(tmp_path / "part.npz")
@@ -380,21 +389,21 @@ def longer(key, x):
 
 @pytest.mark.parametrize("guide", [LowRank(1), PointMass(), BySite({"mu": FullRank()})])
 def test_guides_without_a_map_are_refused(guide, tmp_path):
-    started = svi(KEY, POSTERIOR, np.ones(2), guide=guide, num_steps=2, num_draws=4)
+    started = svi(KEY, POSTERIOR, np.ones(2, np.float32), guide=guide, num_steps=2, num_draws=4)
     with pytest.raises(ValueError, match=rf"FullRank.*a fit of {type(guide).__name__}"):
         run(started, checkpoint=tmp_path / "run")
     run(fit(), checkpoint=tmp_path / "run")  # the folder is still free
 
 
 def test_wrong_fits_are_refused():
-    for init in ("uniform", {"mu": 0.0}, optimize(KEY, POSTERIOR, np.ones(2))):
+    for init in ("uniform", {"mu": 0.0}, optimize(KEY, POSTERIOR, np.ones(2, np.float32))):
         with pytest.raises(TypeError, match=r"transport=True needs init=fit.*got init="):
-            mcmc(KEY, POSTERIOR, np.ones(2), init=init, transport=True)
+            mcmc(KEY, POSTERIOR, np.ones(2, np.float32), init=init, transport=True)
     with pytest.raises(TypeError, match="transport must be True or False, got 'yes'"):
         run(transport="yes")
     with pytest.raises(ValueError, match="init is a SVIResult of another model"):
-        mcmc(KEY, other_model, np.ones(2), init=fit(), transport=True)
-    x = np.ones(3)
+        mcmc(KEY, other_model, np.ones(2, np.float32), init=fit(), transport=True)
+    x = np.ones(3, np.float32)
     few, more = (
         ppl.condition(longer, {"y": ppl.impute(np.array(y))})
         for y in ([1, np.nan, 2], [1, np.nan, np.nan])
