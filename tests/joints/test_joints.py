@@ -7,32 +7,27 @@ import re
 
 import pytest
 
-from tests.joints.cells import QUICK, SLOW, columns_of, conditional
+from tests.joints.cells import QUICK, columns_of, conditional
 from tests.joints.page import PAGE, write
 from tests.joints.refusals import refusal
 from tests.joints.rows import (
     AUTO,
     AUTO_IN_PART,
-    LAPLACE,
     PAIRS,
-    SAMPLED_LONG,
     SINGLES,
-    WITHOUT_MARGINALS,
 )
 
 pytestmark = pytest.mark.promotion(rank="allow", dtype="standard")
 
 
 def marks(row, column):
-    """Of most pairs, CI meets one of the columns, each in turn."""
+    """Of pairs, CI meets one quick column and one slow one, each in turn."""
     is_quick = row in SINGLES and not row.has(AUTO, AUTO_IN_PART)
     if is_quick and column in QUICK and column is not conditional:
         return []
-    is_rare = column in SLOW and (row not in SAMPLED_LONG or row.has(LAPLACE))
-    is_rare |= row in WITHOUT_MARGINALS and column in QUICK
     asked = [x for x in columns_of(row) if (x in QUICK) == (column in QUICK)]
     is_turn = row in PAIRS and column is asked[PAIRS.index(row) % len(asked)]
-    is_exhaustive = row in PAIRS and is_rare and not is_turn
+    is_exhaustive = row in PAIRS and not is_turn
     return [pytest.mark.slow, pytest.mark.exhaustive][: 1 + is_exhaustive]
 
 
