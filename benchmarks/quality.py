@@ -2,12 +2,14 @@
 
 Posteriors whose curvature varies, posteriors from some of whose starts chains do not arrive, all
 posteriors of posteriordb that are here as models, and a normal density: 4 chains of 1000 iterations
-of warm-up and 1000 draws, with all defaults, over a range of seeds; beside our NUTS also WALNUTS.
+of warm-up and 1000 draws, with all defaults, over a range of seeds; beside our NUTS also WALNUTS,
+and learned centering on posteriors with sites for it.
 Each tool runs in a process of its own, on the same densities and with double and single precision.
 
     divergences   of 4000 draws: the median over seeds, and the largest
     acceptance    realized acceptance rate of the chains: the median of all, and the lowest
     ESS / 1000    smallest bulk ESS of all parameters per 1000 gradients of the draws, median
+    warm-up       thousands of gradients of starts and warm-up of all chains, where counted: median
     R-hat         the largest of all parameters: median over seeds, and the largest
     z             the largest difference from a known mean in standard errors: median and largest
     sd            ratio to a known standard deviation that is furthest from 1, median over seeds
@@ -39,10 +41,16 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 from benchmarks.comparison.jobs import append, entries_of, run_jobs
-from benchmarks.comparison.quality import PROBLEMS, TOOLS, Task, default_names
+from benchmarks.comparison.quality import (
+    PROBLEMS,
+    TOOLS,
+    Task,
+    default_names,
+    learns_centering,
+)
 from benchmarks.comparison.run import RESULTS, provenance
 
-HEADINGS = ("divergences", "acceptance", "ESS / 1000", "R-hat", "z", "sd")
+HEADINGS = ("divergences", "acceptance", "ESS / 1000", "warm-up", "R-hat", "z", "sd")
 
 
 def main() -> None:
@@ -105,8 +113,13 @@ def missing(options: argparse.Namespace, entries: list[dict[str, Any]]) -> list[
         each = np.mean(seconds[task.tool] or [guess])
         return not is_ours and task.float == 32, float(each * len(task.seeds))
 
+    learned = "ppl, learned"
+    needs = learned in options.tools
+    without = {name for name in options.models if needs and not learns_centering(name)}
     tasks = []
     for bits, tool, name in itertools.product(options.floats, options.tools, options.models):
+        if tool == learned and name in without:
+            continue
         new = [s for s in range(*options.seeds) if (name, tool, bits, s) not in runs]
         tasks += [Task(tool, name, new, bits)] if new else []
     return sorted(tasks, key=cost)
@@ -140,10 +153,12 @@ def lines(entries: list[dict[str, Any]]) -> Iterator[str]:
 def cells(runs: list[dict[str, Any]]) -> list[str]:
     column = lambda name: np.array([run[name] for run in runs if name in run])  # noqa: E731
     divergences, rates, rhat = map(column, ("divergences", "acceptance", "rhat"))
+    warmup = column("warmup_gradients")
     texts = [
         f"{np.median(divergences):.0f}, {divergences.max()}",
         f"{np.median(rates):.2f}, {rates.min():.2f}",
         f"{np.median(column('ess_per_1000')):.3g}",
+        f"{np.median(warmup) / 1000:.3g}" if len(warmup) else "",
         f"{np.median(rhat):.3f}, {rhat.max():.3f}",
     ]
     z = column("z")

@@ -1,13 +1,21 @@
-"""The comparison of NUTS runs, counts gradients as it should, and writes what it found."""
+"""The comparisons of NUTS run, count gradients as they should, and write what they found."""
 
 import json
 import pathlib
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
 
+import distributions as dist
+import inference
+import ppl
+from benchmarks.comparison.counting import counted_runs
+from benchmarks.comparison.hard_problems import funnel
+from benchmarks.comparison.problems import Problem
+from benchmarks.comparison.quality import learns_centering, with_learned_centering
 from benchmarks.comparison.report import markdown, ratios
 from benchmarks.comparison.run import reason, with_distances
 from benchmarks.comparison.tools import Output, Tool
@@ -53,6 +61,34 @@ def test_chains_in_lock_step_wait_for_the_longest_trajectory():
     assert executed(Tool(print, is_lockstep=True), output) == 2 * (1 + 3 + 7) / 20
     assert executed(Tool(print), output) == 1.0
     assert executed(Tool(print), output._replace(executed=40)) == 2.0
+
+
+def test_rounds_that_learn_centering_are_counted():
+    model = with_learned_centering(funnel())
+    numbers = {"num_warmup": 100, "num_draws": 30, "num_chains": 2}
+    with counted_runs() as runs:
+        result = inference.mcmc(jax.random.key(0), model, progress=False, **numbers)
+    iterations = [15 + 10, 15 + 10, 100 - 2 * 25]
+    num_drawn = [0, 0, result.stats["num_steps"].sum()]
+    assert len(runs) == 3
+    for run, each, drawn in zip(runs, iterations, num_drawn, strict=True):
+        assert run.num_useful - drawn >= 2 * each  # a gradient for each transition at least
+
+
+@pytest.mark.parametrize(("name", "learns"), [("funnel", True), ("horseshoe", False)])
+def test_posteriors_with_centered_sites_are_found(name, learns):
+    assert learns_centering(name) == learns
+
+
+def test_centering_is_learned_where_the_rule_has_it():
+    def model(key):
+        scale = ppl.sample(key, dist.HalfNormal(1.0), name="scale")
+        ppl.sample(key, dist.GaussianRandomWalk(scale, 3), name="walk")
+        ppl.sample(key, dist.Normal(0.0, scale), name="x")
+
+    sites = ppl.coordinates(with_learned_centering(Problem(model, (), {})))().sites
+    found = {name: site.strategy for name, site in sites.items()}
+    assert found == {"scale": None, "walk": None, "x": "LearnedCentering"}
 
 
 def test_the_distance_is_in_standard_errors_of_both():

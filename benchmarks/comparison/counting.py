@@ -1,7 +1,10 @@
 """Sampling runs of this library that count the gradients evaluated by their compiled loops."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
+from unittest import mock
 
 import numpy as np
 
@@ -40,3 +43,16 @@ class CountingRun(sampling._HamiltonianRun):
     def num_useful(self) -> int:
         """Number of gradients that the chains needed for starts, warm-up and draws."""
         return int(sum(np.sum(batch.chains.num_gradients) for batch in self.batches))
+
+
+@contextmanager
+def counted_runs() -> Iterator[list[CountingRun]]:
+    """Runs of chains that begin meanwhile, in order: those that learn coordinates come first."""
+    runs: list[CountingRun] = []
+
+    def make(*args: Any) -> CountingRun:
+        runs.append(CountingRun(*args))
+        return runs[-1]
+
+    with mock.patch.object(sampling, "_HamiltonianRun", make):
+        yield runs

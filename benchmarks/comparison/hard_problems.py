@@ -73,8 +73,11 @@ def funnel() -> Problem:
     return Problem(model=model, args=(), data={}, means={"v": (0.0, 0.0)}, sds={"v": 3.0})
 
 
-def horseshoe() -> Problem:
+def horseshoe(is_centered: bool = False) -> Problem:
     """A regression of 100 rows on 20 predictors, of which 4 matter, with a horseshoe prior.
+
+    Args:
+        is_centered: Whether weights are sites, not products of their scales and standard normals.
 
     References:
         Carvalho, Polson and Scott (2010), The horseshoe estimator for sparse signals.
@@ -86,9 +89,12 @@ def horseshoe() -> Problem:
     def model(key, design):
         tau = ppl.sample(key, dist.HalfCauchy(0.0, 1.0), name="tau")
         local = ppl.sample(key, dist.HalfCauchy(0.0, jnp.ones(20)), name="local")
-        z = ppl.sample(key, dist.Normal(jnp.zeros(20), 1.0), name="z")
+        if is_centered:
+            weight = ppl.sample(key, dist.Normal(0.0, tau * local), name="weight")
+        else:
+            weight = tau * local * ppl.sample(key, dist.Normal(jnp.zeros(20), 1.0), name="z")
         sigma = ppl.sample(key, dist.HalfNormal(2.0), name="sigma")
-        ppl.sample(key, dist.Normal(design @ (tau * local * z), sigma), name="y")
+        ppl.sample(key, dist.Normal(design @ weight, sigma), name="y")
 
     observed = {"y": jnp.asarray(y, float)}
     return Problem(

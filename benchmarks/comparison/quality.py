@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,8 @@ import numpy as np
 
 import inference
 import ppl
+from benchmarks.comparison.centered_problems import CENTERED
+from benchmarks.comparison.counting import counted_runs
 from benchmarks.comparison.hard_problems import HARD
 from benchmarks.comparison.jobs import append
 from benchmarks.comparison.problems import MADE, POSTERIORDB, Problem, posteriordb
@@ -30,8 +32,20 @@ NUM_CHAINS, NUM_WARMUP, NUM_DRAWS = 4, 1000, 1000
 REFERENCED: dict[str, Callable[[], Problem]] = {
     posterior.name: partial(posteriordb, posterior.name) for posterior in POSTERIORS
 }
-PROBLEMS = HARD | {"Gaussian": MADE["Gaussian"]} | REFERENCED
-Run = tuple[Mapping[str, Any], Mapping[str, np.ndarray]]
+PROBLEMS = HARD | CENTERED | {"Gaussian": MADE["Gaussian"]} | REFERENCED
+SETTINGS: dict[str, Any] = {
+    "num_warmup": NUM_WARMUP,
+    "num_draws": NUM_DRAWS,
+    "num_chains": NUM_CHAINS,
+}
+
+
+class Run(NamedTuple):
+    """Draws and statistics of a run, and the gradients of its warm-up, if they were counted."""
+
+    draws: Mapping[str, Any]
+    stats: Mapping[str, np.ndarray]
+    warmup_gradients: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,19 +66,52 @@ def default_names() -> list[str]:
 def ours(problem: Problem, kernel: inference.Kernel) -> Callable[[int], Run]:
     """This library, with all defaults but for the kernel."""
     target = ppl.unconstrain(problem.model, *problem.args)
-    settings = {"num_warmup": NUM_WARMUP, "num_draws": NUM_DRAWS, "num_chains": NUM_CHAINS}
 
-    def run(seed: int) -> Run:
-        result = sampling.sample(
-            jax.random.key(seed),
-            target,
-            kernel,
-            target_acceptance_rate=0.8,
-            **settings,
-        )
-        return result.draws, result.stats
+    def run(seed: int) -> Any:
+        key = jax.random.key(seed)
+        return sampling.sample(key, target, kernel, target_acceptance_rate=0.8, **SETTINGS)
 
-    return run
+    return with_warmup_gradients(run)
+
+
+def learned(problem: Problem) -> Callable[[int], Run]:
+    """This library, with learned centering."""
+    model = with_learned_centering(problem)
+
+    def run(seed: int) -> Any:
+        key = jax.random.key(seed)
+        return inference.mcmc(key, model, *problem.args, progress=False, **SETTINGS)
+
+    return with_warmup_gradients(run)
+
+
+def with_warmup_gradients(run: Callable[[int], Any]) -> Callable[[int], Run]:
+    """A run by its seed, with its gradients before draws counted: of starts and all warm-up."""
+
+    def counted(seed: int) -> Run:
+        with counted_runs() as runs:
+            result = run(seed)
+        num_gradients = sum(run.num_useful for run in runs)
+        num_drawn = int(np.sum(result.stats["num_steps"]))
+        return Run(result.draws, result.stats, num_gradients - num_drawn)
+
+    return counted
+
+
+def with_learned_centering(problem: Problem) -> Callable[..., Any]:
+    """The model with learned centering where `ppl.auto_reparam` has it, as it is elsewhere."""
+
+    def rule(name: str, d: Any, is_constant: bool | None = None) -> Any:
+        strategy = ppl.auto_reparam(name, d, is_constant)
+        return strategy if isinstance(strategy, ppl.LearnedCentering) else None
+
+    return ppl.reparam(problem.model, rule)
+
+
+def learns_centering(name: str) -> bool:
+    """Whether a problem has sites whose centering can be learned."""
+    problem = PROBLEMS[name]()
+    return bool(ppl.unconstrain(with_learned_centering(problem), *problem.args).centering)
 
 
 def numpyro(problem: Problem, is_dense: bool) -> Callable[[int], Run]:
@@ -102,20 +149,25 @@ def numpyro(problem: Problem, is_dense: bool) -> Callable[[int], Run]:
         draws = jax.vmap(jax.vmap(target.constrain))(positions)
         return jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), (draws, stats))
 
-    return lambda seed: jax.device_get(chains(jax.random.split(jax.random.key(seed), NUM_CHAINS)))
+    def run(seed: int) -> Run:
+        return Run(*jax.device_get(chains(jax.random.split(jax.random.key(seed), NUM_CHAINS))))
+
+    return run
 
 
 TOOLS: dict[str, Callable[[Problem], Callable[[int], Run]]] = {
     "ppl": partial(ours, kernel=inference.NUTS()),
+    "ppl, learned": learned,
     "ppl, WALNUTS": partial(ours, kernel=inference.WALNUTS()),
     "NumPyro": partial(numpyro, is_dense=False),
     "NumPyro, dense": partial(numpyro, is_dense=True),
 }
 
 
-def measured(problem: Problem, draws: Mapping[str, Any], stats: Mapping[str, Any]) -> dict:
+def measured(problem: Problem, run: Run) -> dict[str, Any]:
     """What a run is worth; see `benchmarks/quality.py`."""
-    draws = problem.derived(dict(draws))
+    stats = run.stats
+    draws = problem.derived(dict(run.draws))
     values, names = flattened(draws), scalar_names(draws)
     moves = np.std(values, (0, 1)) > 0
     ess = inference.ess_bulk(values)[moves]
@@ -126,6 +178,8 @@ def measured(problem: Problem, draws: Mapping[str, Any], stats: Mapping[str, Any
         "ess_per_1000": float(1000 * np.min(ess) / np.sum(stats["num_steps"])),
         "rhat": float(np.max(inference.rhat(values)[moves])),
     }
+    if run.warmup_gradients is not None:
+        found["warmup_gradients"] = run.warmup_gradients
     if not problem.means:
         return found
     which = [names.index(name) for name in problem.means]
@@ -146,7 +200,7 @@ def main(task: Task, path: str) -> None:
     run = TOOLS[task.tool](problem)
     for seed in task.seeds:
         began = time.perf_counter()
-        found = measured(problem, *run(seed))
+        found = measured(problem, run(seed))
         head = {"tool": task.tool, "problem": task.problem, "float": task.float, "seed": seed}
         append(path, head | found | {"seconds": round(time.perf_counter() - began, 3)})
 
