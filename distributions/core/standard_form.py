@@ -58,7 +58,7 @@ class LocationScale:
         stretch = scale = given[self.scales[0]] if self.scales else 1 / given[self.rates[0]]
         shift = None
         if centeredness is not None:
-            stretch = scale ** (1 - centeredness)
+            stretch = scale / _power(scale, centeredness)
             shift = None if loc is None else centeredness * loc
         standard = {name: _over(given[name], stretch) for name in self.scales}
         standard |= {name: _over(given[name], 1 / stretch) for name in self.rates}
@@ -66,8 +66,7 @@ class LocationScale:
         if centeredness is None:
             standard[first] = _ones(given[first])  # exactly
         else:
-            base, power = promote(given[first], centeredness)
-            standard[first] = jnp.where(power == 0, 1, base) ** power  # 1 for a scale of 0, too
+            standard[first] = _power(given[first], centeredness)
         if self.location is not None:
             standard[self.location] = 0 * _ones(loc) if shift is None else shift
         return StandardForm(dataclasses.replace(d, **standard), *affine(loc, stretch, shift))
@@ -150,6 +149,15 @@ def affine(loc: Any, stretch: Any, shift: Any = None) -> tuple[Any, Any]:
         return (x - a) / b + c
 
     return forward, inverse
+
+
+def _power(base: Any, exponent: Any) -> Array:
+    """A power of a positive number, and 1 for the exponent 0.
+
+    XLA computes logarithms and exponentials of many numbers faster than their powers.
+    """
+    base, exponent = promote(base, exponent)
+    return jnp.exp(exponent * jnp.log(jnp.where(exponent == 0, 1, base)))
 
 
 def refuse_weight(d: Any, centeredness: Any) -> None:
