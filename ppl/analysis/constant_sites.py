@@ -1,9 +1,9 @@
-"""Latent sites whose distribution is a constant, read off a program."""
+"""Latent sites whose distribution is a constant, or depends on other latent sites."""
 
 from ppl.analysis.dependence import Dependence, Earlier, MutableArrayError
 from ppl.harvest.jaxprs import Jaxpr
 from ppl.harvest.survey import Path
-from ppl.primitives.site_kinds import LATENT, PARAM, kind_of
+from ppl.primitives.site_kinds import DETERMINISTIC, LATENT, PARAM, kind_of
 
 
 def find_constant_sites(jaxpr: Jaxpr) -> frozenset[Path]:
@@ -34,3 +34,33 @@ def find_constant_sites(jaxpr: Jaxpr) -> frozenset[Path]:
 
     latent = (path for path, sown in sites.items() if kind_of(sown.site) == LATENT)
     return frozenset(path for path in latent if is_known(path))
+
+
+def find_dependent_sites(jaxpr: Jaxpr) -> frozenset[Path]:
+    """Paths of latent sites whose distribution depends on a latent site.
+
+    Deterministic values in between are followed, and data are not, whose values are known. If the
+    program writes to a mutable array, no site is known to depend on another one.
+    """
+    try:
+        sites = Dependence()(jaxpr).sites
+    except MutableArrayError:
+        return frozenset()
+
+    def depends(path: Path, seen: frozenset[Path] = frozenset()) -> bool:
+        """Whether a part of a site depends on a latent site, not by way of sites in `seen`."""
+        parts = (part for part in sites[path].parts if not part.is_added)
+        sources = frozenset().union(*(part.sources for part in parts))
+        return any(is_latent(source, seen | {path}) for source in sources)
+
+    def is_latent(source: object, seen: frozenset[Path]) -> bool:
+        path = source.path if isinstance(source, Earlier) else source
+        if not isinstance(path, tuple):
+            return False
+        kind = kind_of(sites[path].site)
+        if kind != DETERMINISTIC:
+            return kind == LATENT
+        return path not in seen and depends(path, seen)
+
+    latent = (path for path, sown in sites.items() if kind_of(sown.site) == LATENT)
+    return frozenset(path for path in latent if depends(path))

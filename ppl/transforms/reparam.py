@@ -3,28 +3,29 @@
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
-from ppl.analysis.constant_sites import find_constant_sites
+from ppl.analysis.constant_sites import find_constant_sites, find_dependent_sites
 from ppl.common import distribution_protocol
 from ppl.common.missing_data import Imputed
 from ppl.common.scaled_distribution import Scaled
 from ppl.core.inside_sums import commutes
 from ppl.core.joint_scores import JointlyScored
 from ppl.core.model_pytree import Model, as_pytree
-from ppl.core.model_run import ModelRun, trace_model
+from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.core.site_rewriting import RewriteSites, replace_distribution
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.leaf_values import short_repr
+from ppl.harvest.program import Program
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.sowing import Site
 from ppl.harvest.survey import Path, describe, join_scopes
-from ppl.primitives.site_kinds import LATENT, kind_of
+from ppl.primitives.site_kinds import LATENT, RANDOM, kind_of
 from ppl.transforms.reparam_strategies import LearnedCentering, Pushforward, Weighted
 from ppl.transforms.standard_forms import has_centering_weight
 
@@ -109,23 +110,58 @@ def is_learned(site: Site) -> bool:
     return False
 
 
-def learned_base(d: Any) -> Any:
-    """The distribution within wrappers whose centering is learned element by element, or None."""
+def weighted_base(d: Any) -> Any:
+    """The distribution within wrappers that has a weight of centering for each element, or None.
+
+    Its coordinates are those of `LearnedCentering`, or no strategy has changed them.
+    """
+    is_plain = True
     while isinstance(d, distribution_protocol.DistributionWrapper):
         if isinstance(d, Reparameterized):
             learns = isinstance(d.strategy, LearnedCentering) and has_centering_weight(d.base)
             return d.base if learns else None
+        is_plain &= isinstance(d, Scaled | JointlyScored)
         d = d.base
-    return None
+    return d if is_plain and d is not None and has_centering_weight(d) else None
 
 
 def with_weight(d: Any, weight: Any) -> Any:
     """A distribution at a weight for each element; as it is if it has none, as in some branch."""
-    if learned_base(d) is None:
+    base = weighted_base(d)
+    if base is None:
         return d
+    if d is base:
+        return Reparameterized(d, Weighted(weight), distribution_protocol.name_of(d))
     if isinstance(d, Reparameterized):
         return dataclasses.replace(d, strategy=Weighted(weight))
     return dataclasses.replace(d, base=with_weight(d.base, weight))
+
+
+@dataclasses.dataclass(frozen=True)
+class FindWeightedSites(SiteAction):
+    """Action of `learnable_sites`: finds latent sites with weights of centering in a trace."""
+
+    among: frozenset[Path]
+    found: set[Path]
+    tags = (RANDOM,)
+    records = False
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """The sown value, without a record."""
+        if site.path in self.among and kind_of(site) == LATENT:
+            d = jax.tree.unflatten(site.extra_tree, operands.extras)
+            if weighted_base(d) is not None:
+                self.found.add(site.path)
+        return operands.values, None
+
+
+def learnable_sites(model: Model, program: Program) -> frozenset[Path]:
+    """Paths of the sites whose centering could be learned: they depend on other latent sites."""
+    found: set[Path] = set()
+    among = find_dependent_sites(program.jaxpr)
+    if among:
+        ModelRun(model, program, FindWeightedSites(among, found)).run({})
+    return frozenset(found)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -32,7 +32,7 @@ from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, LATENT, RANDOM, kin
 from ppl.transforms.condition import condition_and_complete
 from ppl.transforms.density import Scores, total
 from ppl.transforms.prior_weights import latent_sites
-from ppl.transforms.reparam import is_learned, learned_base, with_weight
+from ppl.transforms.reparam import is_learned, learnable_sites, weighted_base, with_weight
 from ppl.transforms.reparam_strategies import Frame, WeightedPosition, frame_of
 from ppl.transforms.simulate import simulate
 from ppl.transforms.trace import inspection
@@ -58,7 +58,7 @@ def _position(site: Site, value: Any, d: Any) -> Any:
 
 def _frame(site: Site, value: Any, d: Any) -> Frame:
     """The frame of a site with learned centering; without weights in a branch, of its position."""
-    if (base := learned_base(d)) is not None:
+    if (base := weighted_base(d)) is not None:
         return frame_of(base, value)
     position = _position(site, value, d)
     return Frame(position, jnp.zeros_like(position), jnp.ones_like(position))
@@ -160,7 +160,8 @@ class Unconstrained:
         order: Paths of the latent and deterministic sites in the order of the model, each with
             whether it is deterministic.
         approximate: Paths of the sites that `Laplace` has taken out of the model.
-        centering: Weights of each site with `LearnedCentering`, one for each element: 0 at first.
+        centering: Weights of each site whose centering is learned, one for each element: 0 at first
+            for sites with `LearnedCentering`, 1 for those of :meth:`with_learned_centering`.
     """
 
     model: Model
@@ -234,6 +235,25 @@ class Unconstrained:
             for path, x in given.items()
         }
         return dataclasses.replace(self, centering=PathDict(known | full))
+
+    def with_learned_centering(self) -> "Unconstrained":
+        """The density with weights of centering for all sites that can have them.
+
+        These are the sites to which `auto_reparam` would give `LearnedCentering`, if they depend on
+        other latent sites. Their weights are 1, so that positions stay as they are.
+        """
+        leaves, structure = jax.tree.flatten(self)
+        found: list[frozenset[Path]] = []
+
+        def look(key: jax.Array, leaves: list[Any]) -> None:
+            target = jax.tree.unflatten(structure, leaves)
+            args, kwargs = target.arguments.join(target.data)
+            program = trace_model(target.model, key, args, kwargs)
+            found.append(learnable_sites(target.model, program))
+
+        jax.eval_shape(look, jax.eval_shape(lambda: jax.random.key(0)), leaves)
+        ones = {p: jnp.ones(x.shape, x.dtype) for p, x in self.shapes if p in found[0]}
+        return dataclasses.replace(self, centering=PathDict(ones | self.centering))
 
     @property
     def weights(self) -> dict[str, Any]:

@@ -194,3 +194,71 @@ def test_weights_are_data_within_scopes_and_sums(x64):
         centered = ppl.unconstrain(other)
         assert_close(found, centered.log_density(centered.unconstrain(values)) + change)
     assert num_traced == 1
+
+
+def everything(key: Any, prior_scale: Any) -> Any:
+    """Sites that can have weights by themselves, and sites that cannot or need not."""
+    loc = ppl.sample(key, dist.Normal(0.0, prior_scale), name="loc")
+    scale = ppl.sample(key, dist.LogNormal(0.0, 1.0), name="scale")
+    ppl.sample(key, dist.Normal(jnp.full(2, loc), scale), name="plain")
+    ppl.sample(key, dist.Exponential(1 / scale), name="positive")
+    twice = ppl.deterministic(2 * scale, name="twice")
+    ppl.nest(ppl.sample, scope="part")(key, dist.iid(dist.Normal(0.0, twice), 3), name="inside")
+    ppl.scale(ppl.sample, 3.0)(key, dist.Normal(loc, 1.0), name="scaled")
+    lax.cond(
+        loc > 0,
+        lambda: ppl.sample(key, dist.Normal(loc, 2.0), name="either"),
+        lambda: ppl.sample(key, dist.Uniform(-1.0, 1.0), name="either"),
+    )
+    lax.scan(
+        lambda x, key: (ppl.sample(key, dist.Normal(x, 0.5), name="walk"),) * 2, 0.0, split(key, 3)
+    )
+    ppl.sample(key, dist.Beta(scale, 1.0), name="share")
+    ppl.sample(key, dist.Normal(loc, scale), name="chosen")
+    ppl.sample(key, dist.Normal(jnp.full(2, loc), 1.0), name="gaps")
+    data = ppl.sample(key, dist.Normal(scale, 1.0), name="data")
+    ppl.sample(key, dist.Normal(data, 1.0), name="of_data")
+
+
+def test_sites_that_can_learn_are_found(x64):
+    """Families with weights, whose distribution depends on a latent site and has no strategy.
+
+    A site that depends on data does not, though the data depend on a latent site in the model.
+    """
+    model = ppl.condition(everything, {"data": 0.4, "gaps": ppl.impute(np.array([0.3, np.nan]))})
+    model = ppl.reparam(model, {"chosen": ppl.NonCentered()})
+    target = ppl.unconstrain(model, 3.0)
+    learned = target.with_learned_centering()
+    names = {".".join(path) for path in learned.centering}
+    assert names == {"plain", "positive", "part.inside", "scaled", "either", "walk"}
+    position = target.initial(KEY)
+    assert_close(learned.log_density(position), target.log_density(position))
+    assert_close(learned.constrain(position), target.constrain(position))
+    assert_close(learned.unconstrain(target.constrain(position)), position)
+
+
+@pytest.mark.quick_rows("normal", "gamma", "scan-in-vmap", "scaled")
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_weights_need_no_strategy(model, x64):
+    """The density at any weights is that of the model with `LearnedCentering`."""
+    target = ppl.unconstrain(model).with_learned_centering()
+    assert ("x",) in target.centering
+    other = ppl.unconstrain(ppl.reparam(model, LEARNED)).with_learned_centering()
+    target, other = map(at_random_weights, (target, other))
+    position = target.initial(KEY)
+    assert_close(target.log_density(position), other.log_density(position))
+    assert_close(target.constrain(position), other.constrain(position))
+    assert_close(target.frames_and_slopes(position), other.frames_and_slopes(position))
+
+
+def test_a_strategy_keeps_its_weights():
+    """Non-centered until learned, beside sites without a strategy, which begin centered."""
+
+    def model(key):
+        loc = ppl.sample(key, dist.Normal(0.0, 1.0), name="loc")
+        ppl.sample(key, dist.Normal(loc, 1.0), name="a")
+        ppl.sample(key, dist.Normal(loc, 1.0), name="b")
+
+    target = ppl.unconstrain(ppl.reparam(model, {"b": ppl.LearnedCentering()}))
+    assert target.weights == {"b": 0.0}
+    assert target.with_learned_centering().weights == {"a": 1.0, "b": 0.0}
