@@ -10,7 +10,12 @@ import jax
 _EXPECTED = (ValueError, NotImplementedError, FloatingPointError, MemoryError)
 
 
-def advise(what: str, look: Callable[..., Any], *args: Any) -> Any:
+def advise(
+    what: str,
+    look: Callable[..., Any],
+    *args: Any,
+    without: str = "the summary lacks the advice",
+) -> Any:
     """`look(*args)`, or None if it fails.
 
     Errors that a model may raise at other values are passed over. Any other error is a fault of
@@ -20,6 +25,7 @@ def advise(what: str, look: Callable[..., Any], *args: Any) -> Any:
         what: Subject of the advice, for the warning.
         look: The search.
         *args: Its arguments.
+        without: What follows from an error, for the warning.
     """
     try:
         return look(*args)
@@ -28,8 +34,7 @@ def advise(what: str, look: Callable[..., Any], *args: Any) -> Any:
     except Exception as error:
         warnings.warn(
             f"{what} could not be looked for, by a fault of inference or of the model: "
-            f"{type(error).__name__}: {error}. The draws are not affected; the summary lacks the "
-            "advice.",
+            f"{type(error).__name__}: {error}. The draws are not affected; {without}.",
             RuntimeWarning,
             stacklevel=3,
         )

@@ -10,6 +10,7 @@ from jax.sharding import Mesh
 from inference.chains.run_control import Monitor, Run
 from inference.chains.sampling import sample
 from inference.common.state_leaves import State, leaves_of_state, restore_leaves
+from inference.drivers.advice import advise
 from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.hamiltonian.nuts import NUTS
 from inference.models.same_model import latent_draws
@@ -19,10 +20,26 @@ from inference.warmup.centering_weights import (
     NUM_ROUNDS,
     RoundLengths,
     best_weights,
+    has_rounds,
 )
 from ppl.harvest.names import nest_by_path
 
 _MAX_DRAWS = 4096  # of all chains, from which weights are computed
+
+
+def learnable(target: Any, num_warmup: int) -> Any:
+    """The target with weights of centering for all sites that can have them.
+
+    It stays as it is if warm-up is too short to learn them, or the sites cannot be found.
+    """
+    if not has_rounds(num_warmup):
+        return target
+    found = advise(
+        "which sites can learn their centering",
+        target.with_learned_centering,
+        without="chains move in the coordinates of the model",
+    )
+    return target if found is None else found
 
 
 def learn_centering(
@@ -115,6 +132,8 @@ class _MonitorOfRound(Monitor):
 def _learn(target: Any, draws: Any) -> tuple[Any, Any]:
     """The target in better coordinates, and the last draw of each chain with a finite gradient.
 
+    Coordinates in which no gradient is finite are not better.
+
     Args:
         target: Target in the coordinates of the draws.
         draws: Values of latent sites, ``(chain, draw, *shape)``.
@@ -122,17 +141,27 @@ def _learn(target: Any, draws: Any) -> tuple[Any, Any]:
     num_chains, num_draws = jax.tree.leaves(draws)[0].shape[:2]
     chosen = np.arange(num_draws)[:: -(-num_chains * num_draws // _MAX_DRAWS) * -1]
     flat = jax.tree.map(lambda x: x[:, chosen].reshape(-1, *x.shape[2:]), draws)
-    with numbers_of_any_kind():
-        found = compile_once(_look, target, flat)(target, flat)
-    frames, slopes, is_finite = jax.tree.map(np.asarray, found)
+    frames, slopes, is_finite = _look_at(target, flat)
     weights = {}
     for path, weight in jax.device_get(target.centering).items():
         frame, slope = jax.tree.map(np.float64, (frames[path], slopes[path]))
         weights[path] = best_weights(frame, slope, np.float64(weight), is_finite)
+    better = target.with_centering(nest_by_path(weights))
+    *_, is_finite_there = _look_at(better, flat)
+    if is_finite_there.any():
+        target = better
+        is_finite = is_finite_there
     # The first in each row is the last draw: argmax finds the first that is finite.
     last = is_finite.reshape(num_chains, -1).argmax(1) + np.arange(num_chains) * len(chosen)
     last = np.where(is_finite[last], last, last[is_finite[last].argmax()])
-    return target.with_centering(nest_by_path(weights)), jax.tree.map(lambda x: x[last], flat)
+    return target, jax.tree.map(lambda x: x[last], flat)
+
+
+def _look_at(target: Any, values: Any) -> Any:
+    """As `_look`, in NumPy."""
+    with numbers_of_any_kind():
+        found = compile_once(_look, target, values)(target, values)
+    return jax.tree.map(np.asarray, found)
 
 
 def _look(target: Any, values: Any) -> Any:

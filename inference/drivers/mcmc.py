@@ -21,6 +21,7 @@ from inference.common.target import Target, named_sites
 from inference.drivers.approximate_sites import pareto_k_of_sites
 from inference.drivers.centering import (
     learn_centering,
+    learnable,
     restore_centering,
     state_of_centering,
     weights_of_chains,
@@ -72,6 +73,7 @@ def mcmc(
     target_acceptance_rate: float = TARGET_ACCEPTANCE_RATE,
     init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] | Started = "uniform",
     transport: bool = False,
+    learn_centering: bool = True,
     mesh: Mesh | None = None,
     until: Until | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
@@ -96,10 +98,9 @@ def mcmc(
     density is ten standard deviations below the others. It goes on from the state of another chain,
     and a warning says so.
 
-    If sites have ``ppl.LearnedCentering``, as by ``ppl.auto_reparam``, the first half of warm-up
-    learns their coordinates from the draws and gradients of all chains. A warm-up of less than 100
-    iterations leaves them non-centered, and so do kernels without gradients. A covariance that
-    `init` knows is not used then, as it belongs to other coordinates.
+    In a hierarchical model, the first half of warm-up learns from the draws and gradients of all
+    chains whether each element of a site moves more easily centered, non-centered or in between;
+    see `learn_centering`.
 
     On the CPU, chains use all cores; on an accelerator, they advance side by side. A second call
     compiles nothing if it has another key, other numbers of iterations or new data of the same
@@ -165,6 +166,14 @@ def mcmc(
             map are the flows :class:`NeuralSpline`, :class:`InverseAutoregressive` and
             :class:`MaskedAutoregressive`, :class:`FullRank`, :class:`MeanField`,
             :class:`Structured`, and one of your own with `forward` and `inverse` (:class:`Guide`).
+        learn_centering: Whether warm-up learns the centering of sites, a weight for each element
+            (``ppl.LearnedCentering``), which ``result.centering`` has. Draws are values of the
+            sites as always. Sites with that strategy learn weights, and, under :class:`NUTS`,
+            :class:`WALNUTS` and :class:`HMC` without a mass matrix of their own, all sites that
+            depend on others and have no strategy: ``ppl.auto_reparam`` names the families. A
+            warm-up of less than 100 iterations learns nothing, and so does a kernel without
+            gradients. A covariance that `init` knows is not used where weights are learned, as it
+            belongs to other coordinates. With False, coordinates are those of the model.
         mesh: Devices over which chains are spread evenly. They may belong to several processes that
             have called ``jax.distributed.initialize``: every process then calls `mcmc` with the
             same arguments, and gets all draws. By default all accelerators of this process, or all
@@ -214,7 +223,7 @@ def mcmc(
 
     References:
         Hoffman and Gelman (2014), The No-U-Turn Sampler, JMLR 15; Seyboldt, Carlson and Carpenter
-        (2025), Preconditioning Hamiltonian Monte Carlo by minimizing Fisher divergence; Hoffman et
+        (2026), Preconditioning Hamiltonian Monte Carlo by minimizing Fisher divergence; Hoffman et
         al. (2019), NeuTra-lizing bad geometry in Hamiltonian Monte Carlo using neural transport, on
         `transport`; Stan Development Team, Stan Reference Manual, MCMC sampling.
     """
@@ -231,6 +240,7 @@ def mcmc(
         keep,
         has_until=until is not None,
         transport=transport,
+        learn_centering=learn_centering,
     )
     return run_chains(
         run_settings,
@@ -265,6 +275,8 @@ def run_chains(
     began = time.monotonic()
     run_settings = run_settings.checked()
     target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
+    if run_settings.learns_by_default:
+        target = learnable(target, run_settings.num_warmup)
     moved = _transported(target, run_settings.init) if run_settings.transport else target
     keep = check_kept(run_settings.keep, named_sites(target))
     run_settings = dataclasses.replace(run_settings, keep=keep)
@@ -303,8 +315,7 @@ def _run(
     num_warmup = run_settings.num_warmup
     num_chains = run_settings.num_chains
     num_coordinates = Layout.of(target.position_shapes).size
-    learns = isinstance(kernel, HamiltonianKernel | EnsembleKernel) and not run_settings.transport
-    lengths = round_lengths(target, num_warmup) if learns else None
+    lengths = round_lengths(target, num_warmup) if run_settings.learns else None
     num_before = 0 if lengths is None else lengths.num_before
     numbers = {"num_draws": run_settings.num_draws, "num_chains": num_chains}
     is_ensemble = isinstance(kernel, EnsembleKernel)

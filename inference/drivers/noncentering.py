@@ -11,6 +11,7 @@ from inference.drivers.advice import advise
 from inference.results.diagnostics import ess_bulk
 from inference.results.problems import MANY_CHAINS, enough_draws, may_need_reparam
 from inference.results.psis import largest_pareto_k
+from ppl.harvest.survey import join_scopes
 
 _WHAT = "whether ppl.auto_reparam would help"
 # Draws whose ESS is looked at, which takes some hundredths of a second.
@@ -23,19 +24,21 @@ def find_noncentering(target: Any) -> str | None:
     """Whether `ppl.auto_reparam` would change sites of a model.
 
     Returns:
-        ``"possible"`` if it would, ``"done"`` if it would not as some sites are reparameterized
-        already, ``"impossible"`` if it would not and no site is reparameterized; `None` if the
-        target has no model, or a model that cannot be traced.
+        ``"possible"`` if it would, ``"done"`` if it would not as some sites are reparameterized or
+        have weights of centering already, ``"impossible"`` if it would not and no site is
+        reparameterized; `None` if the target has no model, or a model that cannot be traced.
     """
     return advise(_WHAT, _look, target) if hasattr(target, "arguments") else None
 
 
 def _look(target: Any) -> str:
     args, kwargs = target.arguments.join(target.data)
-    sites = ppl.coordinates(target.model)(*args, **kwargs).sites.values()
-    if any(site.reason is None for site in sites):
+    sites = ppl.coordinates(target.model)(*args, **kwargs).sites
+    learned = {join_scopes(path) for path in getattr(target, "centering", ())}
+    if any(site.reason is None and name not in learned for name, site in sites.items()):
         return "possible"
-    return "done" if any(site.strategy is not None for site in sites) else "impossible"
+    is_done = any(site.strategy is not None for site in sites.values())
+    return "done" if is_done or learned else "impossible"
 
 
 def noncentering_of_chains(target: Any, draws: Any, stats: Mapping[str, Any]) -> str | None:

@@ -43,6 +43,7 @@ class RunSettings:
         keep: Names of the sites that are kept; `None` for all.
         has_until: Whether the run ends when draws are precise enough.
         transport: Whether chains move in the standard coordinates of the guide that `init` has.
+        learn_centering: Whether warm-up learns the centering of sites.
     """
 
     key: jax.Array
@@ -56,6 +57,7 @@ class RunSettings:
     keep: Any
     has_until: bool
     transport: Any = False
+    learn_centering: Any = True
 
     def checked(self) -> "RunSettings":
         """The settings with numbers of Python and without defaults; `keep` needs the model.
@@ -77,6 +79,10 @@ class RunSettings:
             )
         rate = check_fraction("target_acceptance_rate", self.target_acceptance_rate)
         _check_transport(self.transport, self.init)
+        if not isinstance(self.learn_centering, bool):
+            raise TypeError(
+                f"learn_centering must be True or False, got {short_repr(self.learn_centering)}"
+            )
         return dataclasses.replace(
             self,
             num_warmup=num_warmup,
@@ -97,6 +103,21 @@ class RunSettings:
             "init": describe_init(self.init),
             "keep": None if self.keep is None else list(self.keep),
         }
+
+    @property
+    def learns(self) -> bool:
+        """Whether the kernel can learn the centering of sites, and is to."""
+        has_gradient = isinstance(self.kernel, HamiltonianKernel | EnsembleKernel)
+        return self.learn_centering and has_gradient and not self.transport
+
+    @property
+    def learns_by_default(self) -> bool:
+        """Whether sites without a strategy are to learn their centering, too.
+
+        A kernel with a mass matrix of its own knows the coordinates of the model.
+        """
+        is_hamiltonian = isinstance(self.kernel, HamiltonianKernel)
+        return self.learns and is_hamiltonian and self.kernel.inverse_mass_matrix is None
 
     @property
     def has_named_init(self) -> bool:

@@ -57,7 +57,7 @@ class LowRankNormalGuide:
         rank: Number of stretched directions, at most the number of coordinates.
 
     References:
-        Seyboldt, Carlson and Carpenter (2025), Preconditioning Hamiltonian Monte Carlo by
+        Seyboldt, Carlson and Carpenter (2026), Preconditioning Hamiltonian Monte Carlo by
         minimizing Fisher divergence, section 4.
     """
 

@@ -56,7 +56,8 @@ def in_coordinates_of(result: Any, target: Any) -> Any:
     if not weights:
         return target
     try:
-        return target.with_centering(jax.tree.map(lambda x: x[0], weights))
+        learnable = target.with_learned_centering()
+        return learnable.with_centering(jax.tree.map(lambda x: x[0], weights))
     except ValueError:  # another model, as the log density will show
         return target
 

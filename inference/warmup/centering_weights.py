@@ -29,11 +29,16 @@ class RoundLengths(NamedTuple):
     num_before: int
 
 
+def has_rounds(num_warmup: int) -> bool:
+    """Whether warm-up is long enough to learn weights."""
+    return int(_SHARES[1] * num_warmup) >= _MIN_DRAWS
+
+
 def round_lengths(target: Any, num_warmup: int) -> RoundLengths | None:
     """Lengths of a round; `None` if no site learns its centering, or warm-up is too short."""
-    lengths = [int(share * num_warmup) for share in _SHARES]
-    if not getattr(target, "centering", ()) or lengths[1] < _MIN_DRAWS:
+    if not getattr(target, "centering", ()) or not has_rounds(num_warmup):
         return None
+    lengths = [int(share * num_warmup) for share in _SHARES]
     return RoundLengths(*lengths, num_before=NUM_ROUNDS * sum(lengths))
 
 

@@ -9,7 +9,18 @@ from jax import lax, random
 
 import distributions as dist
 import ppl
-from inference import NUTS, ChEES, MCMCResult, Until, mcmc, mcmc_each, resume, sampler
+from inference import (
+    HMC,
+    NUTS,
+    WALNUTS,
+    ChEES,
+    MCMCResult,
+    Until,
+    mcmc,
+    mcmc_each,
+    resume,
+    sampler,
+)
 from inference.drivers import centering
 from inference.drivers import mcmc as driver
 from inference.warmup.centering_weights import best_weights
@@ -28,7 +39,8 @@ def schools(key, sigma):
     ppl.sample(key, dist.Normal(theta, sigma), name="y")
 
 
-SCHOOLS = ppl.reparam(ppl.condition(schools, {"y": Y}), ppl.auto_reparam)
+OWN = ppl.condition(schools, {"y": Y})
+SCHOOLS = ppl.reparam(OWN, ppl.auto_reparam)
 
 
 def walk(key):
@@ -83,6 +95,50 @@ def test_schools_are_sampled_in_the_better_form(factor, least, most):
     assert (run.centering["theta"] == run.centering["theta"][:1]).all()
     assert run.summary().rhat.max() < 1.02
     assert run.stats["is_divergent"].mean() < 0.005
+
+
+@pytest.mark.parametrize("kernel", [NUTS(), HMC(num_steps=8), WALNUTS()], ids=lambda x: type(x))
+def test_centering_is_learned_without_a_word(kernel):
+    """As with the strategy: the same draws and weights, bit by bit."""
+    numbers = {"num_warmup": 120, "num_draws": 30, "num_chains": 2, "kernel": kernel}
+    run = mcmc(KEY, OWN, SIGMA, **numbers)
+    assert run.centering["theta"].max() < 1.0
+    same(run, mcmc(KEY, SCHOOLS, SIGMA, **numbers))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"learn_centering": False},
+        {"num_warmup": 99},
+        {"kernel": NUTS(inverse_mass_matrix=np.ones(10, np.float32))},
+        {"kernel": ChEES(), "num_chains": 8},
+        {"kernel": RandomWalk(scale=0.1)},
+    ],
+    ids=["told", "short", "own-matrix", "ensemble", "no-gradient"],
+)
+def test_coordinates_of_the_model_stay(settings):
+    run = mcmc(KEY, OWN, SIGMA, **{"num_warmup": 100, "num_draws": 10, "num_chains": 2} | settings)
+    assert run.centering == {}
+    target = ppl.unconstrain(OWN, SIGMA)
+    last = jax.tree.map(lambda x: x[1, -1], run.draws)
+    density = target.log_density(target.unconstrain(last))
+    np.testing.assert_allclose(density, run.stats["log_density"][1, -1], rtol=1e-4)
+
+
+def test_flag_of_learned_centering_is_one():
+    with pytest.raises(TypeError, match="learn_centering must be True or False, got 'theta'"):
+        mcmc(KEY, OWN, SIGMA, learn_centering="theta")
+
+
+def test_models_that_cannot_be_looked_at_keep_their_coordinates(monkeypatch):
+    def fail(_):
+        raise RuntimeError("no way")
+
+    monkeypatch.setattr(type(ppl.unconstrain(OWN, SIGMA)), "with_learned_centering", fail)
+    with pytest.warns(RuntimeWarning, match="no way.*in the coordinates of the model"):
+        run = mcmc(KEY, OWN, SIGMA, num_warmup=100, num_draws=10, num_chains=2)
+    assert run.centering == {}
 
 
 def test_elements_have_weights_of_their_own():
@@ -140,27 +196,36 @@ def test_each_chain_of_a_program_learns_for_itself():
     assert short.centering == {}
 
 
+def test_coordinates_without_a_finite_density_are_not_taken(monkeypatch):
+    monkeypatch.setattr(
+        centering, "best_weights", lambda frame, slope, weight, _: np.full_like(weight, np.nan)
+    )
+    run = mcmc(KEY, OWN, SIGMA, num_warmup=100, num_draws=10, num_chains=2)
+    assert run.centering["theta"].min() == 1.0
+
+
 SETTINGS = {"num_warmup": 200, "num_draws": 120, "num_chains": 2}
 
 
-def test_runs_with_learned_coordinates_go_on(tmp_path):
+@pytest.mark.parametrize("model", [OWN, SCHOOLS], ids=["default", "strategy"])
+def test_runs_with_learned_coordinates_go_on(model, tmp_path):
     """From a result, a file and a folder; their draws have the bits of one longer run."""
-    whole = mcmc(KEY, SCHOOLS, SIGMA, **SETTINGS)
-    few = mcmc(KEY, SCHOOLS, SIGMA, **SETTINGS | {"num_draws": 50})
+    whole = mcmc(KEY, model, SIGMA, **SETTINGS)
+    few = mcmc(KEY, model, SIGMA, **SETTINGS | {"num_draws": 50})
     few.save(tmp_path / "few.npz")
     loaded = MCMCResult.load(tmp_path / "few.npz")
     same(loaded, few)
-    mcmc(KEY, SCHOOLS, SIGMA, **SETTINGS | {"num_draws": 50}, checkpoint=tmp_path / "run")
+    mcmc(KEY, model, SIGMA, **SETTINGS | {"num_draws": 50}, checkpoint=tmp_path / "run")
     for begun in (few, loaded, tmp_path / "run"):
-        more = resume(begun, SCHOOLS, SIGMA, num_draws=120)
+        more = resume(begun, model, SIGMA, num_draws=120)
         same(more, whole)
         assert more.facts == whole.facts
-    again = mcmc(KEY, SCHOOLS, SIGMA, **SETTINGS, checkpoint=tmp_path / "run")
+    again = mcmc(KEY, model, SIGMA, **SETTINGS, checkpoint=tmp_path / "run")
     same(again, whole)
-    other = ppl.reparam(ppl.condition(schools, {"y": Y + 50}), ppl.auto_reparam)
+    other = ppl.condition(schools, {"y": Y + 50})
     with pytest.raises(ValueError, match="not those of the run"):
         resume(few, other, SIGMA, num_draws=120)
-    few.to_arviz(SCHOOLS, SIGMA)
+    few.to_arviz(model, SIGMA)
 
 
 def test_an_interrupt_while_coordinates_are_learned_is_one(monkeypatch):
