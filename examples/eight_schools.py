@@ -27,7 +27,6 @@ def eight_schools(key, standard_error):
 
 def main() -> None:
     posterior = ppl.condition(eight_schools, {"effect": effect})
-    posterior = ppl.reparam(posterior, {"theta": ppl.NonCentered()})
     result = inference.mcmc(
         jax.random.key(0), posterior, standard_error, target_acceptance_rate=0.95
     )
