@@ -2,8 +2,9 @@
 
 Posteriors whose curvature varies, posteriors from some of whose starts chains do not arrive, all
 posteriors of posteriordb that are here as models, and a normal density: 4 chains of 1000 iterations
-of warm-up and 1000 draws, with all defaults, over a range of seeds; beside our NUTS also WALNUTS,
-and learned centering on posteriors with sites for it.
+of warm-up and 1000 draws, with all defaults, over a range of seeds; beside our NUTS also WALNUTS.
+These two are in the coordinates of the model. On posteriors with sites for it, there is NUTS with
+learned centering, too.
 Each tool runs in a process of its own, on the same densities and with double and single precision.
 
     divergences   of 4000 draws: the median over seeds, and the largest

@@ -64,7 +64,7 @@ def default_names() -> list[str]:
 
 
 def ours(problem: Problem, kernel: inference.Kernel) -> Callable[[int], Run]:
-    """This library, with all defaults but for the kernel."""
+    """This library, with all defaults but for the kernel, in the coordinates of the model."""
     target = ppl.unconstrain(problem.model, *problem.args)
 
     def run(seed: int) -> Any:
@@ -75,7 +75,7 @@ def ours(problem: Problem, kernel: inference.Kernel) -> Callable[[int], Run]:
 
 
 def learned(problem: Problem) -> Callable[[int], Run]:
-    """This library, with learned centering."""
+    """This library, with learned centering as by default."""
     model = with_learned_centering(problem)
 
     def run(seed: int) -> Any:
