@@ -20,6 +20,7 @@ from inference.calibration.report import CalibrationReport
 from inference.common.layout import Layout
 from inference.common.matrices import LowRankMatrix
 from inference.common.peer_names import PEER_NAMES as _OTHER_NAMES
+from inference.common.warm_up import WarmUp
 from inference.comparison.elpd import ElpdEstimate
 from inference.comparison.model_comparison import Comparison, compare
 from inference.comparison.power_scaling import PowerScaling
@@ -137,6 +138,7 @@ __all__ = [
     "Summary",
     "Until",
     "WALNUTSInfo",
+    "WarmUp",
     "calibrate",
     "compare",
     "cross_validate",

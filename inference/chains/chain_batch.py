@@ -12,6 +12,7 @@ from inference.chains.recorder import Recorder
 from inference.common.state_leaves import State
 from inference.warmup.adaptation import FIRST_WINDOW, is_due, set_first_diagonal
 from inference.warmup.fisher_mass_matrix import renew_matrices
+from inference.warmup.warm_up_log import WarmUpLog
 
 
 class ChainBatch(Batch):
@@ -23,6 +24,8 @@ class ChainBatch(Batch):
         schedule: Phases of warm-up.
         kinds: Shapes and dtypes of the statistics in a row, by name.
         windows: Pieces of rows for the next mass matrix, for each chain.
+        log: Log of warm-up.
+        stops: Iterations at which calls end, to log a diagonal.
     """
 
     def __init__(
@@ -32,7 +35,21 @@ class ChainBatch(Batch):
         kinds: Mapping[str, Any],
         recorder: Recorder,
         place: int = 0,
+        log_ends: tuple[int, ...] = (),
+        *,
+        stops: bool = False,
     ) -> None:
+        """Makes a batch of chains that have made no move or go on from a state.
+
+        Args:
+            chains: The chains.
+            plan: Settings of the run.
+            kinds: Shapes and dtypes of the statistics in a row, by name.
+            recorder: Keeper of draws and statistics.
+            place: Number of the first chain among the chains of this process.
+            log_ends: Iterations at the ends of the windows that are logged; none without a log.
+            stops: Whether calls end where windows of a diagonal end, to log the diagonal there.
+        """
         schedule = plan.schedule
         iteration = np.asarray(chains.progress.iteration)
         num_warmup = int(schedule.num_warmup)
@@ -41,9 +58,11 @@ class ChainBatch(Batch):
         self.schedule = schedule
         self.kinds = kinds
         self.has_windows = chains.progress.adaptation.has_windows
-        first = schedule.slow_start if self.has_windows else schedule.num_warmup
-        self.first = np.full(len(iteration), first, np.int32)
         self.windows: list[list[np.ndarray]] = [[] for _ in iteration]
+        self.log = WarmUpLog(len(iteration), self._size, log_ends, kinds)
+        self.stops = self.log.window_ends[:-1] if stops and self.log.is_kept else ()
+        first = schedule.slow_start if self.has_windows else schedule.num_warmup
+        self.first = np.full(len(iteration), 0 if self.log.is_kept else first, np.int32)
 
     @property
     def _size(self) -> int:
@@ -106,6 +125,7 @@ class ChainBatch(Batch):
     def learn(self, adaptation: Any, which: np.ndarray) -> None:
         """Adopts a state of warm-up, and empties the windows of the chains in `which`."""
         self._adapt(adaptation)
+        self._note_matrices(which, np.searchsorted(self.log.window_ends, self.iteration))
         pieces = zip(which, self.windows, strict=True)
         self.windows = [[] if has_learned else old for has_learned, old in pieces]
 
@@ -127,11 +147,48 @@ class ChainBatch(Batch):
         return {name: left[..., self._size + i] for i, name in enumerate(self.kinds)}
 
     def learn_from(self, rows: Any, num_rows: np.ndarray) -> None:
-        """Keeps the rows that belong to a window of warm-up."""
+        """Keeps the rows that belong to a window of warm-up, and logs all rows of warm-up."""
+        if self.log.is_kept and np.any(self.first <= self.num_warmup):
+            self._log(self.stats(np.asarray(rows)), num_rows)
         if self.has_windows:
-            learned = np.clip(self.schedule.slow_stop - self.first, 0, num_rows)
-            for chain, stop in enumerate(learned):
-                self.windows[chain].append(np.asarray(rows)[chain, :stop].copy())
+            span = self.schedule.slow_start, self.schedule.slow_stop
+            start, stop = (np.clip(x - self.first, 0, num_rows) for x in span)
+            for chain, pieces in enumerate(self.windows):
+                pieces.append(np.asarray(rows)[chain, start[chain] : stop[chain]].copy())
+
+    def _log(self, stats: Mapping[str, np.ndarray], num_rows: np.ndarray) -> None:
+        progress = self.chains.progress
+        is_new = (self.first == 0) & (num_rows > 0)
+        num_tries = np.where(is_new, np.asarray(progress.search.num_tries), 0)
+        self.log.count(self.first, num_rows, stats, num_tries)
+        if is_new.any() and (self.has_windows or self.stops):
+            self._note_matrices(is_new, np.zeros(len(is_new), int))
+
+    @property
+    def next_stop(self) -> int | None:
+        """Iteration at which the next call ends, as a window of a diagonal does; `None` if none."""
+        done = int(np.min(self.iteration))
+        return next((stop for stop in self.stops if stop > done), None)
+
+    def note_diagonals(self, values: Callable[[Any], Any]) -> None:
+        """Logs the diagonals of chains that have all come to the end of a window."""
+        done = int(np.min(self.iteration))
+        if done in self.stops and np.all(self.iteration == done) and np.any(self.first < done):
+            self.take(values)
+            which = np.ones(len(self.first), bool)
+            self._note_matrices(which, np.searchsorted(self.log.window_ends, self.iteration))
+
+    def note_last_matrices(self) -> None:
+        """Logs the mass matrices after warm-up, once."""
+        which = np.asarray(np.isnan(self.log.condition[:, -1:]).any(1))
+        if which.any():
+            self._note_matrices(which, np.full(len(which), len(self.log.window_ends) - 1))
+
+    def _note_matrices(self, which: np.ndarray, windows: np.ndarray) -> None:
+        """Logs the mass matrices of the chains in `which`, at the ends of given windows."""
+        if self.log.is_kept:
+            matrices = jax.device_get(self.chains.progress.adaptation.inverse_mass_matrix)
+            self.log.note_matrices(windows, matrices, which)
 
     def send(self, values: Callable[[Any], Any]) -> None:
         """Sends draws as :meth:`Batch.send` does; the next draws begin in the first row."""

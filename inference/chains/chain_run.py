@@ -30,6 +30,7 @@ from inference.chains.samples import Samples, check_sites, shapes_of_draws
 from inference.common.layout import Layout
 from inference.common.state_leaves import State, leaves_of_state
 from inference.common.target import Target
+from inference.common.warm_up import WarmUp
 from inference.runtime.devices import Share
 from inference.runtime.interrupts import without_interrupts
 
@@ -118,6 +119,10 @@ class ChainRun:
 
     def _inverse_mass_matrices(self) -> Any:
         """Matrices at the end of warm-up, with the chains in front; `None` without any."""
+        return None
+
+    def _warm_up(self) -> WarmUp | None:
+        """Record of warm-up, with the chains in front; `None` without any."""
         return None
 
     def start(self, begin: Callable[[], None], restore: Callable[[State], None]) -> None:
@@ -255,4 +260,4 @@ class ChainRun:
         for batch in self.batches:
             batch.take(self._values)
         draws, stats = self.recorder.read(num_drawn)
-        return Samples(draws, stats, self._inverse_mass_matrices())
+        return Samples(draws, stats, self._inverse_mass_matrices(), self._warm_up())

@@ -9,6 +9,7 @@ import numpy as np
 
 from inference.common.leaf_names import named_leaves
 from inference.common.matrices import Matrix
+from inference.common.warm_up import WarmUp
 
 
 class Samples(NamedTuple):
@@ -18,11 +19,13 @@ class Samples(NamedTuple):
         draws: Values of sites, arrays of shape ``(chain, draw, *shape)``.
         stats: Statistics of transitions by name, ``(chain, draw)``.
         inverse_mass_matrix: Matrices at the end of warm-up, with the chains in front, or `None`.
+        warmup: Record of warm-up, or `None`.
     """
 
     draws: dict[str, Any]
     stats: dict[str, np.ndarray]
     inverse_mass_matrix: Matrix | None
+    warmup: WarmUp | None = None
 
 
 def check_sites(sites: Mapping[str, Any]) -> None:

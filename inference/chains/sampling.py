@@ -42,15 +42,17 @@ from inference.common.layout import Layout
 from inference.common.matrices import default_kind, kind_of, restrict_covariance
 from inference.common.state_leaves import State, restore_leaves
 from inference.common.target import Target
+from inference.common.warm_up import WarmUp
 from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.initialization.density_noise import warn_of_noise
 from inference.initialization.initial_positions import Init, parse_init
 from inference.initialization.start_search import StartingPoints, find_starts
 from inference.runtime.blas_threads import one_blas_thread
 from inference.runtime.devices import Share, share_chains
-from inference.warmup.adaptation import schedule
+from inference.warmup.adaptation import schedule, window_ends
 from inference.warmup.cross_chain_pool import is_pooled, pool_windows, thin_windows
 from inference.warmup.lost_chains import choose_successors, warn_of_lost
+from inference.warmup.warm_up_log import join_logs, restore_logs, state_of_logs
 
 _AXIS = "chain"
 
@@ -59,6 +61,7 @@ _AXIS = "chain"
 _MAX_NUMBERS = 1 << 18
 _MAX_NUMBERS_MAPPED = 1 << 23
 _FIRST_BUDGET = 1024  # gradients of the first call
+_MIN_LOGGED_ROWS = 64  # rows of each chain on an accelerator; with fewer, a log costs time
 _MAX_GROWTH = 64  # maximum factor by which the gradients of a call grow at once
 
 
@@ -154,6 +157,7 @@ class _HamiltonianRun(ChainRun):
         self.kind = kind
         self.is_pooled = is_pooled
         self.budget = _FIRST_BUDGET
+        self.stopping: dict[int, list[Any]] = {}  # constants of calls by where they end
 
     def begin(self, key: jax.Array, unplaced: Chain, init: Init) -> None:
         """Makes the chains at starting points of finite density and gradient.
@@ -211,21 +215,37 @@ class _HamiltonianRun(ChainRun):
         self._compile(chains, size)
         self._make_batches(restore_leaves("chain", state, chains), size)
         restore_windows(self.batches, state)
+        restore_logs([batch.log for batch in self.batches], state)
 
     def _further_state(self) -> State:
-        return state_of_windows(self.batches, self.no_rows[0, :0])
+        windows = state_of_windows(self.batches, self.no_rows[0, :0])
+        return windows | state_of_logs([batch.log for batch in self.batches])
 
     def _make_batches(self, chains: Chain, size: int) -> None:
+        ends = window_ends(self.host_plan.schedule, self.kind)
+        num_rows = self.no_rows.shape[1] - 1
+        if self.share.is_mapped and num_rows < min(_MIN_LOGGED_ROWS, self.num_warmup):
+            ends = ()
+        stops = self.kind == "diagonal" and not self.share.is_mapped
         self.batches = [
-            ChainBatch(part, self.host_plan, self.kinds, self.recorder, i * size)
+            ChainBatch(part, self.host_plan, self.kinds, self.recorder, i * size, ends, stops=stops)
             for i, part in enumerate(_split_chains(chains, size))
         ]
 
+    def _warm_up(self) -> WarmUp | None:
+        for batch in self.batches:
+            batch.note_last_matrices()
+        return join_logs([batch.log for batch in self.batches], self.kind)
+
     def _set_end(self, num_iterations: int) -> None:
         super()._set_end(num_iterations)
+        self.constant = self._until(num_iterations)
+
+    def _until(self, num_iterations: int) -> list[Any]:
+        """Constants of calls that end at an iteration: data, which compile nothing."""
         placed = jax.device_put(np.int32(num_iterations), self.share.everywhere)
-        self.plan = self.plan._replace(num_iterations=placed)  # data, which compiles nothing
-        self.constant = jax.tree.leaves((self.target, self.kernel, self.plan, self.layout))
+        plan = self.plan._replace(num_iterations=placed)
+        return jax.tree.leaves((self.target, self.kernel, plan, self.layout))
 
     def _waits(self, batch: ChainBatch) -> bool:
         return bool(batch.is_due.all()) or batch.awaits_comparison
@@ -242,6 +262,7 @@ class _HamiltonianRun(ChainRun):
     def _learn(self, batch: ChainBatch) -> None:
         if not self.is_pooled:
             batch.renew(self._values)
+        batch.note_diagonals(self._values)
 
     def _compare(self) -> None:
         """Compares the chains, and moves lost chains to the states of other chains."""
@@ -274,8 +295,11 @@ class _HamiltonianRun(ChainRun):
         renew_together(self.batches, pool, agrees[self.share.chains])
 
     def _call(self, batch: ChainBatch, rows: Any, budget: int) -> Any:
+        constant = self.constant
+        if (stop := batch.next_stop) is not None:
+            constant = self.stopping.get(stop) or self.stopping.setdefault(stop, self._until(stop))
         batch.chains, batch.buffers.filling, num_spent = self.advance(
-            batch.chains, rows, batch.first, np.int32(budget), self.constant
+            batch.chains, rows, batch.first, np.int32(budget), constant
         )
         return num_spent
 

@@ -75,6 +75,7 @@ TAGS = {
     "StretchedNormal": "inference.guides.low_rank_normal:LowRankNormalGuide",
     "Structured": "inference.guides.structured:Structured",
     "StructuredParameters": "inference.guides.structured:StructuredParameters",
+    "WarmUp": "inference.common.warm_up:WarmUp",
 }
 # Classes in files of format 0, by their module in `inference` at that time; their names then are
 # their tags. The table is frozen: no later name of a module or class belongs here.

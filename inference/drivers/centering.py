@@ -8,6 +8,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from inference.chains.run_control import Monitor, Run
+from inference.chains.samples import Samples
 from inference.chains.sampling import sample
 from inference.common.state_leaves import State, leaves_of_state, restore_leaves
 from inference.drivers.advice import advise
@@ -24,6 +25,7 @@ from inference.warmup.centering_weights import (
 )
 from ppl.harvest.names import nest_by_path
 
+GRADIENTS = "gradients_of_centering"  # entry of a state, ``(chain,)``
 _MAX_DRAWS = 4096  # of all chains, from which weights are computed
 
 
@@ -53,7 +55,7 @@ def learn_centering(
     mesh: Mesh | None,
     tell: Callable[[Run, int], None],
     **adaptation: Any,
-) -> tuple[Any, Mapping[str, Any]]:
+) -> tuple[Any, Mapping[str, Any], np.ndarray]:
     """Weights of the sites with learned centering, by short runs of all chains.
 
     Args:
@@ -68,8 +70,8 @@ def learn_centering(
         **adaptation: More arguments of :func:`sample`, for a Hamiltonian kernel.
 
     Returns:
-        The target in the learned coordinates, and values of sites to go on from, with the chains in
-        front.
+        The target in the learned coordinates, values of sites to go on from, with the chains in
+        front, and the number of gradients that each chain has spent.
     """
     if not isinstance(kernel, HamiltonianKernel):
         kernel = NUTS()
@@ -77,6 +79,7 @@ def learn_centering(
     target = target.with_centering(jax.tree.map(np.ones_like, jax.device_get(target.weights)))
     num_iterations = lengths.num_warmup + lengths.num_draws
     num_draws = min(lengths.num_draws, -(-_MAX_DRAWS // num_chains))  # of many chains a few each
+    num_gradients = np.zeros(num_chains, np.int64)
     for i in range(NUM_ROUNDS):
         samples = sample(
             jax.random.fold_in(key, i),
@@ -90,8 +93,9 @@ def learn_centering(
             monitor=_MonitorOfRound(tell, i * num_iterations),
             **adaptation,
         )
+        num_gradients += count_gradients(samples)
         target, init = _learn(target, latent_draws(target.position_shapes, samples.draws))
-    return target, init
+    return target, init, num_gradients
 
 
 def weights_of_chains(target: Any, num_chains: int) -> dict[str, Any]:
@@ -100,9 +104,10 @@ def weights_of_chains(target: Any, num_chains: int) -> dict[str, Any]:
     return jax.tree.map(lambda x: np.repeat(x[None], num_chains, 0), weights)
 
 
-def state_of_centering(target: Any) -> State:
-    """The weights in which a target is, as entries of a state."""
-    return leaves_of_state("centering", target.centering)
+def state_of_centering(target: Any, num_gradients: np.ndarray) -> State:
+    """The weights in which a target is, and the gradients spent on them, as entries of a state."""
+    gradients = {GRADIENTS: np.asarray(num_gradients)}
+    return leaves_of_state("centering", target.centering) | gradients
 
 
 def restore_centering(target: Any, state: State) -> Any:
@@ -113,6 +118,12 @@ def restore_centering(target: Any, state: State) -> Any:
     """
     weights = restore_leaves("centering", state, jax.device_get(target.centering))
     return target.with_centering(nest_by_path(weights))
+
+
+def count_gradients(samples: Samples) -> np.ndarray:
+    """Gradients of a short run, ``(chain,)``; of warm-up only where that is known."""
+    num_steps = np.asarray(np.sum(samples.stats["num_steps"], 1, dtype=np.int64))
+    return num_steps if samples.warmup is None else num_steps + samples.warmup.num_gradients.sum(1)
 
 
 class _MonitorOfRound(Monitor):

@@ -18,8 +18,10 @@ from inference.chains.step_sampling import sample_by_steps
 from inference.common.argument_checks import short_repr
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
+from inference.common.warm_up import WarmUp
 from inference.drivers.approximate_sites import pareto_k_of_sites
 from inference.drivers.centering import (
+    GRADIENTS,
     learn_centering,
     learnable,
     restore_centering,
@@ -338,13 +340,15 @@ def _run(
         num_before=num_before,
         **numbers,
     )
+    num_earlier = np.zeros(num_chains, np.int64)  # gradients spent on coordinates
     # Learn coordinates, or take them from the state that the run goes on from.
     if lengths is not None:
         adaptation.pop("covariance", None)  # it belongs to other coordinates
     if lengths is not None and (state := recorder.state) is not None:
         moved = target = restore_centering(target, state)
+        num_earlier = state.get(GRADIENTS, num_earlier)
     elif lengths is not None:
-        target, starts = learn_centering(
+        target, starts, num_earlier = learn_centering(
             key,
             target,
             kernel,
@@ -357,7 +361,7 @@ def _run(
         )
         moved = target
     if lengths is not None:
-        recorder.constants = state_of_centering(target)
+        recorder.constants = state_of_centering(target, num_earlier)
     # Run the chains.
     samples = _driver_of(kernel)(
         key,
@@ -400,7 +404,21 @@ def _run(
     num_drawn = jax.tree.leaves(samples[:2])[0].shape[1]
     chains = hold_chains(recorder, run_settings, num_drawn)
     centering = weights_of_chains(target, num_chains)
-    return MCMCResult(*samples, facts=facts, sites=sites, chains=chains, centering=centering)
+    return MCMCResult(
+        *samples[:3],
+        facts=facts,
+        sites=sites,
+        chains=chains,
+        centering=centering,
+        warmup=_with_earlier(samples.warmup, num_earlier),
+    )
+
+
+def _with_earlier(warmup: WarmUp | None, num_gradients: np.ndarray) -> WarmUp | None:
+    """Warm-up with the gradients of each chain that were spent before on coordinates."""
+    if warmup is None:
+        return None
+    return dataclasses.replace(warmup, num_earlier_gradients=num_gradients)
 
 
 def _transported(target: Target, fit: Any) -> TransportedTarget:

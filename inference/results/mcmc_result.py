@@ -9,6 +9,7 @@ import numpy as np
 from jax.tree_util import GetAttrKey, register_pytree_with_keys
 
 from inference.common.matrices import kind_of
+from inference.common.warm_up import WarmUp
 from inference.results.problems import describe_checks, find_problems
 from inference.results.psis import largest_pareto_k
 from inference.results.result import Result
@@ -49,6 +50,11 @@ class MCMCResult(Result):
             does not contain them: ``jax.tree.map`` leaves them out.
         centering: Weights that warm-up learned, by site with ``ppl.LearnedCentering``: one for each
             element, ``(chain, *shape)``, from 0 (non-centered) to 1 (centered).
+        warmup: What warm-up did, by chain and window, see :class:`WarmUp`: step sizes, gradients,
+            divergences and mass matrices. `None` without a warm-up, for kernels that it does not
+            adapt, and for ensemble kernels, which adapt by rules of their own. On an accelerator,
+            also `None` where chains have so many coordinates together that a log would cost time.
+            The pytree has it as a part of its structure, as it has no axis of draws.
     """
 
     draws: dict[str, Any]
@@ -57,6 +63,7 @@ class MCMCResult(Result):
     facts: RunFacts = dataclasses.field(default=RunFacts(), metadata={"static": True})
     chains: dict[str, Any] | None = dataclasses.field(default=None, kw_only=True, compare=False)
     centering: dict[str, Any] = dataclasses.field(default_factory=dict, kw_only=True)
+    warmup: WarmUp | None = dataclasses.field(default=None, kw_only=True, compare=False)
 
     def _summarize(self, intervals: float | Sequence[float]) -> Summary:
         num_chains = len(jax.tree.leaves((self.stats, self.draws))[0])
@@ -76,7 +83,10 @@ class MCMCResult(Result):
         matrix = self.inverse_mass_matrix
         kind = None if matrix is None else kind_of(jax.tree.map(lambda x: x[0], matrix))
         facts = dataclasses.replace(self.facts, mass_matrix=kind, num_superchains=superchains)
-        problems = find_problems(self.draws, self.stats, summary, facts)
+        warmup = self.warmup
+        if warmup is not None and len(warmup.step_size) != num_chains:
+            warmup = None  # some chains were taken out, and their numbers are unknown
+        problems = find_problems(self.draws, self.stats, summary, facts, warmup)
         problems = (*_approximation_problems(facts.approximate), *problems)
         if facts.is_unmet:
             problems = (f"the run ended early: {ended}. {_MORE}", *problems)
@@ -105,7 +115,7 @@ def _approximation_problems(found: tuple[Sequence[str], float, int] | None) -> I
 
 
 class _Static:
-    """Facts and sites as a part of the tree structure; they compare equal for any two results.
+    """Facts, sites and warm-up as a part of the tree structure; equal for any two results.
 
     Weights on the host are a part of it, too: they have no axis of draws that a map could thin.
     Within a program, and of a program's result, they are leaves.
@@ -115,6 +125,7 @@ class _Static:
         self.facts = result.facts
         self.sites = result.sites
         self.centering = centering
+        self.warmup = result.warmup
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Static)
@@ -142,7 +153,7 @@ def _unflatten(static: _Static, children: Any) -> MCMCResult:
     given = dict(zip(_LEAVES, children, strict=True))
     if static.centering is not None:
         given["centering"] = static.centering
-    return MCMCResult(**given, facts=static.facts, sites=static.sites)
+    return MCMCResult(**given, facts=static.facts, sites=static.sites, warmup=static.warmup)
 
 
 register_pytree_with_keys(MCMCResult, _flatten_with_keys, _unflatten, _flatten)

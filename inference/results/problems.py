@@ -8,6 +8,7 @@ import numpy as np
 
 from inference.common.far_chains import find_lost
 from inference.common.leaf_names import named_leaves
+from inference.common.warm_up import MIN_ITERATIONS, WarmUp
 from inference.results.diagnostics import MIN_DRAWS, ebfmi
 from inference.results.nested_rhat import HIGH_RHAT, nested_rhat_limit, rhat_limit
 from inference.results.run_facts import RunFacts
@@ -38,6 +39,11 @@ _PRECISION = (
     'Run in double precision (jax.config.update("jax_enable_x64", True)); on an accelerator, '
     'leave jax_default_matmul_precision at its default or set it to "highest". '
 )
+_USUAL_WARMUP = 1000  # iterations
+_NO_SINGLE_SCALE = (
+    "; if that does not help, the scales of the posterior vary from place to place, and other "
+    "coordinates or narrower priors may"
+)
 REPARAM = "ppl.reparam(model, ppl.auto_reparam)"
 UNDO = (
     "The model is reparameterized already; try it without, too: with many data per group the "
@@ -50,6 +56,7 @@ def find_problems(
     stats: Mapping[str, np.ndarray],
     summary: Summary,
     facts: RunFacts,
+    warmup: WarmUp | None = None,
 ) -> tuple[str, ...]:
     """Warnings about the chains of a run, each with a remedy.
 
@@ -59,6 +66,7 @@ def find_problems(
             statistic which the kernel does not have is left out.
         summary: Summary of the draws.
         facts: Facts of the run; unknown facts have their defaults.
+        warmup: What warm-up did, if it is known.
     """
     return (
         *_range_problems(draws, stats, summary, facts),
@@ -67,6 +75,7 @@ def find_problems(
         *_acceptance_problems(stats, facts),
         *_lost_chain_problems(stats, facts, len(summary)),
         *_step_size_problems(stats, facts),
+        *_warm_up_problems(warmup, facts),
         *_rounding_problems(stats),
         *_energy_problems(stats, facts),
         *_mixing_problems(summary, facts),
@@ -258,6 +267,36 @@ def _step_size_problems(stats: Mapping[str, np.ndarray], facts: RunFacts) -> Ite
             f"{'Raise num_warmup, start' if is_adapted else 'Start'} elsewhere "
             f"({_other_starts(facts)}), or look for several modes."
         )
+
+
+def _warm_up_problems(warmup: WarmUp | None, facts: RunFacts) -> Iterator[str]:
+    """Warning for chains whose step size or mass matrix still changed much at the end of warm-up.
+
+    After a warm-up of usual length, it may also be that no step size and no matrix fit everywhere.
+    """
+    if warmup is None or np.all(warmup.is_settled):
+        return
+    num_warmup = facts.num_warmup or warmup.window_ends[-1]
+    longer = max(_USUAL_WARMUP, 2 * num_warmup)
+    if num_warmup < MIN_ITERATIONS:
+        yield (
+            f"a warm-up of {num_warmup} iterations is too short to learn a step size and a mass "
+            f"matrix. Raise num_warmup to {longer}."
+        )
+        return
+    told = []
+    if not np.all(warmup.is_step_settled):
+        told.append(f"the step size by a factor of {np.max(warmup.last_step_change):.2g}")
+    if not np.all(warmup.is_matrix_settled):
+        change = np.nanmax(warmup.last_scale_change)
+        told.append(f"a standard deviation in the mass matrix by a factor of {change:.2g}")
+    moving = np.flatnonzero(~warmup.is_settled)
+    else_ = "" if num_warmup < _USUAL_WARMUP else _NO_SINGLE_SCALE
+    yield (
+        f"warm-up had not settled in {_list_numbers('chain', moving, len(warmup.step_size))}: its "
+        f"last windows still changed {' and '.join(told)}, so that steps may not fit where the "
+        f"draws are. Raise num_warmup to {longer}{else_}."
+    )
 
 
 def _rounding_problems(stats: Mapping[str, np.ndarray]) -> Iterator[str]:

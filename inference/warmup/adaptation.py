@@ -154,6 +154,26 @@ def schedule(num_warmup: int, is_pooled: bool = False) -> Schedule:
     return Schedule(*map(np.int32, numbers), window_ends=padded)
 
 
+def window_ends(plan: Schedule, kind: str) -> tuple[int, ...]:
+    """Iterations at the ends of the windows into which the schedule divides all of warm-up.
+
+    A dense or low-rank matrix has the initial phase, the windows and the final phase of
+    :func:`schedule`. A diagonal has the phases of :class:`Schedule`; the long one is halved, so
+    that diagonals at its middle and at its end, which have memories of one length, can be compared.
+
+    Example:
+        >>> window_ends(schedule(1000), "dense")
+        (20, 35, 65, 125, 245, 900, 1000)
+        >>> window_ends(schedule(1000), "diagonal")
+        (20, 300, 575, 850, 1000)
+    """
+    ends = [plan.slow_start, *plan.window_ends, plan.num_warmup]
+    if kind == "diagonal":
+        middle = (plan.early_stop + plan.learning_stop) // 2
+        ends = [plan.learning_start, plan.early_stop, middle, plan.learning_stop, plan.num_warmup]
+    return tuple(sorted({int(end) for end in ends if end > 0}))
+
+
 class Spread(NamedTuple):
     """Running variances of positions and of gradients, by coordinate."""
 
