@@ -4,7 +4,7 @@ Posteriors whose curvature varies, posteriors from some of whose starts chains d
 posteriors of posteriordb that are here as models, and a normal density: 4 chains of 1000 iterations
 of warm-up and 1000 draws, with all defaults, over a range of seeds; beside our NUTS also WALNUTS.
 These two are in the coordinates of the model. On posteriors with sites for it, there is NUTS with
-learned centering, too.
+learned centering, too, as `mcmc` has it by default.
 Each tool runs in a process of its own, on the same densities and with double and single precision.
 
     divergences   of 4000 draws: the median over seeds, and the largest
