@@ -1,4 +1,4 @@
-"""First part of warm-up, which learns the coordinates of sites with `ppl.LearnedCentering`."""
+"""First part of warm-up, which learns the coordinates of sites with weights of centering."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -27,12 +27,15 @@ from ppl.harvest.names import nest_by_path
 
 GRADIENTS = "gradients_of_centering"  # entry of a state, ``(chain,)``
 _MAX_DRAWS = 4096  # of all chains, from which weights are computed
+# XLA takes up to a second longer to compile for each; an array, a loop or a vmap is one site.
+_MAX_SITES = 10
 
 
 def learnable(target: Any, num_warmup: int) -> Any:
     """The target with weights of centering for all sites that can have them.
 
-    It stays as it is if warm-up is too short to learn them, or the sites cannot be found.
+    It stays as it is if warm-up is too short to learn them, or the sites cannot be found or are
+    too many.
     """
     if not has_rounds(num_warmup):
         return target
@@ -41,7 +44,7 @@ def learnable(target: Any, num_warmup: int) -> Any:
         target.with_learned_centering,
         without="chains move in the coordinates of the model",
     )
-    return target if found is None else found
+    return target if found is None or len(found.centering) > _MAX_SITES else found
 
 
 def learn_centering(
@@ -56,7 +59,7 @@ def learn_centering(
     tell: Callable[[Run, int], None],
     **adaptation: Any,
 ) -> tuple[Any, Mapping[str, Any], np.ndarray]:
-    """Weights of the sites with learned centering, by short runs of all chains.
+    """Weights of centering of sites, by short runs of all chains.
 
     Args:
         key: Random key of the whole run.

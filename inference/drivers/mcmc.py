@@ -90,8 +90,8 @@ def mcmc(
     dual averaging, and the mass matrix to the spread of draws and gradients:
 
     - Each chain adapts on its own if there are fewer than 32, on an accelerator, or with a diagonal
-      matrix. Its draws then do not depend on the number of chains, unless chains learn coordinates
-      together.
+      matrix. Its draws then do not depend on the number of chains, unless chains learn the
+      centering of sites, which they do together.
     - Otherwise, chains pool their draws to learn one dense or low-rank matrix. A chain is left out,
       and learns by itself, if its mean log density is more than four standard deviations from the
       mean log density of the median chain.
@@ -169,13 +169,15 @@ def mcmc(
             :class:`MaskedAutoregressive`, :class:`FullRank`, :class:`MeanField`,
             :class:`Structured`, and one of your own with `forward` and `inverse` (:class:`Guide`).
         learn_centering: Whether warm-up learns the centering of sites, a weight for each element
-            (``ppl.LearnedCentering``), which ``result.centering`` has. Draws are values of the
-            sites as always. Sites with that strategy learn weights, and, under :class:`NUTS`,
-            :class:`WALNUTS` and :class:`HMC` without a mass matrix of their own, all sites that
-            depend on others and have no strategy: ``ppl.auto_reparam`` names the families. A
-            warm-up of less than 100 iterations learns nothing, and so does a kernel without
-            gradients. A covariance that `init` knows is not used where weights are learned, as it
-            belongs to other coordinates. With False, coordinates are those of the model.
+            (``ppl.LearnedCentering``, which names the families), as ``result.centering`` has it.
+            Draws are values of the sites as always. Sites with that strategy learn weights, and,
+            under :class:`NUTS`, :class:`WALNUTS` and :class:`HMC` without a mass matrix of their
+            own, sites without a strategy that depend on other latent sites, if they are ten or
+            less: an array, a loop of JAX or a ``vmap`` is one site, while each site of a loop in
+            Python takes time to compile. A warm-up of less than 100 iterations learns nothing, and
+            so does a kernel without gradients. A covariance that `init` knows is not used where
+            weights are learned, as it belongs to other coordinates. With False, coordinates are
+            those of the model, and a mass matrix of the result is for these.
         mesh: Devices over which chains are spread evenly. They may belong to several processes that
             have called ``jax.distributed.initialize``: every process then calls `mcmc` with the
             same arguments, and gets all draws. By default all accelerators of this process, or all

@@ -33,10 +33,12 @@ class MCMCResult(Result):
     Attributes:
         draws: Values of the latent sites, ``(chain, draw, *shape)``; a scope is a dict in the dict.
         stats: Statistics of each transition, ``(chain, draw)``, by name: the kernel's info, and
-            `log_density` (on unconstrained space) if its state has one. The statistics of NUTS and
+            `log_density` (on unconstrained space, in the coordinates of `centering`) if its state
+            has one. The statistics of NUTS and
             HMC include `is_divergent`, `energy`, `acceptance_rate`, `num_steps` and `step_size`.
         inverse_mass_matrix: Inverse mass matrix after warm-up, in the order of the leaves of
-            unconstrained space, or of the standard coordinates of a run with `transport`; by kind:
+            unconstrained space in the coordinates of `centering`, or of the standard coordinates of
+            a run with `transport`; by kind:
 
             - diagonal: ``(chain, size)``;
             - dense: ``(chain, size, size)``;
@@ -48,8 +50,9 @@ class MCMCResult(Result):
         chains: States of the chains at the end and settings of the run, from which
             :func:`inference.resume` goes on; `None` where they are elsewhere or unknown. The pytree
             does not contain them: ``jax.tree.map`` leaves them out.
-        centering: Weights that warm-up learned, by site with ``ppl.LearnedCentering``: one for each
-            element, ``(chain, *shape)``, from 0 (non-centered) to 1 (centered).
+        centering: Weights that warm-up learned, by site, see ``ppl.LearnedCentering``: one for each
+            element, ``(chain, *shape)``, from 0 (non-centered) to 1 (the coordinates of the model).
+            Empty where nothing was learned.
         warmup: What warm-up did, by chain and window, see :class:`WarmUp`: step sizes, gradients,
             divergences and mass matrices. `None` without a warm-up, for kernels that it does not
             adapt, and for ensemble kernels, which adapt by rules of their own. On an accelerator,

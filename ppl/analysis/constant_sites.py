@@ -46,21 +46,21 @@ def find_dependent_sites(jaxpr: Jaxpr) -> frozenset[Path]:
         sites = Dependence()(jaxpr).sites
     except MutableArrayError:
         return frozenset()
-
-    def depends(path: Path, seen: frozenset[Path] = frozenset()) -> bool:
-        """Whether a part of a site depends on a latent site, not by way of sites in `seen`."""
-        parts = (part for part in sites[path].parts if not part.is_added)
-        sources = frozenset().union(*(part.sources for part in parts))
-        return any(is_latent(source, seen | {path}) for source in sources)
-
-    def is_latent(source: object, seen: frozenset[Path]) -> bool:
-        path = source.path if isinstance(source, Earlier) else source
-        if not isinstance(path, tuple):
-            return False
-        kind = kind_of(sites[path].site)
-        if kind != DETERMINISTIC:
-            return kind == LATENT
-        return path not in seen and depends(path, seen)
-
-    latent = (path for path, sown in sites.items() if kind_of(sown.site) == LATENT)
-    return frozenset(path for path in latent if depends(path))
+    # For each site, those whose distribution or deterministic value reads it.
+    readers: dict[Path, list[Path]] = {path: [] for path in sites}
+    for path, site in sites.items():
+        parts = (part for part in site.parts if not part.is_added)
+        for source in frozenset().union(*(part.sources for part in parts)):
+            read = source.path if isinstance(source, Earlier) else source
+            if isinstance(read, tuple):
+                readers[read].append(path)
+    kinds = {path: kind_of(site.site) for path, site in sites.items()}
+    found: set[Path] = set()
+    waiting = [path for path, kind in kinds.items() if kind == LATENT]
+    while waiting:
+        for reader in readers[waiting.pop()]:
+            if reader not in found:
+                found.add(reader)
+                if kinds[reader] == DETERMINISTIC:
+                    waiting.append(reader)
+    return frozenset(path for path in found if kinds[path] == LATENT)

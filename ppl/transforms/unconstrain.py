@@ -218,7 +218,7 @@ class Unconstrained:
         return nest_by_path(records | latent)
 
     def with_centering(self, weights: Mapping[str, Any]) -> "Unconstrained":
-        """The density in other coordinates: weights of `LearnedCentering` by site."""
+        """The density in other coordinates: weights of centering by site."""
         known = self.centering
         given = dict(paths_in(weights, known))
         for path, x in given.items():
@@ -257,11 +257,11 @@ class Unconstrained:
 
     @property
     def weights(self) -> dict[str, Any]:
-        """The weights of sites with `LearnedCentering`, nested as the scopes are."""
+        """The weights of centering, nested as the scopes are."""
         return nest_by_path(self.centering)
 
     def recenter(self, position: Mapping[str, Any], weights: Mapping[str, Any]) -> dict[str, Any]:
-        """A position in the coordinates of other weights of `LearnedCentering`."""
+        """A position in the coordinates of other weights of centering."""
         to = self.with_centering(weights).centering
         frames, _, _ = self.frames_and_slopes(position)
         moved = {path: frames[path].position(weight) for path, weight in to.items()}
@@ -270,7 +270,7 @@ class Unconstrained:
     def frames_and_slopes(
         self, position: Mapping[str, Any]
     ) -> tuple[PathDict, PathDict, jax.Array]:
-        """Frames and slopes, from which the weights of `LearnedCentering` are learned.
+        """Frames and slopes, from which weights of centering are learned.
 
         Returns:
             Frames by path, the coordinates of the position at any weight; derivatives of the log

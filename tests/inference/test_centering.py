@@ -126,6 +126,16 @@ def test_coordinates_of_the_model_stay(settings):
     np.testing.assert_allclose(density, run.stats["log_density"][1, -1], rtol=1e-4)
 
 
+def test_many_sites_of_a_loop_keep_their_coordinates():
+    def model(key, num):
+        scale = ppl.sample(key, dist.HalfNormal(1.0), name="scale")
+        for i in range(num):
+            ppl.sample(key, dist.Normal(0.0, scale), name=f"x{i}")
+
+    learned = [centering.learnable(ppl.unconstrain(model, num), 100).centering for num in (10, 11)]
+    assert list(map(len, learned)) == [10, 0]
+
+
 def test_flag_of_learned_centering_is_one():
     with pytest.raises(TypeError, match="learn_centering must be True or False, got 'theta'"):
         mcmc(KEY, OWN, SIGMA, learn_centering="theta")

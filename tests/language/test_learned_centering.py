@@ -262,3 +262,19 @@ def test_a_strategy_keeps_its_weights():
     target = ppl.unconstrain(ppl.reparam(model, {"b": ppl.LearnedCentering()}))
     assert target.weights == {"b": 0.0}
     assert target.with_learned_centering().weights == {"a": 1.0, "b": 0.0}
+
+
+def test_long_ladders_of_deterministic_sites_are_looked_through():
+    """Each of 400 values is of the two before it: there are more ways through than can be gone."""
+
+    def model(key, x):
+        scale = ppl.sample(key, dist.HalfNormal(1.0), name="scale")
+        for name, start in (("data", x), ("latent", scale)):
+            before, now = start, start
+            for i in range(200):
+                total = ppl.deterministic(0.5 * (before + now), name=f"{name}{i}")
+                before, now = now, total
+            ppl.sample(key, dist.Normal(now, 1.0), name=name)
+
+    learned = ppl.unconstrain(model, 0.5).with_learned_centering()
+    assert set(learned.centering) == {("latent",)}
