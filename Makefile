@@ -26,9 +26,9 @@ test-slow: ## run the slow tests alone, without the exhaustive ones
 	@.ci/venv "$(VENV)" "$(PYTHON)" dev
 	@$(PYTEST) -m "slow and not exhaustive"
 
-test-most: ## run what CI runs on the newest JAX: quick tests that look at it, and a quarter of the rest
+test-most: ## run what CI runs on the newest JAX: quick tests that look at it, and an eighth of the rest
 	@.ci/venv "$(VENV)" "$(PYTHON)" dev
-	@$(PYTEST) -m "not exhaustive" --sample 4
+	@$(PYTEST) -m "not exhaustive" --sample 8
 
 test-all: ## run all tests
 	@.ci/venv "$(VENV)" "$(PYTHON)" dev
