@@ -13,6 +13,7 @@ from inference.common.serialization import Absent
 from inference.common.target import named_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.models.guide_function import GuideFunction, bind_guide, make_target
+from inference.models.same_model import in_coordinates_of
 from inference.results.guide_result import GuideResult
 from inference.results.importance_result import ImportanceResult
 from inference.results.psis import psis_of
@@ -92,6 +93,7 @@ def importance(
         else:
             is_function = isinstance(guide.guide, GuideFunction)
             target = make_target(model, args, kwargs, is_function=is_function)
+            target = in_coordinates_of(guide, target)
             sampled = draw_from_guide(key, *_prepare_guide(target, guide), num_draws)
             draws = sampled.draws
             log_weights = sampled.log_weights

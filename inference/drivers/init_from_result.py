@@ -148,7 +148,9 @@ def normal_start(result: Any, target: Target, layout: Layout) -> NormalStart:
 
     Draws count by their weights, if they have any. Their scale is the Cholesky factor of the
     covariance, if there are five effective draws for each coordinate and at most 2000 coordinates;
-    else their standard deviations. It is None if some coordinate does not vary.
+    else their standard deviations. It is None if some coordinate does not vary. Of a model with
+    weights of centering, coordinates may differ from those of the result: a mode or draws then
+    stand for all that is known.
 
     Raises:
         ValueError: if the result is of another model.
@@ -160,10 +162,14 @@ def normal_start(result: Any, target: Target, layout: Layout) -> NormalStart:
 
     values = result.values if is_mode else jax.tree.map(flat, result.draws)
     check_sites_of(values, target, type(result).__name__, 0 if is_mode else 1)
-    covariance = covariance_of(result)
+    has_weights = bool(getattr(target, "centering", None))
+    covariance = None if has_weights else covariance_of(result)
     if is_mode:
         loc = layout.ravel(result.position)
         scale = None
+        if has_weights:
+            alone = jax.tree.map(lambda x: np.asarray(x)[None], values)
+            loc = positions_of(alone, target, layout)[0]
     elif covariance is not None:
         loc = _best_guide(result)[1].loc
         scale = _cholesky(covariance)

@@ -45,6 +45,7 @@ from inference.ensemble.kernel import EnsembleKernel
 from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.hamiltonian.nuts import NUTS
 from inference.initialization.initial_positions import Init
+from inference.models.same_model import in_coordinates_of
 from inference.models.transported_target import TransportedTarget, transport
 from inference.monitoring.monitor import RunMonitor
 from inference.monitoring.until import Until
@@ -430,6 +431,7 @@ def _transported(target: Target, fit: Any) -> TransportedTarget:
         ValueError: if the fit is of another model, or its guide has no invertible map.
     """
     check_sites_of(jax.tree.map(lambda x: x[0], fit.draws), target, type(fit).__name__, 1)
+    target = in_coordinates_of(fit, target)
     return copy_to_default_device(transport(target, fit.guide, fit.parameters))
 
 

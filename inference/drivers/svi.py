@@ -265,7 +265,7 @@ def svi(
         )
         # Draw from the fitted guide, and weigh the draws by the model.
         sampled = draw_from_guide(key, problem, fitted.state.average, num_draws)
-        of_model, of_guide = values_of(problem, fitted.state.average)
+        parts = jax.device_get(values_of(problem, fitted.state.average))
     # Describe the fit.
     family: Any = problem.guide if is_function else guide
     target = problem.target
@@ -281,14 +281,15 @@ def svi(
         pareto_k=np.asarray(pareto_k),
         elbos=fitted.elbos,
         guide=family,
-        parameters=jax.device_get(of_guide),
+        parameters=parts.of_guide,
         state=jax.device_get(fitted.state),
         failure=fitted.failure,
         objective=objective,
         sites=named_sites(target),
         noncentering=noncentering_of_guide(target, pareto_k, weights.size),
         doubts=tuple(_describe_boundary(problem, jax.device_get(fitted.state.average), sampled)),
-        model_parameters=jax.device_get(of_model),
+        model_parameters=parts.by_name,
+        centering=jax.tree.map(lambda x: x[None], parts.centering),
         batching=batching,
     )
 
@@ -312,15 +313,16 @@ def _describe_boundary(problem: SVIProblem, parameters: Any, sampled: GuideDraws
     """Warnings for sites, or parameters, at the edge of their support."""
     guide: Any = problem.guide
     # Parameters of the model.
-    if problem.parametric is not None:
-        values, _ = values_of(problem, parameters)
-        of_model, parameters = parameters
+    parts = values_of(problem, parameters)
+    if parts.by_name is not None:
+        of_model = parameters.model.by_name
 
         def inside():
-            return find_bounded_coordinates(values, of_model)
+            return find_bounded_coordinates(parts.by_name, of_model)
 
         yield from describe_boundary("parameter", of_model, inside)
     # Parameters of a guide that is a function; draws of other guides.
+    parameters = parts.of_guide
     if isinstance(guide, GuideFunction):
 
         def inside():

@@ -1,7 +1,7 @@
 """Problems of SVI: a model with data, a guide and an objective, for `svi` and `svi_step`."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -17,6 +17,7 @@ from inference.results.mcmc_result import MCMCResult
 from inference.results.optimize_result import OptimizeResult
 from inference.results.svgd_result import SVGDResult
 from inference.variational.elbo import Objective, check_objective
+from inference.variational.multi_sample_bounds import ForwardKL
 from inference.variational.optax_step import optimizer_of
 from inference.variational.svi_step import SVIProblem
 
@@ -43,7 +44,13 @@ def make_problem(
             model and a parameter of the guide have one name.
     """
     is_function = not hasattr(guide, "sample")
-    target, parametric = make_parametric_target(model, args, kwargs, is_function=is_function)
+    target, parametric = make_parametric_target(
+        model,
+        args,
+        kwargs,
+        is_function=is_function,
+        learns_centering=_learns_centering(guide, objective),
+    )
     problem = problem_of(key, target, guide, objective, optimizer, num_particles, batch, is_fed)
     _check_names(parametric, problem.guide)
     return problem._replace(parametric=jax.device_put(parametric))
@@ -74,12 +81,37 @@ def with_batch(problem: SVIProblem, args: tuple[Any, ...], kwargs: Mapping[str, 
     return problem._replace(batches=GivenBatch.of(args, kwargs))
 
 
-def values_of(problem: SVIProblem, parameters: Any) -> tuple[Any, Any]:
-    """Values of the model's parameters by name, or None without any; and the guide's parameters."""
+def _learns_centering(guide: Any, objective: Any) -> bool:
+    """Whether a better fit has better weights of centering.
+
+    A mode has not: the density of a mode grows without bound as a scale falls to 0. Nor is the
+    objective of `ForwardKL` one of the model's.
+    """
+    return getattr(guide, "has_density", False) and not isinstance(objective, ForwardKL)
+
+
+class FittedParameters(NamedTuple):
+    """Parameters of a fit.
+
+    Attributes:
+        by_name: Values of the model's parameters by name; None if it has none.
+        centering: Learned weights of centering by site, if any.
+        of_guide: Parameters of the guide.
+    """
+
+    by_name: Any
+    centering: dict[str, Any]
+    of_guide: Any
+
+
+def values_of(problem: SVIProblem, parameters: Any) -> FittedParameters:
+    """The parts of a fit's parameters."""
     if problem.parametric is None:
-        return None, parameters
-    values: Any = problem.parametric
-    return values.values(problem.target, parameters.model), parameters.guide
+        return FittedParameters(None, {}, parameters)
+    parametric: Any = problem.parametric
+    of_target, of_guide = parameters
+    values = parametric.values(problem.target, of_target)
+    return FittedParameters(values, parametric.weights(of_target), of_guide)
 
 
 def check_init(init: Any, *, is_function: bool) -> Any:
@@ -111,7 +143,7 @@ def _check_names(parametric: ModelParameters | None, guide: Any) -> None:
     if parametric is None or not isinstance(guide, GuideFunction):
         return
     of_guide = jax.eval_shape(lambda: guide.init(jax.numpy.zeros(0), guide.layout))
-    common = sorted(set(parametric.initial) & set(of_guide))
+    common = sorted(set(parametric.initial.by_name or ()) & set(of_guide))
     if common:
         raise ValueError(
             f"the model and guide {guide!r} both have the parameter {common[0]!r}: these are two, "

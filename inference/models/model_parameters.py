@@ -1,10 +1,12 @@
-"""Parameters of a model, made by `ppl.param`, which are fitted together with the guide."""
+"""Parameters of a model, and weights of centering, which are fitted together with the guide."""
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+from jax.scipy.special import expit
 from jax.tree_util import Partial
 
 import ppl
@@ -15,34 +17,79 @@ from ppl.harvest.pytrees import register_dataclass
 from ppl.transforms.prior_weights import ParameterError
 
 
+class TargetParameters(NamedTuple):
+    """Parameters of a target.
+
+    Attributes:
+        by_name: Parameters of the model, made by `ppl.param`, on unconstrained space; None if it
+            has none.
+        centering: Log odds of the weights of centering by site; None if there are none to learn.
+    """
+
+    by_name: Any
+    centering: Any
+
+
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ModelParameters:
-    """Parameters of a model, on unconstrained space, as a fit begins with them.
+    """Parameters of a target that are fitted together with the guide.
 
     Attributes:
-        initial: The parameters by name.
+        initial: The parameters to begin with.
     """
 
-    initial: Any
+    initial: TargetParameters
 
-    def at(self, target: Any, parameters: dict[str, Any]) -> Any:
-        """Target of the model with other parameters."""
-        plant = target.model.func
-        model = target.model.args[0]
-        return dataclasses.replace(target, model=Partial(plant, model, parameters))
+    def at(self, target: Any, parameters: TargetParameters) -> Any:
+        """Target with other parameters."""
+        by_name, centering = parameters
+        if by_name is not None:
+            plant = target.model.func
+            model = target.model.args[0]
+            target = dataclasses.replace(target, model=Partial(plant, model, by_name))
+        return target if centering is None else target.with_centering(self.weights(parameters))
 
-    def values(self, target: Any, parameters: dict[str, Any]) -> Any:
-        """Parameters by name, mapped to their supports."""
+    def weights(self, parameters: TargetParameters) -> dict[str, Any]:
+        """Weights of centering by site; none if there are none to learn."""
+        return {} if parameters.centering is None else jax.tree.map(expit, parameters.centering)
+
+    def values(self, target: Any, parameters: TargetParameters) -> Any:
+        """Parameters of the model by name, mapped to their supports; None if it has none."""
+        if parameters.by_name is None:
+            return None
         args, kwargs = target.arguments.join(target.data)
         reaped = ppl.reap(self.at(target, parameters).model, tag="param_value")
         return reaped(jax.random.key(0), *args, **kwargs)
 
 
 def make_parametric_target(
-    model: Callable[..., Any], args: tuple[Any, ...], kwargs: Any, *, is_function: bool
+    model: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Any,
+    *,
+    is_function: bool,
+    learns_centering: bool,
 ) -> tuple[Any, ModelParameters | None]:
-    """Target of a guide to a model that may have parameters, and these parameters, if any."""
+    """Target of a guide to a model that may have parameters, and these parameters, if any.
+
+    With `learns_centering`, weights of centering are among them. They begin with one half: halfway
+    between coordinates that suit few data and coordinates that suit many.
+    """
+    target, by_name = _make_target(model, args, kwargs, is_function=is_function)
+    centering = None
+    if learns_centering and target.centering:
+        centering = jax.tree.map(jnp.zeros_like, target.weights)
+    if by_name is None and centering is None:
+        return target, None
+    parameters = ModelParameters(TargetParameters(by_name, centering))
+    return parameters.at(target, parameters.initial), parameters
+
+
+def _make_target(
+    model: Callable[..., Any], args: tuple[Any, ...], kwargs: Any, *, is_function: bool
+) -> tuple[Any, Any]:
+    """Target of a guide to a model, and the model's parameters by name, or None."""
     try:
         return make_target(model, args, kwargs, is_function=is_function), None
     except ParameterError:  # found in the trace that a target needs anyhow
@@ -51,5 +98,4 @@ def make_parametric_target(
     # A fixed key, as for a guide: parameters begin with the numbers in the code.
     initial = ppl.reap(model, tag="param", exclusive=True)(jax.random.key(0), *args, **kwargs)
     planted = Partial(plant_parameters, model, initial)
-    target = make_target(planted, args, kwargs, is_function=is_function)
-    return target, ModelParameters(initial)
+    return make_target(planted, args, kwargs, is_function=is_function), initial

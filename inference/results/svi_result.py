@@ -75,6 +75,9 @@ class SVIResult(GuideResult):
         doubts: Further warnings, in words.
         model_parameters: Values of the parameters of the model, made by `ppl.param`, by name; None
             if the model has no parameters.
+        centering: Weights of centering that were learned with the guide, by site, see
+            ``ppl.LearnedCentering``: one for each element, ``(1, *shape)``. They say in which
+            coordinates `log_density`, `guide` and `parameters` are.
         batching: Data from which the result was computed, if steps saw batches: "all" for all data,
             "first" for the first batch; "" if every step saw all data.
     """
@@ -85,6 +88,7 @@ class SVIResult(GuideResult):
     objective: Objective = dataclasses.field(default=ELBO(), metadata={"static": True})
     doubts: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
     model_parameters: Any = None
+    centering: dict[str, Any] = dataclasses.field(default_factory=dict)
     batching: str = dataclasses.field(default="", metadata={"static": True})
     _verdict: ClassVar[str] = "No problem found: Pareto k is low, and the ELBO has stopped rising."
 

@@ -35,6 +35,11 @@ class Objective(Protocol):
         """Whether draws must be differentiable functions of the parameters."""
         ...
 
+    @property
+    def for_model(self) -> "Objective":
+        """Objective of the same value whose gradient by parameters of the model has no bias."""
+        ...
+
     def mean(
         self, log_density: LogDensity, guide: Guide, parameters: Any, keys: jax.Array
     ) -> jax.Array:
@@ -79,6 +84,11 @@ class ELBO:
     is_linear: ClassVar[bool] = True
     needs_density: ClassVar[bool] = False
     needs_paths = True
+
+    @property
+    def for_model(self) -> "ELBO":
+        """The objective itself: its gradient has no bias."""
+        return self
 
     def estimate(
         self, log_density: LogDensity, guide: Guide, parameters: Any, key: jax.Array

@@ -8,7 +8,9 @@ function gradient. A second reparameterization turns it into
 .. math:: E\left[\sum_k (\tilde w_k - \tilde w_k^2) \frac{\partial \log w_k}{\partial z_k}
           \nabla z_k\right],
 
-which has no variance where the guide equals the posterior.
+which has no variance where the guide equals the posterior. Parameters of the model itself move the
+weights along no path; they follow the bound's own gradient,
+:math:`\sum_k \tilde w_k \nabla \log p(z_k, y)`.
 
 References:
     Tucker, Lawson, Gu and Maddison (2019), Doubly reparameterized gradient estimators for Monte
@@ -25,7 +27,7 @@ from jax import lax
 from jax.nn import logsumexp, softmax
 
 from inference.guides.guide import Guide
-from inference.variational.elbo import LogDensity, with_gradient_of
+from inference.variational.elbo import LogDensity, Objective, with_gradient_of
 
 
 class _Weighted:
@@ -35,6 +37,11 @@ class _Weighted:
     min_particles: ClassVar[int] = 2
     is_linear: ClassVar[bool] = False
     needs_density: ClassVar[bool] = True
+
+    @property
+    def for_model(self: Any) -> Objective:
+        """The bound with its own gradient."""
+        return dataclasses.replace(self, doubly_reparameterized=False)
 
 
 @jax.tree_util.register_static
@@ -186,6 +193,11 @@ class ForwardKL(_Weighted):
     def needs_paths(self) -> bool:
         """Whether draws must be differentiable: only if doubly reparameterized."""
         return self.doubly_reparameterized
+
+    @property
+    def for_model(self) -> ImportanceWeighted:
+        """The bound that is the value: the model rises along it."""
+        return ImportanceWeighted(doubly_reparameterized=False)
 
     def mean(
         self, log_density: LogDensity, guide: Guide, parameters: Any, keys: jax.Array

@@ -53,6 +53,11 @@ class ScoreFunction:
     needs_density: ClassVar[bool] = True
     needs_paths = False
 
+    @property
+    def for_model(self) -> "ScoreFunction":
+        """The objective itself: its gradient has no bias."""
+        return self
+
     def mean(
         self, log_density: LogDensity, guide: Guide, parameters: Any, keys: jax.Array
     ) -> jax.Array:

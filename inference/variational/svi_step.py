@@ -16,7 +16,7 @@ from inference.common.target import PriorSampler, Target
 from inference.common.threefry import seed_of, threefry
 from inference.guides.guide import Guide, draw_of, init_of_guide
 from inference.runtime.devices import default_device
-from inference.variational.elbo import Objective
+from inference.variational.elbo import Objective, with_gradient_of
 from inference.variational.optax_step import apply_gradient
 from ppl.harvest.function_equality import ComparedByContents
 
@@ -85,10 +85,10 @@ class SVIState(NamedTuple):
 
 
 class ModelAndGuide(NamedTuple):
-    """The parameters of a fit to a model that has parameters itself.
+    """The parameters of a fit to a target that has parameters itself.
 
     Attributes:
-        model: Parameters of the model.
+        model: Parameters of the target.
         guide: Parameters of the guide.
     """
 
@@ -97,7 +97,7 @@ class ModelAndGuide(NamedTuple):
 
 
 class Parametric(Protocol):
-    """Parameters of a model; a pytree.
+    """Parameters of a target; a pytree.
 
     Attributes:
         initial: The parameters to begin with.
@@ -106,7 +106,7 @@ class Parametric(Protocol):
     initial: Any
 
     def at(self, target: Any, parameters: Any) -> Target:
-        """The target of the model with other parameters."""
+        """The target with other parameters."""
         ...
 
 
@@ -122,7 +122,7 @@ class SVIProblem(NamedTuple):
         layout: Layout of flat positions.
         batches: A function ``(key, target, guide)`` that draws a batch of the data: it returns the
             target, guide and layout of one step. `None` if each step sees all data.
-        parametric: The parameters of the model. `None` if it has none.
+        parametric: The parameters of the target. `None` if it has none.
     """
 
     target: Target
@@ -156,8 +156,17 @@ class SVIProblem(NamedTuple):
     def elbo(self, parameters: Any, keys: jax.Array) -> jax.Array:
         """The estimate of the objective from the draws with `keys`, a scalar."""
         problem, of_guide = self.split(parameters)
-        elbo = self.objective.mean(problem.log_density, self.guide, of_guide, keys)
-        return elbo.astype(self.layout.dtype)
+        objective = self.objective
+        for_model = objective.for_model
+        if self.parametric is None or for_model == objective:
+            elbo = objective.mean(problem.log_density, self.guide, of_guide, keys)
+            return elbo.astype(self.layout.dtype)
+        # The gradient by parameters of the guide, and that by parameters of the target.
+        held, _ = self.split(lax.stop_gradient(parameters))
+        elbo = objective.mean(held.log_density, self.guide, of_guide, keys)
+        fixed = lax.stop_gradient(of_guide)
+        of_model = for_model.mean(problem.log_density, self.guide, fixed, keys)
+        return with_gradient_of(elbo, elbo + of_model).astype(self.layout.dtype)
 
 
 def begin_svi(

@@ -274,7 +274,8 @@ class LearnedCentering:
     and 1 the original coordinates. In their warm-up, `inference.mcmc`, `mcmc_each` and `sampler`
     learn the weights from draws and gradients: few data about an element bring its weight toward 0,
     many toward 1. `mcmc` with `NUTS`, `WALNUTS` or `HMC` does so without this strategy; ensemble
-    kernels, `mcmc_each` and `sampler` need it. Algorithms that do not learn weights work with 0.
+    kernels, `mcmc_each` and `sampler` need it. `inference.svi` learns them with the guide, by the
+    gradient of the objective. Algorithms that do not learn weights work with 0.
 
     It suits all sites that `NonCentered` suits. Families without a weight for each element are
     non-centered: multivariate ones, and those whose unconstrained coordinates a scale does not

@@ -21,6 +21,7 @@ from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, log_prob, tr
 from ppl.core.site_cache import cached_at_site
 from ppl.harvest import leaf_values
 from ppl.harvest.interpreter import Operands
+from ppl.harvest.jax_core import is_traced
 from ppl.harvest.names import nest_by_path, paths_in, suggest_names
 from ppl.harvest.plants import PathDict
 from ppl.harvest.program import Program
@@ -218,7 +219,11 @@ class Unconstrained:
         return nest_by_path(records | latent)
 
     def with_centering(self, weights: Mapping[str, Any]) -> "Unconstrained":
-        """The density in other coordinates: weights of centering by site."""
+        """The density in other coordinates: weights of centering by site.
+
+        Raises:
+            ValueError: If a site has no weights, or weights are of another shape or out of range.
+        """
         known = self.centering
         given = dict(paths_in(weights, known))
         for path, x in given.items():
@@ -229,6 +234,11 @@ class Unconstrained:
                 raise ValueError(
                     f"with_centering: site {describe(path)} has the shape {known[path].shape}, and "
                     f"the weights {np.shape(x)}."
+                )
+            if not (is_traced(x) or np.all((np.asarray(x) >= 0) & (np.asarray(x) <= 1))):
+                raise ValueError(
+                    f"with_centering: weights of site {describe(path)} lie between 0 (non-centered)"
+                    f" and 1 (centered), got {leaf_values.short_repr(x)}."
                 )
         full = {
             path: jnp.broadcast_to(jnp.asarray(x, known[path].dtype), known[path].shape)

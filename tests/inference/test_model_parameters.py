@@ -8,14 +8,27 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+import scipy.special
 
 import distributions as dist
 import ppl
 from distributions import constraints
-from inference import ELBO, FullRank, MeanField, SVIResult, importance, mcmc, svi, svi_step
+from inference import (
+    ELBO,
+    ForwardKL,
+    FullRank,
+    ImportanceWeighted,
+    MeanField,
+    Renyi,
+    SVIResult,
+    importance,
+    mcmc,
+    svi,
+    svi_step,
+)
 from inference.common.state_leaves import kinds
 from inference.drivers.svi_problem import make_problem
-from inference.models.model_parameters import make_parametric_target
+from inference.models.model_parameters import TargetParameters, make_parametric_target
 from inference.variational.svi_step import ModelAndGuide
 
 Y = np.random.default_rng(0).normal(1.5, 2.0, size=40)
@@ -66,13 +79,17 @@ def test_gradients_are_those_of_the_elbo_by_hand(x64):
     keys = jax.random.split(KEY, 2)
     positions = jnp.linspace(-1.0, 1.0, 40)
     start = MeanField().init(positions, problem.layout)
-    parameters = ModelAndGuide({"level": floats(0.3), "part": {"noise": floats(-0.2)}}, start)
+    of_model = {"level": floats(0.3), "part": {"noise": floats(-0.2)}}
+    parameters = ModelAndGuide(TargetParameters(of_model, None), start)
     unit = start._replace(loc=jnp.zeros(40), log_scale=jnp.zeros(40))
     noise = jnp.stack([MeanField().sample(unit, key) for key in keys])
     normal = jax.scipy.stats.norm.logpdf
 
     def by_hand(parameters):
-        level, sd = parameters.model["level"], jnp.exp(parameters.model["part"]["noise"])
+        level, sd = (
+            parameters.model.by_name["level"],
+            jnp.exp(parameters.model.by_name["part"]["noise"]),
+        )
         loc, log_scale = parameters.guide
         entropy = jnp.sum(log_scale + 0.5 * jnp.log(2 * jnp.pi * jnp.e))
         each = [loc + jnp.exp(log_scale) * x for x in noise]
@@ -80,12 +97,50 @@ def test_gradients_are_those_of_the_elbo_by_hand(x64):
         return sum(densities) / 2 + entropy
 
     # The map from unconstrained space is the support's own; its Jacobian is no part of the ELBO.
-    sd = constraints.positive.bijector.forward(parameters.model["part"]["noise"])
+    sd = constraints.positive.bijector.forward(parameters.model.by_name["part"]["noise"])
     np.testing.assert_allclose(sd, jnp.exp(-0.2), rtol=1e-12)
     both = lambda f: jax.value_and_grad(f)(parameters)  # noqa: E731
     found, expected = jax.jit(lambda: (both(lambda p: problem.elbo(p, keys)), both(by_hand)))()
     assert jax.tree.structure(found) == jax.tree.structure(expected)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10), found, expected)
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [ImportanceWeighted(), ImportanceWeighted(False), Renyi(0.5), ForwardKL()],
+    ids=str,
+)
+def test_gradients_of_bounds_of_several_draws(objective, x64):
+    """For the model the mean of its gradients by weight; for the guide that of a fixed model."""
+    keys = jax.random.split(KEY, 5)
+    place = KEY, model, (floats(Y[:3]),), {}, MeanField(), None, 5, objective
+    problem = make_problem(*place)
+    of_guide = MeanField().init(jnp.linspace(-1.0, 1.0, 3), problem.layout)
+    of_model = {"level": floats(0.3), "part": {"noise": floats(-0.2)}}
+    parameters = ModelAndGuide(TargetParameters(of_model, None), of_guide)
+    gradient = jax.jit(jax.grad(lambda p: problem.elbo(p, keys)))
+    found = gradient(parameters)
+
+    def log_weights(of_model):
+        at = problem.parametric.at(problem.target, TargetParameters(of_model, None))
+        draws = [MeanField().sample(of_guide, key) for key in keys]
+        return jnp.stack(
+            [at.log_density({"z": z}) - MeanField().log_prob(of_guide, z) for z in draws]
+        )
+
+    power = 1.0 - getattr(objective, "alpha", 0.0)
+    weights = scipy.special.softmax(power * np.asarray(log_weights(of_model)))
+    slopes = jax.jacobian(log_weights)(of_model)
+    expected = jax.tree.map(lambda x: weights @ np.asarray(x), slopes)
+    np.testing.assert_allclose(found.model.by_name["level"], expected["level"], rtol=1e-9)
+    noise = found.model.by_name["part"]["noise"], expected["part"]["noise"]
+    np.testing.assert_allclose(*noise, rtol=1e-9)
+    fixed = ppl.with_params(model, problem.parametric.values(problem.target, parameters.model))
+    alone = make_problem(KEY, fixed, *place[2:])
+    wanted = jax.jit(jax.grad(lambda p: alone.elbo(p, keys)))(of_guide)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9), found.guide, wanted
+    )
 
 
 @pytest.mark.slow_rows("mean field")
@@ -152,9 +207,11 @@ def test_parameters_are_found_without_draws_or_densities():
         value = jax.pure_callback(tell, jax.ShapeDtypeStruct((), z.dtype), z)
         ppl.factor(jnp.sum(dist.Normal(value, 1.0).log_prob(y)), name="y")
 
-    _, found = make_parametric_target(counted, (floats(Y),), {}, is_function=False)
+    _, found = make_parametric_target(
+        counted, (floats(Y),), {}, is_function=False, learns_centering=True
+    )
     assert found is not None
-    assert_same(found.initial, {"level": floats(0.5)})
+    assert_same(found.initial.by_name, {"level": floats(0.5)})
     assert not seen
 
 

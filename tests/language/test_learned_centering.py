@@ -150,6 +150,9 @@ def test_weights_that_do_not_fit_are_errors():
         target.with_centering({"xx": 0.5})
     with pytest.raises(ValueError, match=r"site 'x' has the shape \(3,\), and the weights \(2,\)"):
         target.with_centering({"x": np.ones(2)})
+    for wrong in (np.nan, -0.1, np.array([0.0, 0.5, 1.5])):
+        with pytest.raises(ValueError, match=r"'x' lie between 0 \(non-centered\) and 1 .* got"):
+            target.with_centering({"x": wrong})
 
 
 def test_rule_learns_where_there_are_weights():
