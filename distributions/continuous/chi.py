@@ -17,6 +17,8 @@ from distributions.numerics.special import (
     LOG_PI,
     LOG_TWO,
     clip_positive,
+    log_unless_tiny,
+    steep_log,
 )
 
 
@@ -38,9 +40,11 @@ def _chi_log_prob(x, df):
     return kernel + LOG_TWO - log_x
 
 
-def _half_square(x):
-    """`x^2 / 2`, with `x` clipped where the square would overflow."""
-    return 0.5 * jnp.square(jnp.minimum(x, float(jnp.finfo(x.dtype).max) ** 0.5))
+def _log_tails(x, df):
+    """The log probabilities below and above `x`, whose square may overflow or underflow."""
+    half_square = 0.5 * jnp.square(jnp.minimum(x, float(jnp.finfo(x.dtype).max) ** 0.5))
+    log_half_square = log_unless_tiny(half_square, 2 * steep_log(x) - LOG_TWO)
+    return log_gammainc(0.5 * df, half_square, None, log_half_square)
 
 
 @family(
@@ -54,8 +58,8 @@ def _half_square(x):
     variance=_chi_variance,
     mode=lambda df: jnp.sqrt(jnp.maximum(df - 1, 0)),
     entropy=lambda df: gamma_entropy(0.5 * df, 0.5) - 0.5 * LOG_TWO,
-    log_cdf=lambda x, df: log_gammainc(0.5 * df, _half_square(x))[0],
-    log_survival=lambda x, df: log_gammainc(0.5 * df, _half_square(x))[1],
+    log_cdf=lambda x, df: _log_tails(x, df)[0],
+    log_survival=lambda x, df: _log_tails(x, df)[1],
 )
 class Chi(Family):
     r"""Chi distribution: the length of a vector of `df` standard normal variables.

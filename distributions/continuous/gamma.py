@@ -12,12 +12,18 @@ from distributions.numerics.gamma_functions import gamma_entropy
 from distributions.numerics.gamma_sampler import gamma
 from distributions.numerics.incomplete_gamma_beta import log_gammainc
 from distributions.numerics.loader_kernels import log_gamma_kernel
-from distributions.numerics.special import clip_positive, log
+from distributions.numerics.special import clip_positive, log, log_unless_tiny, steep_log
 
 
 def _gamma_log_prob(x, a, rate):
     log_x = log_of(x)
     return log_gamma_kernel(a, rate * value_of(x), log(rate) + log_x) - log_x
+
+
+def _log_tails(x, a, rate):
+    """The log probabilities below and above `x`; `rate x` may underflow."""
+    z = rate * x
+    return log_gammainc(a, z, None, log_unless_tiny(z, steep_log(rate) + steep_log(x)))
 
 
 GAMMA = ScalarFamily(
@@ -41,8 +47,8 @@ GAMMA = ScalarFamily(
     variance=lambda a, rate: a / jnp.square(rate),
     mode=lambda a, rate: jnp.maximum(a - 1, 0) / rate,
     entropy=lambda a, rate: gamma_entropy(a) - jnp.log(rate),
-    log_cdf=lambda x, a, rate: log_gammainc(a, rate * x)[0],
-    log_survival=lambda x, a, rate: log_gammainc(a, rate * x)[1],
+    log_cdf=lambda *args: _log_tails(*args)[0],
+    log_survival=lambda *args: _log_tails(*args)[1],
     standard=RATE,
     conjugate=GAMMA,
 )

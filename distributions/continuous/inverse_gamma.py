@@ -11,12 +11,18 @@ from distributions.numerics.gamma_functions import gamma_entropy
 from distributions.numerics.gamma_sampler import gamma
 from distributions.numerics.incomplete_gamma_beta import log_gammainc
 from distributions.numerics.loader_kernels import log_gamma_kernel
-from distributions.numerics.special import clip_positive, log, ratio
+from distributions.numerics.special import clip_positive, log, log_unless_tiny, ratio, steep_log
 
 
 def _inverse_gamma_log_prob(x, a, scale):
     log_x = jnp.log(x)
     return log_gamma_kernel(a, ratio(scale, x), log(scale) - log_x) - log_x
+
+
+def _log_tails(x, a, scale):
+    """The log probabilities above and below `x`; `scale / x` may underflow."""
+    z = ratio(scale, x)
+    return log_gammainc(a, z, None, log_unless_tiny(z, steep_log(scale) - steep_log(x)))
 
 
 def _excess(a, least):
@@ -48,8 +54,8 @@ INVERSE_GAMMA = ScalarFamily(
     ),
     mode=lambda a, scale: scale / (a + 1),
     entropy=lambda a, scale: gamma_entropy(a, -1.0) + jnp.log(scale),
-    log_cdf=lambda x, a, scale: log_gammainc(a, ratio(scale, x))[1],
-    log_survival=lambda x, a, scale: log_gammainc(a, ratio(scale, x))[0],
+    log_cdf=lambda *args: _log_tails(*args)[1],
+    log_survival=lambda *args: _log_tails(*args)[0],
     standard=SCALE,
     conjugate=INVERSE_GAMMA,
 )

@@ -100,6 +100,8 @@ def _real_quantile_jvp(primals: Any, tangents: Any) -> Any:
     value, steady = _real_quantile(d, q)
     _, cdf_dot = jax.jvp(lambda d: d.cdf(steady), (d,), (d_dot,))
     inverse, is_large = _inverse_density(d, steady)
+    is_beyond = jnp.abs(steady) == jnp.finfo(steady.dtype).max  # It is clipped: a constant.
+    inverse = jnp.where(is_beyond, 0, inverse)
     dot = ((q_dot - cdf_dot) * inverse).astype(value.dtype)
     return (value, steady), (dot, jnp.where(is_large, 0, dot))
 

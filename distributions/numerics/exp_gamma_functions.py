@@ -6,6 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
+from distributions.common.arrays import select
 from distributions.numerics.gamma_functions import gamma_entropy
 from distributions.numerics.incomplete_gamma_beta import log_gammainc
 from distributions.numerics.loader_kernels import log_gamma_kernel
@@ -18,8 +19,9 @@ def log_or_given(value: Any, log_value: Any) -> Array:
 
 def exp_gamma_log_prob(y: Array, a: Array) -> Array:
     """`a y - exp(y) - log Gamma(a)`, the log density of the log of a gamma variable of rate 1."""
-    y = jnp.minimum(y, 1.1 * math.log(jnp.finfo(y.dtype).max))  # Its exponential is infinite.
-    return log_gamma_kernel(a, jnp.exp(y), y)
+    is_far = y >= math.log(jnp.finfo(y.dtype).max)  # Its exponential is infinite.
+    y = select(is_far, 0, y)
+    return select(is_far, -jnp.inf, log_gamma_kernel(a, jnp.exp(y), y))
 
 
 def exp_gamma_log_tails(y: Array, a: Array) -> tuple[Array, Array]:

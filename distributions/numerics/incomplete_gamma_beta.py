@@ -231,8 +231,12 @@ def _less_unequal(a: Array, b: Array, log_x: Array, log_y: Array) -> tuple[Array
     far = (a > most) & (b < large(b))
     less = jnp.where(far, most, a)
     half = 0.5 * (b - 1)
-    log_x = (jnp.where(far, a + half, 1) / jnp.where(far, less + half, 1)) * log_x
-    return far, less, log_x, jnp.where(far, log1mexp(jnp.where(far, log_x, -1)), log_y)
+    scale = jnp.where(far, a + half, 1) / jnp.where(far, less + half, 1)
+    log_x = scale * log_x
+    is_tiny = log_x > -jnp.finfo(log_x.dtype).eps  # `y` is, and may have underflowed.
+    inner = log1mexp(jnp.where(far & ~is_tiny, log_x, -1))
+    scaled = jnp.where(is_tiny, log_y + jnp.log(scale), inner)
+    return far, less, log_x, jnp.where(far, scaled, log_y)
 
 
 def _log_beta_tails(

@@ -61,11 +61,23 @@ def _divergence(k: Array, m: Array, inner: Array, excess: Array) -> tuple[Array,
     z = select(inner, w * less, power)
     near, is_near = deviation(jnp.ones_like(z), z)  # Less to compile than a log1p.
     log_total = select(is_near, z + near, jnp.log(1 + z)) + (x - y)
-    slope = n * (1 - w) * (z / (1 + z))
+    slope = n * (1 - w) * _share(z)
     other = log_total - x
     by_k = select(swap, log_total, other)
     by_m = select(swap, other, log_total)
     return n * (log_total - w * x), select(swap, -slope, slope), by_k, by_m
+
+
+@jax.custom_jvp
+def _share(odds: Array) -> Array:
+    """The share of an outcome by its odds; the derivative takes no square, which may overflow."""
+    return odds / (1 + odds)
+
+
+@_share.defjvp
+def _share_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    rest = 1 / (1 + primals[0])
+    return _share(*primals), rest * (rest * tangents[0])
 
 
 def _log_choose(a: Array, b: Array) -> Array:

@@ -59,6 +59,24 @@ def safe_log(x: Array) -> Array:
     return select(ok, jnp.log(select(ok, x, 1)), -jnp.inf)
 
 
+@jax.custom_jvp
+def steep_log(x: Array) -> Array:
+    """`log(x)`, with derivatives that do not square `x`, whose square may underflow."""
+    return jnp.log(x)
+
+
+@steep_log.defjvp
+def _steep_log_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    return steep_log(*primals), ratio(tangents[0], primals[0])
+
+
+def log_unless_tiny(x: Array, log_x: Array) -> Array:
+    """`log(x)`, and the given one where the square of `x` underflows, or `x` itself does."""
+    info = jnp.finfo(x.dtype)
+    is_tiny = x < float(info.tiny) ** 0.5
+    return select(is_tiny, log_x, jnp.log(jnp.minimum(select(is_tiny, 1, x), info.max)))
+
+
 def safe_log1m(x: Array) -> Array:
     """`log(1 - x)`, and `-inf` with a gradient of zero where `x >= 1`."""
     ok = x < 1

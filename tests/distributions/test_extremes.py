@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
+import scipy.special as sp
 
 import distributions as dist
 from tests.distributions.cases import CORE
@@ -357,3 +358,36 @@ def test_cutpoints_that_do_not_ascend_are_drawn_apart(cutpoints):
     assert value == -jnp.inf
     assert np.all(np.isfinite(slope))
     assert slope[0] < 0 < slope[1]
+
+
+@pytest.mark.parametrize("y", [0.0, 1e30])
+def test_log_of_a_gamma_variable_next_to_overflow(y, float_dtype):
+    """The density is 0 there, with derivatives of 0, and not yet 0 next to it."""
+    most = np.log(float(np.finfo(float_dtype).max))
+    f = dist.ExpGamma(2.5, 1.0).log_prob
+    near = float_dtype.type(0.97 * most)
+    np.testing.assert_allclose(f(near), -np.exp(np.float64(near)), rtol=1e-6)
+    far = float_dtype.type(max(y, 1.01 * most))
+    assert f(far) == -np.inf
+    assert (jax.grad(f)(far), jax.grad(jax.grad(f))(far)) == (0, 0)
+
+
+@pytest.mark.parametrize("logits", [-1e8, 0.5, 1e8])
+def test_bends_of_counts_by_log_odds_and_failures(logits):
+    def f(at):
+        return dist.NegativeBinomial(logits=at[0], total_count=at[1]).log_prob(2)
+
+    r = 3.5
+    found = jax.hessian(f)(jnp.array([logits, r], jnp.float32))
+    p = sp.expit(logits)
+    by_r = sp.polygamma(1, r + 2) - sp.polygamma(1, r)
+    np.testing.assert_allclose(found, [[-(r + 2) * p * (1 - p), -p], [-p, by_r]], rtol=1e-4)
+
+
+def test_quantile_beyond_the_largest_number():
+    """It is clipped, and so a constant; the slope of the distribution function is finite there."""
+    df = jnp.float32(1e-8)
+    f = lambda df, scale, q: dist.InverseChi2(df, scale).quantile(q)  # noqa: E731
+    value, slopes = jax.value_and_grad(f, (0, 1, 2))(df, jnp.float32(0.5), jnp.float32(0.5))
+    assert value == jnp.finfo(jnp.float32).max
+    assert slopes == (0, 0, 0)

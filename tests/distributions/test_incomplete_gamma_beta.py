@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
+import scipy.special as sp
 import scipy.stats as st
 
 import distributions as dist
@@ -59,6 +60,44 @@ def test_second_derivatives_in_reverse_mode(x64):
     both = jax.jit(jax.vmap(lambda at: (slopes(at), jax.jacrev(slopes)(at))))
     columns = [(both(at + e)[0] - both(at - e)[0]) / (2 * step) for e in step * jnp.eye(2)[:, None]]
     np.testing.assert_allclose(both(at)[1], np.stack(columns, 2), rtol=1e-7, atol=1e-9)
+
+
+# Functions of a concentration `a` and of the root of a factor of `z`, and the logarithm of `z`.
+UNDERFLOWS = {
+    "Chi": (lambda a, s: dist.Chi(2 * a).log_cdf(1e-23 * s), np.log(0.5) - 46 * np.log(10)),
+    "Gamma": (lambda a, s: dist.Gamma(a, 1e-20 * s).log_cdf(1e-25 * s), -45 * np.log(10)),
+    "InverseGamma": (
+        lambda a, s: dist.InverseGamma(a, 1e-20 * s).log_survival(1e25 / s),
+        -45 * np.log(10),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNDERFLOWS)
+def test_tails_whose_argument_underflows(name):
+    """The probability is `z^a / Gamma(a + 1)` to rounding, with its two derivatives."""
+    f, log_z = UNDERFLOWS[name]
+    at = np.array([0.125, 1.0], np.float32)
+    a = 0.125
+    jet = lambda at: (f(*at), jax.jacfwd(lambda at: f(*at))(at))  # noqa: E731
+    value, slopes = jax.jit(jet)(at)
+    np.testing.assert_allclose(value, a * log_z - sp.gammaln(a + 1), rtol=1e-5)
+    np.testing.assert_allclose(slopes, [log_z - sp.digamma(a + 1), 2 * a], rtol=1e-5)
+    bends = jax.jit(jax.jacfwd(lambda at: jet(at)[1]))(at)
+    np.testing.assert_allclose(bends, [[-sp.polygamma(1, a + 1), 2], [2, -2 * a]], rtol=1e-3)
+
+
+def test_beta_tails_of_unequal_parameters_at_0():
+    """`I_x(a, b)` is `x^a / (a B(a, b))` to rounding, where `x` has underflowed."""
+    log_x = np.float32(-1e4)
+    a = np.float32(3.5)
+    b = np.float32(2.0**30)
+    f = lambda a, log_x: log_betainc(a, b, log_x, jnp.zeros_like(log_x))[0]  # noqa: E731
+    value, slopes = jax.value_and_grad(f, (0, 1))(a, log_x)
+    b = float(b)
+    np.testing.assert_allclose(value, a * log_x - np.log(a) - sp.betaln(3.5, b), rtol=1e-5)
+    by_a = log_x - 1 / 3.5 - sp.digamma(3.5) + sp.digamma(3.5 + b)
+    np.testing.assert_allclose(slopes, [by_a, a], rtol=1e-5)
 
 
 IMPLICIT = [
