@@ -35,6 +35,7 @@ from ppl.transforms.density import log_density, log_probs
 from ppl.transforms.from_density import from_density
 from ppl.transforms.graph import Graph, graph
 from ppl.transforms.intervene import intervene
+from ppl.transforms.label import label
 from ppl.transforms.predict import Predict, predict
 from ppl.transforms.reparam import reparam
 from ppl.transforms.reparam_strategies import (
@@ -86,6 +87,7 @@ __all__ = [
     "ignore",
     "impute",
     "intervene",
+    "label",
     "log_density",
     "log_probs",
     "marginalize",

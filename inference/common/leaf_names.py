@@ -1,6 +1,6 @@
 """Names of the leaves and elements of nested dicts of arrays, as users read them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
@@ -19,18 +19,34 @@ def named_leaves(tree: Any) -> Iterator[tuple[str, Any]]:
         yield ".".join(_key_name(key) for key in path) or "position", leaf
 
 
-def element_names(name: str, shape: tuple[int, ...]) -> list[str]:
+def element_names(
+    name: str,
+    shape: tuple[int, ...],
+    labels: Sequence[tuple[str, Sequence[Any] | None] | None] = (),
+) -> list[str]:
     """A name for each element of an array, in C order.
+
+    Args:
+        name: Name of the array.
+        shape: Shape of the array.
+        labels: For each axis None, or the name of the dimension with the names of its entries.
 
     Example:
         >>> element_names("theta", (2, 2))
         ['theta[0,0]', 'theta[0,1]', 'theta[1,0]', 'theta[1,1]']
         >>> element_names("mu", ())
         ['mu']
+        >>> element_names("theta", (2, 1), [("team", ["England", "France"]), None])
+        ['theta[England,0]', 'theta[France,0]']
     """
     if not shape:
         return [name]
-    return [f"{name}[{','.join(map(str, index))}]" for index in product(*map(range, shape))]
+    entries: list[Sequence[Any]] = [range(size) for size in shape]
+    if len(labels) == len(shape):
+        for i, found in enumerate(labels):
+            if found is not None and found[1] is not None and len(found[1]) == shape[i]:
+                entries[i] = found[1]
+    return [f"{name}[{','.join(map(str, index))}]" for index in product(*entries)]
 
 
 def part_names(name: str, dtype: Any) -> tuple[str, ...]:

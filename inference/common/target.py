@@ -1,5 +1,6 @@
 """Targets: the interface of inference to a model, a log density on unconstrained space."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import jax
@@ -60,6 +61,19 @@ class PriorSampler(Protocol):
         ...
 
 
-def named_sites(target: Target) -> tuple[tuple[str, bool], ...]:
-    """Names of the sites of a target in the order of the model, and whether deterministic."""
-    return tuple((".".join(map(str, path)), flag) for path, flag in target.order)
+# Name of a site, whether it is deterministic, and for each axis of its value nothing, or the name
+# of the dimension with the names of its entries, if they have any (see `ppl.label`).
+NamedSite = tuple[str, bool, tuple[tuple[str, tuple[Any, ...] | None] | None, ...]]
+
+
+def labels_by_name(sites: Sequence[NamedSite]) -> dict[str, tuple[Any, ...]]:
+    """Labels of the sites that have any, by name."""
+    return {name: labels[0] for name, _, *labels in sites if labels and labels[0]}
+
+
+def named_sites(target: Target) -> tuple[NamedSite, ...]:
+    """The sites of a target in the order of the model."""
+    labels = dict(getattr(target, "labels", ()))
+    return tuple(
+        (".".join(map(str, path)), flag, labels.get(path, ())) for path, flag in target.order
+    )

@@ -12,13 +12,13 @@ from inference.checkpoints.manifest import compare_manifests, describe_platform,
 from inference.checkpoints.run_folder import RunFolder
 from inference.common.argument_checks import short_repr
 from inference.common.leaf_names import named_leaves
-from inference.common.target import named_sites
+from inference.common.target import NamedSite, named_sites
 from inference.drivers.run_description import describe_arguments, describe_programs
 from inference.drivers.run_settings import RunSettings
 from inference.runtime.devices import default_device
 
 
-def check_kept(keep: Any, sites: Sequence[tuple[str, bool]]) -> tuple[str, ...] | None:
+def check_kept(keep: Any, sites: Sequence[NamedSite]) -> tuple[str, ...] | None:
     """Names of the sites and scopes to keep; `None` for all.
 
     Raises:
@@ -35,16 +35,16 @@ def check_kept(keep: Any, sites: Sequence[tuple[str, bool]]) -> tuple[str, ...] 
         raise ValueError("keep: expected names of sites, got none; leave it out to keep all")
     for name in names:
         site = name.partition("[")[0]
-        if site != name and any(is_kept(known, (site,)) for known, _ in sites):
+        if site != name and any(is_kept(known, (site,)) for known, *_ in sites):
             raise ValueError(f"keep: sites are kept as a whole: give {site!r}, not {name!r}")
-        if not any(is_kept(site, (name,)) for site, _ in sites):
-            known = ", ".join(site for site, _ in sites)
+        if not any(is_kept(site, (name,)) for site, *_ in sites):
+            known = ", ".join(site for site, *_ in sites)
             raise ValueError(f"keep: no site is called {name!r}; there are {known}")
     return tuple(sorted(set(names)))
 
 
-def kept_sites(target: Any, keep: tuple[str, ...] | None) -> tuple[tuple[str, bool], ...]:
-    """The sites of a target that are kept, each with whether it is deterministic."""
+def kept_sites(target: Any, keep: tuple[str, ...] | None) -> tuple[NamedSite, ...]:
+    """The sites of a target that are kept."""
     sites = named_sites(target)
     return tuple(site for site in sites if keep is None or is_kept(site[0], keep))
 

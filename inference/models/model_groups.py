@@ -30,6 +30,7 @@ from ppl.transforms.trace import flatten_sites
 from ppl.transforms.unobserve import unobserve
 
 Groups = dict[str, dict[str, Any]]
+Labels = dict[str, tuple[Any, ...]]
 _OF_PRIOR = "prior", "prior_predictive"
 
 
@@ -43,12 +44,14 @@ class ModelGroups(NamedTuple):
         masks: Which entries of log probabilities exist, by name, by group, for sites with missing
             data.
         is_known: Which entries of data are known, by name, for the same sites.
+        labels: Labels of sites that have any, by name; see :func:`ppl.label`.
     """
 
     groups: Groups
     axes: dict[str, tuple[str | None, ...]]
     masks: dict[str, dict[str, np.ndarray]]
     is_known: dict[str, np.ndarray]
+    labels: Labels
 
 
 class _Site(NamedTuple):
@@ -117,7 +120,8 @@ def model_groups(
             groups["posterior_predictive"] = _pick(drawn, [p for p in sites if p in is_data])
     known = {p: _is_known(sites[p]) for p in is_data if sites[p].missing is not None}
     groups = {name: group for name, group in groups.items() if group and name in wanted}
-    return ModelGroups(groups, _axes(model, args, kwargs), masks, _flat(known, sites))
+    axes, labels = _axes(model, args, kwargs)
+    return ModelGroups(groups, axes, masks, _flat(known, sites), labels)
 
 
 def _draw_prior(
@@ -313,15 +317,15 @@ def _is_array_of_numbers(x: Any) -> bool:
 
 def _axes(
     model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> dict[str, tuple[str | None, ...]]:
-    """Names of the leading axes of each array of each site.
+) -> tuple[dict[str, tuple[str | None, ...]], Labels]:
+    """Names of the leading axes of each array of each site, and labels of sites.
 
     A name that belongs to axes of several sizes gets the name of the site in front.
     """
     try:
         graph = ppl.graph(model)(*args, **kwargs)
     except NotImplementedError:  # a mutable array: the axes go without names
-        return {}
+        return {}, {}
     named = {"scan": "time", "vmap": None, "shards": None}
     sizes: dict[str, set[int]] = {}
     plates = {
@@ -341,7 +345,7 @@ def _axes(
             names.append(f"{axis}_{names.count(axis)}" if axis in names and axis else axis)
         for leaf, _ in named_leaves({site: graph.nodes[site].value}):
             axes[leaf] = tuple(names)
-    return axes
+    return axes, {name: node.labels for name, node in graph.nodes.items() if node.labels}
 
 
 def _series(graph: Any, site: str) -> tuple[Any, ...]:

@@ -22,7 +22,7 @@ class _OfChains(Protocol):
 
     draws: dict[str, Any]
     stats: dict[str, Any]
-    sites: tuple[tuple[str, bool], ...]
+    sites: tuple[Any, ...]
 
 
 def check_model(
@@ -43,7 +43,7 @@ def check_model(
     """
     if not isinstance(result, _OfChains):
         return
-    sampled = {name for name, is_deterministic in result.sites if not is_deterministic}
+    sampled = {name for name, is_deterministic, *_ in result.sites if not is_deterministic}
     if sampled == {*latent} and "log_density" in result.stats:
         target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
         target = in_coordinates_of(result, target)

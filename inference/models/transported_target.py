@@ -60,6 +60,11 @@ class TransportedTarget:
         """Paths of the sites in the order of the model, and whether each is deterministic."""
         return self.base.order
 
+    @property
+    def labels(self) -> tuple[tuple[Any, Any], ...]:
+        """Labels of sites."""
+        return self.base.labels
+
     def forward(self, position: Any) -> tuple[Any, jax.Array]:
         """Position on unconstrained space, and the log determinant of the Jacobian."""
         flat, log_det = self.guide.forward(self.parameters, position[_NAME])

@@ -8,6 +8,7 @@ import numpy as np
 
 from inference.common.argument_checks import check_count
 from inference.common.leaf_names import element_names, named_leaves
+from inference.common.target import NamedSite
 
 INSTALL = 'pip install "harvest-ppl[arviz]"'
 _SAMPLES = ("chain", "draw")
@@ -67,13 +68,13 @@ def check_groups(groups: Any, has_model: bool, key: Any, num_prior_draws: Any) -
     return names
 
 
-def arrays_by_name(draws: Any, sites: Sequence[tuple[str, bool]]) -> dict[str, Any]:
+def arrays_by_name(draws: Any, sites: Sequence[NamedSite]) -> dict[str, Any]:
     """Draws by name of site, in the order of the model.
 
     Raises:
         ValueError: if two sites get the same name, as ``"a.b"`` and ``"b"`` within ``"a"``.
     """
-    order = {name: i for i, (name, _) in enumerate(sites)}
+    order = {name: i for i, (name, *_) in enumerate(sites)}
     leaves = sorted(named_leaves(draws), key=lambda x: order.get(x[0], len(order)))
     names = [name for name, _ in leaves]
     if twice := [name for name in names if names.count(name) > 1]:
@@ -87,6 +88,7 @@ def make_container(
     coords: Mapping[str, Any] | None,
     dims: Mapping[str, Any] | None,
     masks: Mapping[str, Mapping[str, np.ndarray]] | None = None,
+    labels: Mapping[str, Sequence[Any]] | None = None,
 ) -> Any:
     """An ``arviz.InferenceData``, or with ArviZ 1.0 and newer an ``xarray.DataTree``.
 
@@ -98,6 +100,8 @@ def make_container(
         masks: Which entries are not missing, by name, by group. If some entries are missing, the
             others stand along one dimension, called ``"y_entry"`` for `y`, with their names as
             labels.
+        labels: For each axis of an array None, or the name of its dimension with the names of its
+            entries, by name of the array; `coords` and `dims` replace them.
 
     Raises:
         ImportError: if ArviZ is not installed.
@@ -111,11 +115,12 @@ def make_container(
         for group, values in groups.items()
     }
     named = _check_dims(arrays, dims or {})
-    labels = _check_coords(arrays, axes, named, coords or {})
+    axes, known = _with_labels(axes, labels or {})
+    indices_of_user = _check_coords(arrays, axes, named, coords or {})
     datasets = {}
     for group, values in arrays.items():
         data = {}
-        indices = dict(labels)
+        indices = dict(indices_of_user)
         for name, x in values.items():
             own = _dims_of(group, name, x, axes, named)
             data[name] = own, x
@@ -124,11 +129,31 @@ def make_container(
                 data[name] = _take_entries(group, name, own, x, mask)
                 indices[f"{name}_entry"] = np.array(element_names(name, mask.shape))[mask.ravel()]
         used = {dim: size for d, x in data.values() for dim, size in zip(d, x.shape, strict=True)}
-        indices = {dim: indices.get(dim, np.arange(size)) for dim, size in used.items()}
+        indices = {
+            dim: indices.get(dim, known.get((dim, size), np.arange(size)))
+            for dim, size in used.items()
+        }
         datasets[group] = xarray.Dataset(data, indices, {"inference_library": "harvest-ppl"})
     if is_new(arviz):
         return xarray.DataTree.from_dict(datasets)
     return arviz.InferenceData(**datasets)
+
+
+def _with_labels(
+    axes: Axes, labels: Mapping[str, Sequence[Any]]
+) -> tuple[Axes, dict[tuple[str, int], np.ndarray]]:
+    """Names of axes with those of labels, and names of entries by dimension and size."""
+    known = {}
+    named = dict(axes)
+    for name, found in labels.items():
+        before = (*axes.get(name, ()), *[None] * len(found))
+        named[name] = tuple(
+            old if x is None else x[0] for x, old in zip(found, before, strict=False)
+        )
+        for x in found:
+            if x is not None and x[1] is not None:
+                known[x[0], len(x[1])] = np.asarray(x[1])
+    return named, known
 
 
 def _as_array(x: Any) -> np.ndarray:

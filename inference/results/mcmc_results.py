@@ -9,6 +9,7 @@ import numpy as np
 
 from inference.common.leaf_names import named_leaves
 from inference.common.saved import Saved
+from inference.common.target import NamedSite, labels_by_name
 from inference.results.diagnostics import diagnose
 from inference.results.inference_data import arrays_by_name, import_arviz, make_container
 from inference.results.mcmc_result import ARVIZ_NAMES, MCMCResult
@@ -35,14 +36,14 @@ class MCMCResults(Saved):
         inverse_mass_matrix: Inverse mass matrices after warm-up, ``(dataset, chain, size)``.
         centering: Weights that warm-up learned, ``(dataset, chain, *shape)``.
         facts: Facts of the run of each :class:`MCMCResult`.
-        sites: Names of the sites in the order of the model, each with whether it is deterministic.
+        sites: The sites in the order of the model, see :class:`MCMCResult`.
     """
 
     draws: dict[str, Any]
     stats: dict[str, Any]
     inverse_mass_matrix: Any
     facts: RunFacts = dataclasses.field(metadata={"static": True})
-    sites: tuple[tuple[str, bool], ...] = dataclasses.field(metadata={"static": True})
+    sites: tuple[NamedSite, ...] = dataclasses.field(metadata={"static": True})
     centering: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -141,7 +142,9 @@ class MCMCResults(Saved):
             name: (_DATASET, given) if isinstance(given, str) else (_DATASET, *given)
             for name, given in (dims or {}).items()
         }
-        return make_container(groups, axes, coords, named)
+        labels = labels_by_name(self.sites)
+        labels = {name: ((_DATASET, None), *found) for name, found in labels.items()}
+        return make_container(groups, axes, coords, named, labels=labels)
 
 
 def _extreme(of: Any, numbers: np.ndarray) -> np.ndarray:

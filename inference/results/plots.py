@@ -14,7 +14,7 @@ from inference.results.inference_data import INSTALL, import_arviz, is_new
 _LINE = 0.25  # inches of a line of a forest plot
 _MAX_HEIGHT = 300  # inches of a figure, which matplotlib can draw
 _OF_DATA = "observed_data", "log_likelihood"
-_ENTRY = re.compile(r"(.+)\[(\d+(?:, *\d+)*)\]")  # as in "theta[2]" and "u[0,1]"
+_ENTRY = re.compile(r"(.+?)\[(.+)\]")  # as in "theta[2]", "u[0,1]" and "attack[England]"
 Names = str | Sequence[str] | None
 
 
@@ -212,10 +212,25 @@ def _check_names(where: str, data: Any, names: Names, group: str) -> list[str] |
     return found
 
 
+def _places(index: str, labels: Sequence[Any]) -> list[int]:
+    """Places along the axes of a site, given by the names of entries or by numbers.
+
+    Raises:
+        ValueError: if an entry is neither.
+    """
+    places = []
+    for i, part in enumerate(x.strip() for x in index.split(",")):
+        known = [str(label) for label in labels[i]] if i < len(labels) else []
+        if part not in known and not part.isdecimal():
+            raise ValueError(f"names: no entry is called {part!r}; there are {', '.join(known)}")
+        places.append(known.index(part) if part in known else int(part))
+    return places
+
+
 def _take_entry(where: str, name: str, array: Any, index: str) -> Any:
     """An entry of a site, or a part of the site if `index` has fewer numbers than its shape."""
     own = [(dim, size) for dim, size in array.sizes.items() if dim not in ("chain", "draw")]
-    places = [int(number) for number in index.split(",")]
+    places = _places(index, [array[dim].values for dim, _ in own])
     if own and own[0][0] == f"{array.name}_entry":  # only the entries that are not missing
         known = array[own[0][0]].values.tolist()
         if (label := f"{array.name}[{','.join(map(str, places))}]") not in known:

@@ -11,6 +11,7 @@ import numpy as np
 from inference.common.leaf_names import named_leaves
 from inference.common.peer_names import ExplainsAttributes
 from inference.common.saved import Saved
+from inference.common.target import NamedSite, labels_by_name
 from inference.models.check_keywords import check_keywords
 from inference.models.model_groups import model_groups
 from inference.results.inference_data import (
@@ -29,12 +30,12 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
 
     Attributes:
         draws: Values of the latent sites, ``(chain, draw, *shape)``; a scope is a dict in the dict.
-        sites: Names of the sites in the order of the model, each with whether it is deterministic;
-            empty in older files.
+        sites: The sites in the order of the model: name, whether it is deterministic, and labels of
+            the axes of its value, see :func:`ppl.label`; empty in older files.
     """
 
     draws: dict[str, Any]
-    sites: tuple[tuple[str, bool], ...] = dataclasses.field(
+    sites: tuple[NamedSite, ...] = dataclasses.field(
         default=(), kw_only=True, metadata={"static": True}
     )
 
@@ -166,12 +167,14 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
                     "to_arviz: a key and arguments are for a model: to_arviz(posterior, *args, "
                     "key=key)"
                 )
-            return make_container(groups, {}, coords, dims)
+            return make_container(groups, {}, coords, dims, labels=labels_by_name(self.sites))
         found = model_groups(self, model, args, kwargs or {}, key, wanted, num_prior_draws)
         masks = dict(found.masks)
         if known_only:
             masks |= dict.fromkeys(("observed_data", "posterior_predictive"), found.is_known)
-        return make_container({**groups, **found.groups}, found.axes, coords, dims, masks)
+        labels = labels_by_name(self.sites) | found.labels
+        groups |= found.groups
+        return make_container(groups, found.axes, coords, dims, masks, labels)
 
     def _statistics(self) -> dict[str, Any]:
         """Statistics of each draw, ``(chain, draw)``, under ArviZ's names."""

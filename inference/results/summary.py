@@ -9,6 +9,7 @@ import numpy as np
 
 from inference.common.argument_checks import short_repr
 from inference.common.leaf_names import element_names, named_leaves, part_names
+from inference.common.target import NamedSite, labels_by_name
 from inference.results import summary_frame, summary_table
 from inference.results.diagnostics import MIN_DRAWS, diagnose
 from inference.results.nested_rhat import nested_rhat
@@ -184,7 +185,7 @@ def interval_levels(intervals: float | Sequence[float]) -> tuple[float, ...]:
 
 def summarize(
     draws: dict[str, Any],
-    sites: Sequence[tuple[str, bool]] = (),
+    sites: Sequence[NamedSite] = (),
     intervals: float | Sequence[float] = 0.9,
     num_superchains: int | None = None,
 ) -> Summary:
@@ -192,7 +193,7 @@ def summarize(
 
     Args:
         draws: Draws by site, ``(chain, draw, *shape)``.
-        sites: Names of the sites in the order of the model, each with whether it is deterministic.
+        sites: The sites in the order of the model, with their labels.
         intervals: Probabilities of the central intervals to print.
         num_superchains: Number of groups of consecutive chains that share a start; if it is given,
             R-hat is :func:`nested_rhat`.
@@ -218,7 +219,7 @@ def summarize(
 def describe(
     draws: dict[str, Any],
     weights: np.ndarray | None = None,
-    sites: Sequence[tuple[str, bool]] = (),
+    sites: Sequence[NamedSite] = (),
     intervals: float | Sequence[float] = 0.9,
 ) -> Summary:
     """Summary of independent draws, without diagnostics of chains.
@@ -226,7 +227,7 @@ def describe(
     Args:
         draws: Draws by site, ``(1, draw, *shape)``.
         weights: Importance weights of the draws, ``(draw,)``, which sum to 1; by default all equal.
-        sites: Names of the sites in the order of the model, each with whether it is deterministic.
+        sites: The sites in the order of the model, with their labels.
         intervals: Probabilities of the central intervals to print.
     """
     columns = tuple(name for name in COLUMNS if name not in DIAGNOSTICS)
@@ -240,7 +241,7 @@ _Part = tuple[str, list[str], bool, tuple[int, ...]]
 
 
 def _scalars(
-    draws: dict[str, Any], sites: Sequence[tuple[str, bool]]
+    draws: dict[str, Any], sites: Sequence[NamedSite]
 ) -> tuple[list[_Part], np.ndarray, np.ndarray]:
     """Sites in the order of the model with the names of their scalars, and the draws of all.
 
@@ -250,7 +251,8 @@ def _scalars(
     parts = []
     columns = []
     units = []
-    order = {name: (is_deterministic, i) for i, (name, is_deterministic) in enumerate(sites)}
+    order = {name: (flag, i) for i, (name, flag, *_) in enumerate(sites)}
+    labels = labels_by_name(sites)
 
     def place(leaf):
         return order.get(leaf[0], (False, len(order)))
@@ -259,7 +261,7 @@ def _scalars(
         x = np.asarray(leaf)
         pieces = (np.real(x), np.imag(x)) if np.iscomplexobj(x) else (x,)
         for piece, values in zip(part_names(name, x.dtype), pieces, strict=True):
-            scalars = element_names(piece, x.shape[2:])
+            scalars = element_names(piece, x.shape[2:], labels.get(name, ()))
             shape = x.shape[2:]
             parts.append((piece, scalars, order.get(name, (False,))[0], shape))
             size = len(parts[-1][1])

@@ -2,7 +2,9 @@
 
 import itertools
 import math
+import operator
 import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,8 @@ import numpy as np
 from inference.results.summary_columns import DIAGNOSTICS, LEVELS, MOMENTS
 from inference.results.summary_data import SummaryData
 
-_ENTRY = re.compile(r"(.*)\[(\d+(?:,\d+)*)\]")
+_ENTRY = re.compile(r"(.+?)\[(.*)\]")
+_PLACE = re.compile(r"\d+(?:,\d+)*")
 _LEVEL = re.compile(r"(\d+(?:\.\d+)?(?:e-\d+)?)%")
 # Fields that are not columns, with the values that replace them if the frame does not have them.
 _KEPT = {
@@ -36,6 +39,7 @@ def to_frame(summary: SummaryData) -> Any:
     frame.attrs = {name: getattr(summary, name) for name in (*_KEPT, "problems")}
     frame.attrs["deterministic"] = [x.name for x in summary.sites if x.is_deterministic]
     frame.attrs["shapes"] = {x.name: x.shape for x in summary.sites}
+    frame.attrs["scalars"] = list(summary.names)
     frame.attrs["constant"] = list(itertools.compress(summary.names, summary.is_constant))
     frame.attrs["columns"] = list(columns)
     return frame
@@ -89,18 +93,31 @@ def from_frame(frame: Any) -> dict[str, Any]:
 
 def _sites(names: tuple[str, ...], attrs: dict[str, Any]) -> list[Any]:
     """Fields of the sites that scalars belong to; the shape is None if scalars are missing."""
-    split = [_ENTRY.fullmatch(name) for name in names]
-    bases = [m[1] if m else name for name, m in zip(names, split, strict=True)]
+    shapes = attrs.get("shapes", {})
+    noted = {base: entries for base, entries in _by_site(attrs.get("scalars", ()))}
     found = []
     start = 0
-    for base, group in itertools.groupby(bases):
-        stop = start + len(list(group))
-        entries = [tuple(map(int, m[2].split(","))) if m else () for m in split[start:stop]]
-        shape = tuple(max(axis) + 1 for axis in zip(*entries, strict=False))
-        whole = attrs.get("shapes", {}).get(base, shape)
-        is_known = whole is not None and tuple(whole) == shape and len(entries) == math.prod(shape)
-        is_whole = is_known and entries == [*np.ndindex(shape)]
+    for base, entries in _by_site(names):
+        stop = start + len(entries)
+        shape = _shape_of(entries) if base not in noted else shapes.get(base)
+        is_part = base in noted and noted[base] != entries
         is_deterministic = base in attrs.get("deterministic", ())
-        found.append((base, start, stop, is_deterministic, shape if is_whole else None))
+        found.append((base, start, stop, is_deterministic, None if is_part else shape))
         start = stop
     return found
+
+
+def _by_site(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Name of each site, and its entries as the names of its scalars have them."""
+    split = [(m[1], m[2]) if (m := _ENTRY.fullmatch(name)) else (name, "") for name in names]
+    for base, group in itertools.groupby(split, operator.itemgetter(0)):
+        yield base, [entry for _, entry in group]
+
+
+def _shape_of(entries: list[str]) -> tuple[int, ...] | None:
+    """Shape of a site by the numbers of its entries; None if some are missing, or have names."""
+    if not all(map(_PLACE.fullmatch, filter(None, entries))):
+        return None
+    places = [tuple(map(int, entry.split(","))) if entry else () for entry in entries]
+    shape = tuple(max(axis) + 1 for axis in zip(*places, strict=False))
+    return shape if math.prod(shape) == len(places) and places == [*np.ndindex(shape)] else None

@@ -56,6 +56,8 @@ class Site:
         selected: Whether a `vmap` turns a cond around the sow into a select.
         has_key: Whether the key is an operand. A replacement for the drawn value then also stands
             under the axes that map the key.
+        labels: Hashable words about the last axes of the value, one for each; for whoever names its
+            entries.
     """
 
     tag: Hashable
@@ -69,6 +71,7 @@ class Site:
     loops: tuple[int, ...] = ()
     selected: bool = False
     has_key: bool = False
+    labels: tuple[Hashable, ...] = ()
 
     @property
     def path(self) -> tuple[Hashable, ...]:

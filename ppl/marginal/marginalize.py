@@ -419,6 +419,7 @@ class _Rewriting:
             tag if note is None else note,
             site.scope,
             has_key=key is not None,
+            labels=site.labels,
         )
         keys = [] if key is None else [key]
         return sow_p.bind(*leaves, *map(jnp.asarray, extras), *keys, site=new)

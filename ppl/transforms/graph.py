@@ -19,6 +19,7 @@ from ppl.core.model_pytree import Model
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest.names import suggest_names
 from ppl.harvest.survey import Path, join_scopes, show
+from ppl.transforms.label import Dimension, labels_of
 from ppl.transforms.trace import Inspect
 
 Edge = tuple[str, str]
@@ -36,12 +37,15 @@ class Node:
         value: The shape and dtype of its value, a `jax.ShapeDtypeStruct` or a pytree of such
             structs, with the axes of its plates in front.
         plates: The plates around it, outermost first.
+        labels: For each axis of the value None, or the name of the dimension with the names of its
+            entries; see :func:`ppl.label`.
     """
 
     kind: str
     family: str
     value: Any
     plates: tuple[Plate, ...]
+    labels: tuple[Dimension | None, ...] = ()
 
     @property
     def shape(self) -> Any:
@@ -242,7 +246,18 @@ def _edges(names: Mapping[Path, str], parents: Mapping[Path, Collection[Path]]) 
 
 def _node(site: GraphSite, plates: tuple[Plate, ...]) -> Node:
     value = jax.tree.unflatten(site.found.site.tree, site.found.collapse().avals)
-    return Node(site.kind, " | ".join(site.sown.families), value, plates)
+    labels = next(iter(labels_of({(): site.found}).values()), ())
+    return Node(site.kind, " | ".join(site.sown.families), value, plates, labels)
+
+
+def _show(node: Node) -> str:
+    """Dtype and shape of the value, as ``float32[3]`` or ``float32[team: 3]``."""
+    if not node.labels:
+        return show(jax.tree.leaves(node.value))
+    (leaf,) = jax.tree.leaves(node.value)
+    sizes = zip(node.labels, leaf.shape, strict=True)
+    axes = (str(size) if dim is None else f"{dim[0]}: {size}" for dim, size in sizes)
+    return f"{leaf.dtype}[{', '.join(axes)}]"
 
 
 def _row(name: str, node: Node, parents: Collection[str]) -> tuple[str, ...]:
@@ -250,7 +265,7 @@ def _row(name: str, node: Node, parents: Collection[str]) -> tuple[str, ...]:
         name,
         node.kind,
         node.family,
-        show(jax.tree.leaves(node.value)),
+        _show(node),
         ", ".join(map(str, node.plates)),
         f"<- {', '.join(parents)}" if parents else "",
     )

@@ -32,6 +32,7 @@ from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, LATENT, RANDOM, kind_of
 from ppl.transforms.condition import condition_and_complete
 from ppl.transforms.density import Scores, total
+from ppl.transforms.label import labels_of
 from ppl.transforms.prior_weights import latent_sites
 from ppl.transforms.reparam import is_learned, learnable_sites, weighted_base, with_weight
 from ppl.transforms.reparam_strategies import Frame, WeightedPosition, frame_of
@@ -163,6 +164,8 @@ class Unconstrained:
         approximate: Paths of the sites that `Laplace` has taken out of the model.
         centering: Weights of each site whose centering is learned, one for each element: 0 at first
             for sites with `LearnedCentering`, 1 for those of :meth:`with_learned_centering`.
+        labels: Path of each site with labels, and a dimension or None for each axis of its value;
+            see `label`.
     """
 
     model: Model
@@ -178,6 +181,7 @@ class Unconstrained:
     order: tuple[tuple[Path, bool], ...] = dataclasses.field(default=(), metadata={"static": True})
     approximate: tuple[Path, ...] = dataclasses.field(default=(), metadata={"static": True})
     centering: PathDict = dataclasses.field(default_factory=PathDict)
+    labels: tuple[tuple[Path, Any], ...] = dataclasses.field(default=(), metadata={"static": True})
 
     @property
     def position_shapes(self) -> dict[str, Any]:
@@ -422,7 +426,8 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
     target = Unconstrained(as_pytree(model), data, arguments, (), PathDict())
 
     def look(program: Program) -> dict[str, Any]:
-        sites = ModelRun(target.model, program, RecordValues()).latent()
+        all_sites = ModelRun(target.model, program, RecordValues())
+        sites = all_sites.latent()
         learned = frozenset(p for p, found in sites.items() if any(map(is_learned, found.sites)))
         run = ModelRun(target.model, program, RecordPositions(learned))
         shapes = _shapes(run)
@@ -435,6 +440,7 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
         found = {"shapes": tuple(shapes.items()), "values": tuple(values.items())}
         found |= {"mesh": find_mesh(program.jaxpr), "order": _order(target.model, program)}
         found |= {"centering": PathDict({p: x for p, x in shapes.items() if p in learned})}
+        found |= {"labels": tuple(labels_of(all_sites.sites).items())}
         return found | {"approximate": find_approximate(program.jaxpr)}
 
     found, numbers = trace_and_fingerprint(look, target.model, arguments, data)

@@ -153,7 +153,8 @@ NEVER_SAVED = re.findall(
     Adaptation AdjustedMCLMC Advance Ascent Batches BestNormal Bins ChEES Chain ChainPlan
     ClimbSettings Climber Column Combined Comparison CompiledProgram Conditioned Curvature
     DensityKernel DiscreteTarget DualAveraging ELBOTrace Edge Effort ElpdEstimate
-    EnsembleChains EnsembleState Fit FitsSummary FittedParameters Fold GivenBatch GuideDraws GuideFunction
+    EnsembleChains EnsembleState Fit FitsSummary FittedParameters Fold GivenBatch GuideDraws
+    GuideFunction
     Groups HMC HMCInfo HMCTrajectory HessianNormal Init JitteredInfo LanczosNormal Layout Leap Leaps
     Live MEADS MEADSInfo MEADSState Masks ModeSearchResult ModeSummary ModelGroups
     ModelParameters NUTS NUTSInfo NUTSTrajectory NormalStart Observed Odds Origin

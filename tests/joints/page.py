@@ -40,6 +40,7 @@ ppl.sample(key, dist.Normal(mu + 2.0 * z, 1.0), name="y")
 | `scale` | multiplies all scores by 0.6, or each row of `w` and `v` by its own weight |
 | `nest` | is around the whole model |
 | `reparam` | takes `ppl.LearnedCentering()` for `b` |
+| `label` | names the entries of `v` |
 | `with_params` | gives the location of `mu` |
 | `impute`, `ignore` | say what a gap in `v` is |
 | `auto_marginal` | takes out `mu` and `w`, or `w` alone where the weights of the rows differ |

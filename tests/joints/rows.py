@@ -132,6 +132,10 @@ NEST = Step("nest", lambda m, *_: ppl.nest(m, scope=SCOPE), {"scope": SCOPE})
 REPARAM = Step(
     "reparam", lambda m, _, scope: ppl.reparam(m, _within(scope, {"b": ppl.LearnedCentering()}))
 )
+LABEL = Step(
+    "label",
+    lambda m, _, scope: ppl.label(m, _dotted(scope, {"v": "row"}), {"row": ["a", "b", "c"]}),
+)
 WITH_PARAMS = Step(
     "with_params",
     lambda m, _, scope: ppl.with_params(m, _within(scope, {"shift": SHIFT})),
@@ -231,12 +235,13 @@ def _with_marginals() -> list[Row]:
     for marginal in MARGINALS:
         data = (CONDITION_Y,) if "z" in marginal.sites else ()
         rows += [Row((*data, INTERVENE_V, marginal)), Row((*data, marginal, INTERVENE_V))]
-    return rows
+    return [*rows, Row((CONDITION, LABEL, BOTH)), Row((CONDITION, BOTH, LABEL))]
 
 
 def _without_marginals() -> list[Row]:
     """Each other transformation before the data, and two of them in both orders."""
-    rows = [Row((step, CONDITION)) for step in OTHERS if step is not WEIGH]
+    rows = [Row((step, CONDITION)) for step in (LABEL, *OTHERS) if step is not WEIGH]
+    rows += [Row((CONDITION, LABEL, NEST)), Row((CONDITION, NEST, LABEL))]
     for one, other in itertools.permutations((*OTHERS, IMPUTE, IGNORE), 2):
         if (one.is_data and other.is_data) or other is WEIGH:
             continue
@@ -248,6 +253,7 @@ def _without_marginals() -> list[Row]:
 SINGLES = [
     Row((CONDITION,)),
     *(Row((CONDITION, step)) for step in OTHERS),
+    Row((CONDITION, LABEL)),
     Row((IMPUTE,)),
     Row((IGNORE,)),
     *(Row((CONDITION, step)) for step in MARGINALS if step is not BOTH_LAPLACE),

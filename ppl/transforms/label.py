@@ -1,0 +1,228 @@
+"""label: names of the dimensions of sites, and of the entries along them."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jax.tree_util import Partial
+
+from ppl.core.inside_sums import commutes
+from ppl.core.model_pytree import Model, as_pytree
+from ppl.core.model_run import ModelRun, trace_model
+from ppl.core.site_rewriting import RewriteSites
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.jax_core import is_traced
+from ppl.harvest.leaf_values import short_repr
+from ppl.harvest.names import suggest_names
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Found, Path, describe, join_scopes
+from ppl.primitives.site_kinds import FACTOR
+
+# Name of a dimension, and names of the entries along it if they have any.
+Dimension = tuple[str, tuple[Any, ...] | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class WriteLabels(RewriteSites):
+    """Action of `label`: notes at sites what their dimensions are called.
+
+    Attributes:
+        labels: A dimension, or None, for each axis of the value of a site, by path.
+    """
+
+    labels: Mapping[Path, tuple[Dimension | None, ...]] = dataclasses.field(default_factory=dict)
+
+    def rewrite(self, site: Site, operands: Operands, plant: Any) -> tuple[Site, Operands]:
+        """The site with its labels."""
+        found = self.labels.get(site.path)
+        return (site if found is None else dataclasses.replace(site, labels=found)), operands
+
+
+@dataclasses.dataclass(frozen=True)
+class Label:
+    """The function of a labeled model.
+
+    Attributes:
+        dims: Names of dimensions by site; None for an axis without one.
+        coords: Names of entries by dimension.
+    """
+
+    dims: tuple[tuple[str, tuple[str | None, ...]], ...]
+    coords: tuple[tuple[str, tuple[Any, ...]], ...]
+
+    def __call__(self, model: Model, key: Any, *args: Any, **kwargs: Any) -> Any:
+        """The model with labels at its sites."""
+        program = trace_model(model, key, args, kwargs)
+        labels = self._find(ModelRun(model, program, WriteLabels()).sites)
+        return program.unflatten(ModelRun(model, program, WriteLabels(labels)).run({})[0])
+
+    def _find(self, sites: Mapping[Path, Found]) -> dict[Path, tuple[Dimension | None, ...]]:
+        """Labels by path.
+
+        Raises:
+            ValueError: If a site is unknown, or has another number of axes or of entries.
+        """
+        named = {p: x for p, x in sites.items() if x.site.tag != FACTOR}
+        by_name = {join_scopes(path): path for path in named}
+        given = {}
+        for name, dims in self.dims:
+            if name not in by_name:
+                others = suggest_names(list(named), (name,), what="sites")
+                raise ValueError(f"label: dims: there is no site {name!r}. {others}")
+            given[by_name[name]] = dims
+        coords = dict(self.coords)
+        found = {}
+        for path, site in named.items():
+            avals = site.collapse().avals
+            if len(avals) != 1:
+                if path in given:
+                    raise ValueError(
+                        f"label: dims: site {describe(path)} has {len(avals)} arrays, and a name "
+                        "of a dimension is for one. Label a deterministic site of each array."
+                    )
+                continue
+            shape = avals[0].shape
+            known = _written(site.site, len(shape))
+            dims = _complete(path, given.get(path, ()), known, site)
+            for dim, size in zip(dims, shape, strict=True):
+                _check_size(path, dim, size, coords)
+            if any(dims):
+                found[path] = tuple(
+                    None if dim is None else (dim, coords.get(dim, old and old[1]))
+                    for dim, old in zip(dims, known, strict=True)
+                )
+        return found
+
+
+def _complete(
+    path: Path,
+    dims: tuple[str | None, ...],
+    known: tuple[Dimension | None, ...],
+    found: Found,
+) -> tuple[str | None, ...]:
+    """Names of all axes: those given, else those known before, else the `axis_name` of a `vmap`.
+
+    Raises:
+        ValueError: If there are more names than axes, or a name comes twice.
+    """
+    if len(dims) > len(known):
+        (aval,) = found.collapse().avals
+        raise ValueError(
+            f"label: dims: site {describe(path)} has the shape {aval.shape}, so it takes "
+            f"{len(known)} names of dimensions at most, got {dims}"
+        )
+    own = list(dims) + [None] * (len(known) - len(dims))
+    for i, old in enumerate(known):
+        if own[i] is None and old is not None and old[0] not in own:
+            own[i] = old[0]
+    if not found.depth:  # else axes of loops stand between those of vmap
+        for i, axis in enumerate(reversed(found.site.axes)):
+            is_new = axis.name is not None and str(axis.name) not in own
+            own[i] = str(axis.name) if own[i] is None and is_new else own[i]
+    return tuple(own)
+
+
+def _check_size(path: Path, dim: str | None, size: int, coords: Mapping[Any, Any]) -> None:
+    if dim in coords and len(coords[dim]) != size:
+        raise ValueError(
+            f"label: coords: site {describe(path)} has {size} entries along {dim!r}, got "
+            f"{len(coords[dim])} names: {short_repr(list(coords[dim]))}"
+        )
+
+
+def _written(site: Site, num_axes: int) -> tuple[Dimension | None, ...]:
+    """Labels of a site for each of its axes; those in front of the labeled ones have none."""
+    labels: Any = site.labels[len(site.labels) - min(num_axes, len(site.labels)) :]
+    return (None,) * (num_axes - len(labels)) + labels
+
+
+def labels_of(sites: Mapping[Path, Found]) -> dict[Path, tuple[Dimension | None, ...]]:
+    """Labels of sites that have any, by path."""
+    shapes = {path: found.collapse().avals for path, found in sites.items() if found.site.labels}
+    return {p: _written(sites[p].site, len(x[0].shape)) for p, x in shapes.items() if len(x) == 1}
+
+
+def label(
+    model: Model,
+    dims: Mapping[str, str | Sequence[str | None]] | None = None,
+    coords: Mapping[str, Sequence[Any]] | None = None,
+) -> Model:
+    """Name the dimensions of sites, and the entries along them.
+
+    Results, their summaries, pictures and ArviZ's container then say `attack[England]` where they
+    said `attack[0]`. Numbers stay as they are, and so do names of sites. Nothing needs labels, and
+    any model can have them, before or after `condition` and other transformations.
+
+    Args:
+        model: A function of a random key.
+        dims: Names of the dimensions by site, a name within a scope joined by dots. There is a name
+            for each axis of the value, those of `vmap` and of loops in front; None, or no name for
+            the last axes, leaves an axis without one. A `vmap` with an `axis_name` has named its
+            axis already.
+        coords: Names of the entries by dimension: strings, numbers or dates, as a list, an array or
+            an index of pandas. A dimension that no site has is passed over.
+
+    Returns:
+        A model with labels.
+
+    Raises:
+        TypeError: If `dims` or `coords` is not a dict, or a name of a dimension is not a string.
+        ValueError: If two entries of a dimension or two dimensions of a site have one name. When
+            the result is called or transformed, if there is no such site, or its number of axes or
+            of entries along a dimension is another one.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, inference, ppl, distributions as dist
+        >>> def league(key):
+        ...     attack = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="attack")
+        ...     return ppl.sample(key, dist.Normal(attack, 0.5), name="points")
+        >>> teams = ["England", "France", "Italy"]
+        >>> named = ppl.label(league, {"attack": "team", "points": "team"}, {"team": teams})
+        >>> posterior = ppl.condition(named, {"points": jnp.array([1.0, 0.5, -1.0])})
+        >>> fit = inference.svi(jax.random.key(0), posterior, num_steps=100)
+        >>> fit.summary().names
+        ('attack[England]', 'attack[France]', 'attack[Italy]')
+    """
+    parsed = tuple((str(name), _parse_dims(name, x)) for name, x in _items("dims", dims))
+    names = tuple((str(dim), _parse_coords(dim, x)) for dim, x in _items("coords", coords))
+    return Partial(Label(parsed, names), as_pytree(model))
+
+
+commutes(Label)
+
+
+def _items(what: str, given: Any) -> list[tuple[Any, Any]]:
+    if given is None:
+        return []
+    if not isinstance(given, Mapping):
+        raise TypeError(f"label: {what} must be a dict, got {short_repr(given)}")
+    return list(given.items())
+
+
+def _parse_dims(name: Any, given: Any) -> tuple[str | None, ...]:
+    dims = (given,) if isinstance(given, str) else given
+    if not isinstance(dims, Sequence) or not all(x is None or isinstance(x, str) for x in dims):
+        raise TypeError(
+            f"label: dims: site {name!r} takes a name of a dimension for each axis, as ('team',), "
+            f"got {short_repr(given)}"
+        )
+    known = [x for x in dims if x is not None]
+    if len(set(known)) < len(known):
+        raise ValueError(f"label: dims: site {name!r} has two dimensions of one name: {given}")
+    return tuple(dims)
+
+
+def _parse_coords(dim: Any, given: Any) -> tuple[Any, ...]:
+    if isinstance(given, str) or is_traced(given):
+        raise TypeError(f"label: coords: {dim!r} takes a name for each entry, got {given!r}")
+    array = np.asarray(given)
+    if array.ndim != 1:
+        raise ValueError(
+            f"label: coords: {dim!r} takes a list of names, got an array of shape {array.shape}"
+        )
+    names = tuple(x if isinstance(x, str | int | float) else str(x) for x in array.tolist())
+    twice = [x for i, x in enumerate(names) if x in names[:i]]
+    if twice:
+        raise ValueError(f"label: coords: two entries of {dim!r} are called {twice[0]!r}")
+    return names
