@@ -102,12 +102,14 @@ def covariance_of(result: Any) -> np.ndarray | None:
     between modes. None is returned
 
     - if the guide has no covariance,
+    - if the guide has coordinates of its own, by learned weights of centering,
     - beyond 2000 coordinates, or
     - if the matrix is not finite and positive definite.
     """
     guide, parameters = _best_guide(result)
     size = getattr(getattr(parameters, "loc", None), "size", np.inf)
-    if not hasattr(guide, "covariance") or size > _MAX_COORDINATES:
+    has_coordinates = bool(getattr(result, "centering", None))
+    if has_coordinates or not hasattr(guide, "covariance") or size > _MAX_COORDINATES:
         return None
     covariance = np.asarray(guide.covariance(parameters))
     return None if _cholesky(covariance) is None else covariance

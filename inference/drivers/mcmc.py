@@ -282,7 +282,10 @@ def run_chains(
     target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
     if run_settings.learns_by_default:
         target = learnable(target, run_settings.num_warmup)
-    moved = _transported(target, run_settings.init) if run_settings.transport else target
+    moved = target
+    if run_settings.transport:
+        moved = _transported(target, run_settings.init)
+        target = moved.base
     keep = check_kept(run_settings.keep, named_sites(target))
     run_settings = dataclasses.replace(run_settings, keep=keep)
     if until is not None:

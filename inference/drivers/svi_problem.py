@@ -17,7 +17,6 @@ from inference.results.mcmc_result import MCMCResult
 from inference.results.optimize_result import OptimizeResult
 from inference.results.svgd_result import SVGDResult
 from inference.variational.elbo import Objective, check_objective
-from inference.variational.multi_sample_bounds import ForwardKL
 from inference.variational.optax_step import optimizer_of
 from inference.variational.svi_step import SVIProblem
 
@@ -84,10 +83,11 @@ def with_batch(problem: SVIProblem, args: tuple[Any, ...], kwargs: Mapping[str, 
 def _learns_centering(guide: Any, objective: Any) -> bool:
     """Whether a better fit has better weights of centering.
 
-    A mode has not: the density of a mode grows without bound as a scale falls to 0. Nor is the
-    objective of `ForwardKL` one of the model's.
+    A mode has not: the density of a mode grows without bound as a scale falls to 0. Nor has an
+    objective whose value depends on the coordinates.
     """
-    return getattr(guide, "has_density", False) and not isinstance(objective, ForwardKL)
+    has_density = getattr(guide, "has_density", False)
+    return has_density and getattr(objective, "learns_centering", False)
 
 
 class FittedParameters(NamedTuple):

@@ -13,6 +13,7 @@ from inference.models.discrete_target import DiscreteTarget
 from inference.runtime.devices import copy_to_default_device
 from ppl.common.arguments import Arguments
 from ppl.harvest.function_equality import ComparedByContents
+from ppl.harvest.jax_core import is_traced
 from ppl.harvest.pytrees import register_dataclass
 
 Retargeted = tuple[Any, Any, Layout]
@@ -54,9 +55,10 @@ class GivenBatch:
 
     @classmethod
     def of(cls, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> "GivenBatch":
-        """Batch of the arguments of a model, copied to the default device if it is spread."""
+        """Batch of the arguments of a model, copied to the default device unless it is traced."""
         arguments, data = Arguments.split(args, kwargs)
-        return cls(copy_to_default_device(data), arguments)
+        data = [x if is_traced(x) else copy_to_default_device(x) for x in data]
+        return cls(data, arguments)
 
     def __call__(self, key: jax.Array, target: Any, guide: Any) -> Retargeted:
         """Target of the batch, the guide to it, and its layout."""

@@ -50,9 +50,9 @@ class MCMCResult(Result):
         chains: States of the chains at the end and settings of the run, from which
             :func:`inference.resume` goes on; `None` where they are elsewhere or unknown. The pytree
             does not contain them: ``jax.tree.map`` leaves them out.
-        centering: Weights that warm-up learned, by site, see ``ppl.LearnedCentering``: one for each
-            element, ``(chain, *shape)``, from 0 (non-centered) to 1 (the coordinates of the model).
-            Empty where nothing was learned.
+        centering: Weights that warm-up learned, or with ``transport=True`` the fit, by site, see
+            ``ppl.LearnedCentering``: one for each element, ``(chain, *shape)``, from 0
+            (non-centered) to 1 (the coordinates of the model). Empty where nothing was learned.
         warmup: What warm-up did, by chain and window, see :class:`WarmUp`: step sizes, gradients,
             divergences and mass matrices. `None` without a warm-up, for kernels that it does not
             adapt, and for ensemble kernels, which adapt by rules of their own. On an accelerator,

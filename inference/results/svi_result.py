@@ -77,7 +77,7 @@ class SVIResult(GuideResult):
             if the model has no parameters.
         centering: Weights of centering that were learned with the guide, by site, see
             ``ppl.LearnedCentering``: one for each element, ``(1, *shape)``. They say in which
-            coordinates `log_density`, `guide` and `parameters` are.
+            coordinates `log_density`, `guide` and `parameters` are. Empty if none were learned.
         batching: Data from which the result was computed, if steps saw batches: "all" for all data,
             "first" for the first batch; "" if every step saw all data.
     """

@@ -23,6 +23,14 @@ class Objective(Protocol):
         is_linear: Whether the objective is linear in the log density. Unbiased estimates of the
             log density, such as those from a batch, then give unbiased gradients.
         needs_density: Whether the guide must have a density.
+
+    Two more attributes may be left out:
+
+    - `for_model`: objective of the same value whose gradient by parameters of the model has no
+      bias; else the objective itself.
+    - `learns_centering`: whether weights of centering are learned by its gradient; else they are
+      not. Its value must not depend on the coordinates: it is a function of the ratio of the
+      density to the guide's.
     """
 
     name: ClassVar[str]
@@ -33,11 +41,6 @@ class Objective(Protocol):
     @property
     def needs_paths(self) -> bool:
         """Whether draws must be differentiable functions of the parameters."""
-        ...
-
-    @property
-    def for_model(self) -> "Objective":
-        """Objective of the same value whose gradient by parameters of the model has no bias."""
         ...
 
     def mean(
@@ -83,12 +86,8 @@ class ELBO:
     min_particles: ClassVar[int] = 1
     is_linear: ClassVar[bool] = True
     needs_density: ClassVar[bool] = False
+    learns_centering: ClassVar[bool] = True
     needs_paths = True
-
-    @property
-    def for_model(self) -> "ELBO":
-        """The objective itself: its gradient has no bias."""
-        return self
 
     def estimate(
         self, log_density: LogDensity, guide: Guide, parameters: Any, key: jax.Array

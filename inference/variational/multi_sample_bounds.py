@@ -37,6 +37,7 @@ class _Weighted:
     min_particles: ClassVar[int] = 2
     is_linear: ClassVar[bool] = False
     needs_density: ClassVar[bool] = True
+    learns_centering: ClassVar[bool] = True
 
     @property
     def for_model(self: Any) -> Objective:
@@ -188,6 +189,7 @@ class ForwardKL(_Weighted):
     """
 
     doubly_reparameterized: bool = True
+    learns_centering: ClassVar[bool] = False  # its gradient is not that of the model's bound
 
     @property
     def needs_paths(self) -> bool:

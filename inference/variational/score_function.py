@@ -51,12 +51,8 @@ class ScoreFunction:
     min_particles: ClassVar[int] = 2
     is_linear: ClassVar[bool] = True
     needs_density: ClassVar[bool] = True
+    learns_centering: ClassVar[bool] = True
     needs_paths = False
-
-    @property
-    def for_model(self) -> "ScoreFunction":
-        """The objective itself: its gradient has no bias."""
-        return self
 
     def mean(
         self, log_density: LogDensity, guide: Guide, parameters: Any, keys: jax.Array

@@ -157,7 +157,7 @@ class SVIProblem(NamedTuple):
         """The estimate of the objective from the draws with `keys`, a scalar."""
         problem, of_guide = self.split(parameters)
         objective = self.objective
-        for_model = objective.for_model
+        for_model = getattr(objective, "for_model", objective)
         if self.parametric is None or for_model == objective:
             elbo = objective.mean(problem.log_density, self.guide, of_guide, keys)
             return elbo.astype(self.layout.dtype)

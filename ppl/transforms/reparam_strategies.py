@@ -275,7 +275,8 @@ class LearnedCentering:
     learn the weights from draws and gradients: few data about an element bring its weight toward 0,
     many toward 1. `mcmc` with `NUTS`, `WALNUTS` or `HMC` does so without this strategy; ensemble
     kernels, `mcmc_each` and `sampler` need it. `inference.svi` learns them with the guide, by the
-    gradient of the objective. Algorithms that do not learn weights work with 0.
+    gradient of the objective, unless the guide is a function or has a `PointMass`, or the objective
+    is `ForwardKL`. Algorithms that do not learn weights work with 0.
 
     It suits all sites that `NonCentered` suits. Families without a weight for each element are
     non-centered: multivariate ones, and those whose unconstrained coordinates a scale does not

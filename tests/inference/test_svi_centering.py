@@ -1,5 +1,7 @@
 """Weights of centering that svi learns with the guide, where the best ones have a closed form."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,15 +16,20 @@ from inference import (
     ForwardKL,
     FullRank,
     ImportanceWeighted,
+    MeanField,
     PointMass,
     SVIResult,
     importance,
     laplace,
     mcmc,
     optimize,
+    resume,
     svi,
     svi_step,
 )
+from inference.drivers.svi_problem import make_problem
+from inference.models.model_parameters import TargetParameters
+from inference.variational.svi_step import ModelAndGuide
 
 KEY = jax.random.key(5)
 ERRORS = np.array([0.5, 2.0, 8.0])
@@ -133,13 +140,77 @@ def test_results_start_fits_and_chains_in_their_own_space(x64):
     assert moved.stats["num_steps"].mean() < 8
 
 
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class Tempered:
+    """Objective of one's own with the members of the protocol; its value is not invariant."""
+
+    name = "tempered ELBO"
+    min_particles = 1
+    is_linear = needs_density = needs_paths = True
+
+    def mean(self, log_density, guide, parameters, keys):
+        def one(key):
+            position = guide.sample(parameters, key)
+            return 0.5 * log_density(position) - guide.log_prob(parameters, position)
+
+        return jnp.mean(jax.vmap(one)(keys))
+
+
+def test_transported_chains_are_in_the_coordinates_of_their_fit(x64):
+    """Their result says so, and so they go on and are compared, with or without a strategy."""
+
+    def spread(key, y):
+        sd = ppl.sample(key, dist.HalfNormal(5.0), name="sd")
+        level = ppl.sample(key, dist.Normal(jnp.zeros(3), sd), name="level")
+        return ppl.sample(key, dist.Normal(level, 2.0), name="y")
+
+    def learned(key, y):
+        return ppl.condition(ppl.reparam(spread, ppl.auto_reparam), {"y": y})(key, y)
+
+    def plain(key, y):
+        return ppl.condition(spread, {"y": y})(key, y)
+
+    y = floats(Y)
+    fit = svi(KEY, learned, y, num_steps=100, guide=FullRank(), **RATE)
+    weight = fit.centering["level"][0]
+    for model in (learned, plain):
+        numbers = {"num_warmup": 50, "num_draws": 10, "num_chains": 2}
+        run = mcmc(KEY, model, y, init=fit, transport=True, **numbers)
+        np.testing.assert_array_equal(run.centering["level"], [weight, weight])
+        level, sd = run.draws["level"][0, -1], run.draws["sd"][0, -1]
+        prior = st.halfnorm(0, 5).logpdf(sd) + st.norm(0, sd).logpdf(level).sum()
+        likelihood = st.norm(level, 2).logpdf(Y).sum()
+        # Of log sd and of level / sd ** (1 - weight).
+        log_det = np.log(sd) * (1 + np.sum(1 - weight))
+        wanted = prior + likelihood + log_det
+        np.testing.assert_allclose(run.stats["log_density"][0, -1], wanted, rtol=1e-9)
+        longer = resume(run, model, y, init=fit, num_draws=15)
+        same(longer.draws["sd"][:, :10], run.draws["sd"])
+
+
+def test_plain_models_start_in_coordinates_of_their_own(x64):
+    """A guide in other coordinates stands for its draws alone."""
+    fit = fitted(num_steps=20, guide=FullRank())
+
+    def plain(key, y, errors):
+        return ppl.condition(groups, {"y": y})(key, errors)
+
+    data = floats(Y), floats(ERRORS)
+    start = svi(KEY, plain, *data, init=fit, num_steps=1, num_draws=2, guide=FullRank())
+    level = fit.draws["part"]["level"][0]
+    wanted = np.concatenate([fit.draws["mean"][0].mean()[None], level.mean(0)])
+    np.testing.assert_allclose(start.state.parameters.loc, wanted, atol=0.02)
+
+
 @pytest.mark.parametrize(
     "settings",
     [
         {"guide": PointMass()},
         {"objective": ForwardKL(), "num_particles": 8},
+        {"objective": Tempered()},
     ],
-    ids=["mode", "other objective"],
+    ids=["mode", "other objective", "objective of one's own"],
 )
 def test_objectives_that_say_nothing_of_weights_leave_them(settings):
     """The mode of a centered form may be infinitely high."""
@@ -158,17 +229,35 @@ def test_guides_of_ones_own_know_no_coordinates():
     assert fitted(num_steps=20, guide=guide).centering == {}
 
 
+def with_noise(key, y, errors):
+    noise = ppl.param(floats(1.0), name="noise")
+
+    def noisy(key):
+        return groups(key, errors * noise)
+
+    return ppl.condition(ppl.reparam(noisy, ppl.auto_reparam), {"y": y})(key)
+
+
+def test_an_objective_of_ones_own_fits_parameters(x64):
+    """Its log density counts half, so its gradient by a parameter is half that of the ELBO."""
+
+    def simple(key, y):
+        z = ppl.sample(key, dist.Normal(ppl.param(floats(0.5), name="loc"), 1.0), name="z")
+        ppl.factor(dist.Normal(z, 2.0).log_prob(y), name="y")
+
+    keys = jax.random.split(KEY, 3)
+    gradients = []
+    for objective in (Tempered(), ELBO()):
+        problem = make_problem(KEY, simple, (floats(1.5),), {}, MeanField(), None, 3, objective)
+        of_guide = problem.guide.init(jnp.zeros(1), problem.layout)
+        at = ModelAndGuide(TargetParameters({"loc": floats(0.3)}, None), of_guide)
+        gradient = jax.jit(jax.grad(lambda at, problem=problem: problem.elbo(at, keys)))(at)
+        gradients.append(gradient.model.by_name["loc"])
+    np.testing.assert_allclose(gradients[0], gradients[1] / 2, rtol=1e-10)
+
+
 def test_weights_are_learned_from_batches_beside_parameters(x64):
     """A model with a parameter of its own, given batches that are all data."""
-
-    def with_noise(key, y, errors):
-        noise = ppl.param(floats(1.0), name="noise")
-
-        def noisy(key):
-            return groups(key, errors * noise)
-
-        return ppl.condition(ppl.reparam(noisy, ppl.auto_reparam), {"y": y})(key)
-
     data = floats(Y), floats(ERRORS)
     whole = svi(KEY, with_noise, *data, num_steps=50, **RATE)
     fed = svi(KEY, with_noise, batches=[data], num_steps=50, **RATE)

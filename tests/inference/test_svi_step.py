@@ -111,7 +111,6 @@ def test_a_loop_over_new_data_compiles_nothing():
     assert int(state.step) == 6
 
 
-@pytest.mark.slow
 def test_an_update_may_be_jitted_and_scanned():
     init, update = svi_step(posterior, **SETTINGS)
     start = state = init(KEY, *rows(0))
