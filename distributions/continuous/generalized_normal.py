@@ -11,7 +11,7 @@ from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.gamma_sampler import log_gamma
 from distributions.numerics.incomplete_gamma_beta import log_gammainc
-from distributions.numerics.special import LOG_TWO, ratio
+from distributions.numerics.special import LOG_TWO, ratio, safe_exp
 
 
 def _distance(x, loc):
@@ -23,7 +23,7 @@ def _power(x, loc, scale, power):
     size = _distance(x, loc)
     log_size = jnp.log(jnp.where(size == 0, 1, size)) - jnp.log(scale)
     at_center = jnp.where(power == 2, jnp.square((x - loc) / scale), 0)  # It alone has a curvature.
-    return jnp.where(size == 0, at_center, jnp.exp(power * log_size))
+    return jnp.where(size == 0, at_center, safe_exp(power * log_size))
 
 
 def _generalized_normal_log_survival(x, loc, scale, power):

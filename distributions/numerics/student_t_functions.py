@@ -10,6 +10,7 @@ from distributions.numerics.incomplete_gamma_beta import log_betainc
 from distributions.numerics.special import (
     log,
     log1p_square_ratio,
+    log_quotient,
     safe_log,
 )
 
@@ -25,10 +26,11 @@ def student_t_tails(z: Array, df: Array) -> tuple[Array, Array]:
     size = jnp.where(z < 0, -z, z)
     near = size < 0.05 * jnp.sqrt(df / (df + 1))
     center = _central_mass(jnp.where(near, size, 0), df)
-    ratio = jnp.where(near, 1, size) / jnp.sqrt(df)
-    far = ratio > 1
-    square = jnp.square(jnp.where(far, 1 / ratio, ratio))
-    log_square = 2 * jnp.log(ratio)
+    distance = jnp.where(near, 1, size)
+    root = jnp.sqrt(df)
+    far = distance > root
+    square = jnp.square(jnp.where(far, root, distance) / jnp.where(far, distance, root))
+    log_square = 2 * log_quotient(distance, root)
     log_y = jnp.where(far, 0, log_square) - jnp.log1p(square)
     log_x = jnp.where(far, -log_square, 0) - jnp.log1p(square)
     outer, inner = log_betainc(0.5 * df, jnp.full_like(df, 0.5), log_x, log_y)

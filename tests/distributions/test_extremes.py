@@ -391,3 +391,28 @@ def test_quantile_beyond_the_largest_number():
     value, slopes = jax.value_and_grad(f, (0, 1, 2))(df, jnp.float32(0.5), jnp.float32(0.5))
     assert value == jnp.finfo(jnp.float32).max
     assert slopes == (0, 0, 0)
+
+
+@pytest.mark.parametrize("df", [2e-4, 0.5])
+def test_t_tails_next_to_overflow(df):
+    """The value over the root of the degrees of freedom overflows; the probability is not 0."""
+    df = np.float32(df)
+    z = np.float32(3e38)
+    f = lambda z, df: dist.StudentT(df).log_survival(z)  # noqa: E731
+    value, slopes = jax.value_and_grad(f, (0, 1))(z, df)
+
+    def expected(df):
+        x = df / (df + mpmath.mpf(float(z)) ** 2)
+        return mpmath.log(mpmath.betainc(df / 2, 0.5, 0, x, regularized=True) / 2)
+
+    df = mpmath.mpf(float(df))
+    np.testing.assert_allclose(value, float(expected(df)), rtol=1e-5)
+    np.testing.assert_allclose(slopes[1], float(mpmath.diff(expected, df)), rtol=1e-4)
+
+
+def test_generalized_normal_tails_where_the_power_overflows():
+    at = jnp.array([16.0, 0.75, 2.0, 1e8], jnp.float32)
+    f = lambda at: dist.GeneralizedNormal(*at[1:]).log_cdf(at[0])  # noqa: E731
+    value, slopes = jax.value_and_grad(f)(at)
+    assert value == 0
+    np.testing.assert_array_equal(slopes, np.zeros(4))
