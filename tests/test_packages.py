@@ -137,7 +137,7 @@ def test_few_files_find_modules_by_computed_names():
         path.relative_to(ROOT).as_posix()
         for package in PACKAGES
         for path in modules(package)
-        if None in names_by_string(ast.parse(path.read_text()))
+        if None in names_by_string(tree_of(path))
     }
     assert found == {*COMPUTED}
 
@@ -292,10 +292,21 @@ def test_few_files_know_the_insides_of_jax(insides):
 @functools.cache
 def chains(path: pathlib.Path) -> set[str]:
     """Every `a.b.c` in a module."""
-    nodes = (
-        node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)
-    )
-    return {ast.unparse(node) for node in nodes}
+    return {dotted(node) for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute)}
+
+
+@functools.cache
+def tree_of(path: pathlib.Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def dotted(node: ast.expr) -> str:
+    """`a.b.c` as text; empty for attributes of anything else than a name."""
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
 
 
 @pytest.mark.parametrize("package", PACKAGES)

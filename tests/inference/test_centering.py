@@ -268,6 +268,7 @@ def test_a_short_warmup_leaves_the_model_non_centered():
     assert mcmc(KEY, other, SIGMA, num_warmup=50, num_draws=20).centering == {}
 
 
+@pytest.mark.slow_rows("pooled")
 @pytest.mark.parametrize(
     "settings",
     [{"num_chains": 40}, {"kernel": ChEES(), "num_chains": 64}],

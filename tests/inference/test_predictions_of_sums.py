@@ -94,6 +94,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow_rows("gaps inferred", "data after")
 @pytest.mark.parametrize("case", CASES)
 def test_predictions_have_the_moments_of_the_full_model(case):
     """Means of errors and of their products, each within 5.5 of its standard errors: p < 1e-6."""

@@ -76,6 +76,7 @@ def gradients_of_run(num_warmup, **settings):
     return len(counts) - samples.stats["num_steps"].sum(), samples
 
 
+@pytest.mark.slow_rows("low_rank", "diagonal")
 @pytest.mark.parametrize("kind", ["dense", "low_rank", "diagonal"])
 def test_gradients_are_those_counted_on_the_host(kind):
     of_starts, none = gradients_of_run(0, mass_matrix=kind)
@@ -186,7 +187,12 @@ def test_files_and_further_draws_keep_the_record(tmp_path, kind):
     same(thinned.warmup, result.warmup)
 
 
-@pytest.mark.parametrize("settings", [{}, {"mass_matrix": "diagonal"}, {"num_chains": 32}], ids=str)
+@pytest.mark.slow_rows("pooled")
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"mass_matrix": "diagonal"}, {"num_chains": 32}],
+    ids=["default", "diagonal", "pooled"],
+)
 def test_a_run_stopped_within_warm_up_keeps_the_record(monkeypatch, tmp_path, settings):
     settings = SHORT | {"num_draws": 10, "num_chains": 2} | settings
     whole = mcmc(KEY, funnel, **settings).warmup

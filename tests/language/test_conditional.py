@@ -90,7 +90,7 @@ def check_form(site, found, rtol):
         np.testing.assert_allclose(leaf, exact, rtol=rtol)
 
 
-@pytest.mark.quick_rows("weights", "mu")
+@pytest.mark.quick_rows("mu")
 @pytest.mark.parametrize("site", FORMS)
 def test_conjugate_sites_have_the_parameters_of_textbooks(site, x64):
     check_form(site, at(site), 1e-11)

@@ -55,7 +55,7 @@ def integrated(model, y):
     return ppl.marginalize(ppl.condition(model, {"y": y}), gaussian)
 
 
-@pytest.mark.quick_rows("backward", "states")
+@pytest.mark.quick_rows("backward")
 @pytest.mark.parametrize("model", SITES, ids=lambda model: model.__name__)
 def test_steps_are_differences_of_evidence_without_later_data(model):
     num = len(Y)

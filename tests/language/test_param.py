@@ -118,7 +118,10 @@ def log_density_of_mixture(values, p, distance):
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("strategy", [None, ppl.Gaussian(), ppl.Laplace()])
+@pytest.mark.slow_rows("laplace")
+@pytest.mark.parametrize(
+    "strategy", [None, ppl.Gaussian(), ppl.Laplace()], ids=["whole", "gaussian", "laplace"]
+)
 def test_parameters_of_a_marginalized_model_are_sown_once(strategy):
     sites = {"z": ppl.Enumerate()} | ({} if strategy is None else {"x": strategy})
     values = {"x": 0.3} if strategy is None else {}

@@ -42,6 +42,7 @@ OF_SHARD = {
 }
 
 
+@pytest.mark.slow_rows("conjugate")
 @pytest.mark.parametrize("of", OF_SHARD.values(), ids=OF_SHARD)
 def test_a_shard_has_the_numbers_of_its_own_data(of):
     mesh = jax.make_mesh((2,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
