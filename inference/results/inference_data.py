@@ -127,7 +127,9 @@ def make_container(
             mask = (masks or {}).get(group, {}).get(name)
             if mask is not None and not mask.all():
                 data[name] = _take_entries(group, name, own, x, mask)
-                indices[f"{name}_entry"] = np.array(element_names(name, mask.shape))[mask.ravel()]
+                axes_of_mask = (labels or {}).get(name, ())[: mask.ndim]
+                names = np.array(element_names(name, mask.shape, axes_of_mask))
+                indices[f"{name}_entry"] = names[mask.ravel()]
         used = {dim: size for d, x in data.values() for dim, size in zip(d, x.shape, strict=True)}
         indices = {
             dim: indices.get(dim, known.get((dim, size), np.arange(size)))

@@ -212,17 +212,19 @@ def _check_names(where: str, data: Any, names: Names, group: str) -> list[str] |
     return found
 
 
-def _places(index: str, labels: Sequence[Any]) -> list[int]:
+def _places(where: str, parts: Sequence[str], labels: Sequence[Any]) -> list[int]:
     """Places along the axes of a site, given by the names of entries or by numbers.
 
     Raises:
         ValueError: if an entry is neither.
     """
     places = []
-    for i, part in enumerate(x.strip() for x in index.split(",")):
+    for i, part in enumerate(parts):
         known = [str(label) for label in labels[i]] if i < len(labels) else []
         if part not in known and not part.isdecimal():
-            raise ValueError(f"names: no entry is called {part!r}; there are {', '.join(known)}")
+            raise ValueError(
+                f"{where}: names: no entry is called {part!r}; there are {', '.join(known)}"
+            )
         places.append(known.index(part) if part in known else int(part))
     return places
 
@@ -230,12 +232,14 @@ def _places(index: str, labels: Sequence[Any]) -> list[int]:
 def _take_entry(where: str, name: str, array: Any, index: str) -> Any:
     """An entry of a site, or a part of the site if `index` has fewer numbers than its shape."""
     own = [(dim, size) for dim, size in array.sizes.items() if dim not in ("chain", "draw")]
-    places = _places(index, [array[dim].values for dim, _ in own])
+    parts = [part.strip() for part in index.split(",")]
     if own and own[0][0] == f"{array.name}_entry":  # only the entries that are not missing
         known = array[own[0][0]].values.tolist()
-        if (label := f"{array.name}[{','.join(map(str, places))}]") not in known:
+        if (label := f"{array.name}[{','.join(parts)}]") not in known:
             raise ValueError(f"{where}: names: {name!r} is missing, or no entry of {array.name}")
         places = [known.index(label)]
+    else:
+        places = _places(where, parts, [array[dim].values for dim, _ in own])
     sizes = tuple(size for _, size in own)
     if len(places) > len(own) or any(i >= size for i, size in zip(places, sizes, strict=False)):
         raise ValueError(

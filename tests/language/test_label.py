@@ -77,6 +77,16 @@ def test_containers_have_dimensions_and_coordinates(fit):
     assert fit.plot_forest("attack[Italy]") is not None
 
 
+def test_entries_that_are_not_missing_have_names():
+    gaps = ppl.ignore(jnp.array([1.0, jnp.nan, -1.0]))
+    model = ppl.condition(ppl.label(league, DIMS, COORDS), {"points": gaps})
+    fit = inference.svi(KEY, model, num_steps=5, num_draws=5)
+    points = fit.to_arviz(model, groups=["log_likelihood"])["log_likelihood"]["points"]
+    assert points.coords["points_entry"].values.tolist() == ["points[England]", "points[Italy]"]
+    with pytest.raises(ValueError, match="no entry is called 'Wales'; there are England, France"):
+        fit.plot_forest("attack[Wales]")
+
+
 def test_several_data_sets_have_names():
     def model(key, y):
         return ppl.condition(ppl.label(league, DIMS, COORDS), {"points": y})(key)
