@@ -104,7 +104,7 @@ def _complete(
     """Names of all axes: those given, else those known before, else the `axis_name` of a `vmap`.
 
     Raises:
-        ValueError: If there are more names than axes, or a name comes twice.
+        ValueError: If there are more names than axes.
     """
     if len(dims) > len(known):
         (aval,) = found.collapse().avals
