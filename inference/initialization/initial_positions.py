@@ -44,7 +44,9 @@ class Init:
     strategy: str = dataclasses.field(default="uniform", metadata={"static": True})
     values: Any = None
 
-    def position(self, target: Target, layout: Layout, key: jax.Array, values: Any) -> jax.Array:
+    def position(
+        self, target: Target, layout: Layout, key: jax.Array, values: Any, attempt: jax.Array
+    ) -> jax.Array:
         """Flat position to try, ``(size,)``, which may not have a finite density."""
         if self.strategy == "flat":
             return values
@@ -52,34 +54,37 @@ class Init:
             return random.normal(key, (layout.size,), layout.dtype)
         if self.strategy == "prior":
             return layout.ravel(target.prior(key))
+        is_free = self.values is None  # else the given values would be drawn nearer to 0, too
         if self.strategy == "uniform":
-            return layout.ravel(target.initial(key, values))
+            position = layout.ravel(target.initial(key, values))
+            return position * _contraction(attempt).astype(position.dtype) if is_free else position
 
         def log_density(flat):
             return target.log_density(layout.unravel(flat))
 
+        def draw(key):
+            position = layout.ravel(target.initial(key, values))
+            factor = _contraction(attempt + NUM_CANDIDATES - 1)  # ten points are one attempt here
+            return position * factor.astype(position.dtype) if is_free else position
+
         min_gain = max(1.0, layout.size / 2) if self.strategy == "bulk" else 1.0
-        return climb_briefly(
-            log_density, _best_of_ten(log_density, target, layout, key, values), min_gain
-        )
+        return climb_briefly(log_density, _best_of_ten(log_density, draw, key), min_gain)
 
 
 def _best_of_ten(
     log_density: Callable[[jax.Array], jax.Array],
-    target: Target,
-    layout: Layout,
+    draw: Callable[[jax.Array], jax.Array],
     key: jax.Array,
-    values: Any,
 ) -> jax.Array:
-    """Uniform position of the highest finite log density among ten, ``(size,)``."""
+    """Position of the highest finite log density among ten draws, ``(size,)``."""
 
     def better(best: tuple[jax.Array, jax.Array], key: jax.Array) -> tuple[Any, None]:
-        position = layout.ravel(target.initial(key, values))
+        position = draw(key)
         value = log_density(position)
         value = jnp.where(jnp.isfinite(value), value, -jnp.inf)
         return select_leaves(value > best[1], (position, value), best), None
 
-    first = layout.ravel(target.initial(key, values))
+    first = draw(key)
     value = jnp.asarray(-jnp.inf, jax.eval_shape(log_density, first).dtype)
     keys = random.split(key, NUM_CANDIDATES)
     return lax.scan(better, (first, value), keys)[0][0]
@@ -295,7 +300,4 @@ def _start(
 ) -> jax.Array:
     words = jnp.stack(threefry(seed, _START + attempt.astype(jnp.uint32)))
     key = random.wrap_key_data(words, impl="threefry2x32")
-    position = init.position(target, layout, key, values)
-    if init.strategy == "uniform" and init.values is None:
-        position *= _contraction(attempt).astype(position.dtype)
-    return position
+    return init.position(target, layout, key, values, attempt)

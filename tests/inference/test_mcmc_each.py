@@ -261,7 +261,7 @@ def test_only_some_sites_of_each_fit_are_kept():
     few = mcmc_each(KEY, scaled, y, keep="odds", **settings)
     alone = jax.eval_shape(sampler(scaled, keep=["odds"], **settings), KEY, y[0])
     assert few.draws.keys() == alone.draws.keys() == {"odds"}
-    assert few.sites == alone.sites == (("odds", True),)
+    assert few.sites == alone.sites == (("odds", True, ()),)
     assert few[1].summary()["odds"].mean > 0
     with pytest.raises(ValueError, match="keep: no site is called 'w'; there are mu, odds"):
         mcmc_each(KEY, scaled, y, keep=["w"])

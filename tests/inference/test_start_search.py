@@ -51,13 +51,15 @@ def test_other_starts_are_the_first_finite_ones():
     assert search(DENSITIES, num_candidates=1) == ([0, 0], [[0, 0]])
 
 
-def test_later_uniform_points_come_nearer_to_zero():
+@pytest.mark.parametrize("init", ["uniform", "optimum"])
+def test_later_uniform_points_come_nearer_to_zero(init):
     """Uniform points make a correlation matrix of 30 rows that is singular in single precision."""
 
     def model(key):
         ppl.sample(key, dist.LKJ(30, 1.0), name="c")
 
-    draws = mcmc(jax.random.key(0), model, num_warmup=0, num_draws=1, num_chains=2).draws["c"]
+    run = {"num_warmup": 0, "num_draws": 1, "num_chains": 2}
+    draws = mcmc(jax.random.key(0), model, init=init, **run).draws["c"]
     assert np.linalg.eigvalsh(draws.astype(float)).min() > 0
 
 
