@@ -168,9 +168,9 @@ def label(
 
     Raises:
         TypeError: If `dims` or `coords` is not a dict, or a name of a dimension is not a string.
-        ValueError: If two entries of a dimension or two dimensions of a site have one name. When
-            the result is called or transformed, if there is no such site, or its number of axes or
-            of entries along a dimension is another one.
+        ValueError: If two entries of a dimension or two dimensions of a site have one name, or an
+            entry has none. When the result is called or transformed, if there is no such site, or
+            its number of axes or of entries along a dimension is another one.
 
     Example:
         >>> import jax, jax.numpy as jnp, inference, ppl, distributions as dist
@@ -221,8 +221,16 @@ def _parse_coords(dim: Any, given: Any) -> tuple[Any, ...]:
         raise ValueError(
             f"label: coords: {dim!r} takes a list of names, got an array of shape {array.shape}"
         )
-    names = tuple(x if isinstance(x, str | int | float) else str(x) for x in array.tolist())
-    twice = [x for i, x in enumerate(names) if x in names[:i]]
-    if twice:
-        raise ValueError(f"label: coords: two entries of {dim!r} are called {twice[0]!r}")
+    entries = array.tolist()
+    nameless = [i for i, x in enumerate(entries) if x is None or x != x]  # NaN and NaT differ
+    if nameless:
+        raise ValueError(
+            f"label: coords: entry {nameless[0]} of {dim!r} has no name, but {entries[nameless[0]]}"
+        )
+    names = tuple(x if isinstance(x, str | int | float) else str(x) for x in entries)
+    seen: set[Any] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"label: coords: two entries of {dim!r} are called {name!r}")
+        seen.add(name)
     return names

@@ -178,6 +178,13 @@ WRONG = {
         r"has 3 entries along 'team', got 1",
     ),
     "twice": ({"attack": "team"}, {"team": ["a", "b", "a"]}, ValueError, "two entries of 'team'"),
+    "gap": ({}, {"team": ["a", None]}, ValueError, "entry 1 of 'team' has no name, but None"),
+    "NaN": (
+        {},
+        {"team": [1.0, np.nan, np.nan]},
+        ValueError,
+        "entry 1 of 'team' has no name, but nan",
+    ),
     "number": ({"attack": 3}, {}, TypeError, r"'attack' takes a name of a dimension for each axis"),
     "one name": ({"attack": ("t", "t")}, {}, ValueError, "two dimensions of one name"),
     "text": ({"attack": "team"}, {"team": "England"}, TypeError, "a name for each entry"),
