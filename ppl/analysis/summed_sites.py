@@ -162,14 +162,23 @@ def explain_gone(jaxpr: Any) -> dict[Path, str]:
     Args:
         jaxpr: The program.
     """
+    taken_out = ": ppl.marginalize has taken it out, and only the model before that has it"
+    blocked = ": ppl.block hides it, and only the model before that has it"
+    return dict.fromkeys(_find_taken_out(jaxpr), taken_out) | dict.fromkeys(
+        _find_hidden(jaxpr), blocked
+    )
+
+
+def _find_hidden(jaxpr: Any) -> frozenset[Path]:
+    """Paths of the sites that are hidden in a program, or were before it was summed."""
 
     def is_hidden(site):
         return site.tag == Hidden.SITE
 
-    hidden = Survey(is_hidden, lambda _: False, CONSTRUCTS)(jaxpr)
-    taken_out = ": ppl.marginalize has taken it out, and only the model before that has it"
-    blocked = ": ppl.block hides it, and only the model before that has it"
-    return dict.fromkeys(_find_taken_out(jaxpr), taken_out) | dict.fromkeys(hidden, blocked)
+    found: set[Path] = set(Survey(is_hidden, lambda _: False, CONSTRUCTS)(jaxpr))
+    for scope, summed in summed_programs(jaxpr):
+        found |= {(*scope, *path) for path in _find_hidden(summed.summation.jaxpr)}
+    return frozenset(found)
 
 
 def find_eliminated(jaxpr: Any) -> dict[Path, tuple[Path, ...]]:

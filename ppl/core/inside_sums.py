@@ -6,7 +6,7 @@ these sites, such as an intervention, has to act on the model before its sums ar
 
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 from jax.tree_util import Partial
@@ -22,6 +22,18 @@ Transformation = Callable[[Model, Any, Path], Model]
 _COMMUTING: dict[Any, bool] = {}
 
 
+class ByName(Protocol):
+    """Function of a transformation that has entries for single sites."""
+
+    def split(self, names: Collection[str]) -> tuple["ByName | None", "ByName"]:
+        """The function for the named sites, None without entries for them, and for all others."""
+        ...
+
+    def within(self, scope: Path) -> "ByName":
+        """The function for the sites in a scope."""
+        ...
+
+
 def commutes(run: Any, *, by_name: bool = False) -> Any:
     """Register the function of a transformation that acts at each site by itself.
 
@@ -29,7 +41,8 @@ def commutes(run: Any, *, by_name: bool = False) -> Any:
 
     Args:
         run: The function of a `Partial` whose first argument is the model, or its class.
-        by_name: Whether the second argument is a dict by name, with entries for single sites.
+        by_name: Whether the second argument is a dict by name, with entries for single sites. A
+            class that holds such entries itself has methods `split` and `within` (`ByName`).
 
     Returns:
         `run`, unchanged.
@@ -67,18 +80,23 @@ def move_inside(
     hidden = getattr(model.func, "names", ())
     if by_name is None or any(f"{name}.".startswith(f"{h}.") for name in names for h in hidden):
         return None
+    func: Any = model.func
     outside = rest
     mine = None
-    if by_name:
+    if by_name and hasattr(func, "split"):
+        mine, func = func.split(names)
+    elif by_name:
         mine, others = _split(rest[0], names)
         outside = [others]
 
     def before(f: Model, sums: Any, scope: Path) -> Model:
-        entries = mine and entries_within(mine, scope)
-        return apply(type(model)(model.func, f, entries) if entries else f, sums, scope)
+        if mine and isinstance(mine, Mapping):
+            entries = entries_within(mine, scope)
+            return apply(type(model)(func, f, entries) if entries else f, sums, scope)
+        return apply(Partial(mine.within(scope), f) if mine else f, sums, scope)
 
     found = move_inside(inner, names, before, plans=plans)
-    return None if found is None else type(model)(model.func, found, *outside)
+    return None if found is None else type(model)(func, found, *outside)
 
 
 def _move_inside_scope(

@@ -1,13 +1,15 @@
 """label: names of the dimensions of sites, and of the entries along them."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jax.tree_util import Partial
 
-from ppl.core.inside_sums import commutes
+from ppl.analysis.summed_sites import find_with_summed
+from ppl.core.inside_sums import commutes, move_inside, names_within
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.core.site_rewriting import RewriteSites
@@ -39,6 +41,7 @@ class WriteLabels(RewriteSites):
         return (site if found is None else dataclasses.replace(site, labels=found)), operands
 
 
+@functools.partial(commutes, by_name=True)
 @dataclasses.dataclass(frozen=True)
 class Label:
     """The function of a labeled model.
@@ -54,23 +57,59 @@ class Label:
     def __call__(self, model: Model, key: Any, *args: Any, **kwargs: Any) -> Any:
         """The model with labels at its sites."""
         program = trace_model(model, key, args, kwargs)
-        labels = self._find(ModelRun(model, program, WriteLabels()).sites)
+        run = ModelRun(model, program, WriteLabels())
+        here = {join_scopes(p) for p, x in run.sites.items() if x.site.tag != FACTOR}
+        absent, rest = self.split([name for name, _ in self.dims if name not in here])
+        if absent is not None:
+            before = absent.label_taken_out(model, run, find_with_summed(program.jaxpr))
+            return rest(before, key, *args, **kwargs)
+        labels = self._find(run.sites)
         return program.unflatten(ModelRun(model, program, WriteLabels(labels)).run({})[0])
+
+    def split(self, names: Collection[str]) -> tuple["Label | None", "Label"]:
+        """Labels of the named sites, None if there are none of them, and of all others."""
+        mine = tuple(x for x in self.dims if x[0] in names)
+        others = tuple(x for x in self.dims if x[0] not in names)
+        inside = dataclasses.replace(self, dims=mine) if mine else None
+        return inside, dataclasses.replace(self, dims=others)
+
+    def within(self, scope: Path) -> "Label":
+        """Labels of the sites in a scope, by their names relative to it."""
+        dims = ((inner, dims) for name, dims in self.dims for inner in names_within([name], scope))
+        return dataclasses.replace(self, dims=tuple(dims))
+
+    def label_taken_out(
+        self, model: Model, run: ModelRun, with_summed: Mapping[Path, Any]
+    ) -> Model:
+        """The model with labels at sites that `marginalize` has taken out of it.
+
+        Args:
+            model: The marginalized model.
+            run: A run of it.
+            with_summed: Its sites by path, including sites that were taken out.
+
+        Raises:
+            ValueError: If a site is unknown or hidden, or was taken out within a function.
+        """
+        names = [name for name, _ in self.dims]
+        before = move_inside(model, names, lambda f, _, scope: Partial(self.within(scope), f))
+        known = set() if before is None else set(map(join_scopes, with_summed))
+        unknown = [name for name in names if name not in known]
+        if before is None or unknown:
+            others = suggest_names(list(run.sites), (unknown[0],), what="sites")
+            clause = run.explain_gone(unknown[0])
+            raise ValueError(f"label: dims: there is no site {unknown[0]!r}{clause}. {others}")
+        return before
 
     def _find(self, sites: Mapping[Path, Found]) -> dict[Path, tuple[Dimension | None, ...]]:
         """Labels by path.
 
         Raises:
-            ValueError: If a site is unknown, or has another number of axes or of entries.
+            ValueError: If a site has another number of axes or of entries.
         """
         named = {p: x for p, x in sites.items() if x.site.tag != FACTOR}
-        by_name = {join_scopes(path): path for path in named}
-        given = {}
-        for name, dims in self.dims:
-            if name not in by_name:
-                others = suggest_names(list(named), (name,), what="sites")
-                raise ValueError(f"label: dims: there is no site {name!r}. {others}")
-            given[by_name[name]] = dims
+        dims_of = dict(self.dims)
+        given = {p: dims_of[n] for p in named if (n := join_scopes(p)) in dims_of}
         coords = dict(self.coords)
         found = {}
         for path, site in named.items():
@@ -187,9 +226,6 @@ def label(
     parsed = tuple((str(name), _parse_dims(name, x)) for name, x in _items("dims", dims))
     names = tuple((str(dim), _parse_coords(dim, x)) for dim, x in _items("coords", coords))
     return Partial(Label(parsed, names), as_pytree(model))
-
-
-commutes(Label)
 
 
 def _items(what: str, given: Any) -> list[tuple[Any, Any]]:

@@ -121,6 +121,55 @@ def test_transformations_keep_names(treat):
     assert labels["points"] == (("team", tuple(TEAMS)),)
 
 
+GAPS = jnp.array([1.0, jnp.nan, -1.0])
+OTHERS = {
+    "condition": lambda model: ppl.condition(model, {"points": jnp.ones(3)}),
+    "block": lambda model: ppl.block(model, ["points"]),
+    "impute": lambda model: ppl.condition(model, {"points": ppl.impute(GAPS)}),
+    "ignore": lambda model: ppl.condition(model, {"points": ppl.ignore(GAPS)}),
+    "intervene": lambda model: ppl.intervene(model, {"points": jnp.ones(3)}),
+    "reparam": lambda model: ppl.reparam(model, {"part": {"effect": ppl.NonCentered()}}),
+    "scale": lambda model: ppl.scale(model, 0.5),
+    "nest": lambda model: ppl.nest(model, scope="outer"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_labels_come_before_and_after_others(name):
+    def marginalized(model):
+        return ppl.marginalize(model, {"attack": ppl.Gaussian()})
+
+    def labeled(model):
+        return ppl.label(model, DIMS, COORDS)
+
+    def labeled_last(model):
+        scope = "outer." * (name == "nest")
+        hidden = ["points"] * (name == "block")
+        return ppl.label(model, {f"{scope}{k}": x for k, x in DIMS.items() if k not in hidden})
+
+    other = OTHERS[name]
+    bare = other(marginalized(league))
+    values = ppl.simulate(bare)(KEY)
+    dims = {
+        site.split(".")[-1]: tuple(x and x[0] for x in node.labels)
+        for site, node in ppl.graph(labeled_last(bare))().nodes.items()
+    }
+    assert dims.items() >= {"attack": ("team",), "effect": ("team", None)}.items()
+    assert ("points" in dims) == (name != "block")
+    for model in (other(labeled(marginalized(league))), other(marginalized(labeled(league)))):
+        nodes = ppl.graph(model)().nodes
+        assert {
+            k.split(".")[-1]: tuple(x and x[0] for x in n.labels) for k, n in nodes.items()
+        } == dims
+        jax.tree.map(np.testing.assert_array_equal, values, ppl.simulate(model)(KEY))
+
+
+def test_a_hidden_site_has_no_labels():
+    summed = ppl.marginalize(ppl.block(league, ["points"]), {"attack": ppl.Gaussian()})
+    with pytest.raises(ValueError, match=r"no site 'points': ppl.block hides it, and only"):
+        ppl.simulate(ppl.label(summed, {"points": "team"}))(KEY)
+
+
 def test_labels_change_no_number_and_last_ones_count(x64):
     bare = ppl.condition(league, {"points": jnp.array([1.0, 0.5, -1.0])})
     values = {"attack": jnp.ones(3), "part": {"effect": jnp.ones((3, 2))}}
