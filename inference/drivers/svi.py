@@ -291,6 +291,7 @@ def svi(
         model_parameters=parts.by_name,
         centering=jax.tree.map(lambda x: x[None], parts.centering),
         batching=batching,
+        guide_parameters=parts.of_guide_by_name,
     )
 
 
@@ -326,7 +327,7 @@ def _describe_boundary(problem: SVIProblem, parameters: Any, sampled: GuideDraws
     if isinstance(guide, GuideFunction):
 
         def inside():
-            return find_bounded_coordinates(guide.values(parameters), parameters)
+            return find_bounded_coordinates(parts.of_guide_by_name, parameters)
 
         yield from describe_boundary("parameter", parameters, inside)
         return

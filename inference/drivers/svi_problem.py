@@ -97,21 +97,26 @@ class FittedParameters(NamedTuple):
         by_name: Values of the model's parameters by name; None if it has none.
         centering: Learned weights of centering by site, if any.
         of_guide: Parameters of the guide.
+        of_guide_by_name: Values of the parameters of a guide that is a function, by name; None for
+            other guides.
     """
 
     by_name: Any
     centering: dict[str, Any]
     of_guide: Any
+    of_guide_by_name: Any
 
 
 def values_of(problem: SVIProblem, parameters: Any) -> FittedParameters:
     """The parts of a fit's parameters."""
-    if problem.parametric is None:
-        return FittedParameters(None, {}, parameters)
     parametric: Any = problem.parametric
-    of_target, of_guide = parameters
+    of_target, of_guide = (None, parameters) if parametric is None else parameters
+    guide = problem.guide
+    by_name = guide.values(of_guide) if isinstance(guide, GuideFunction) else None
+    if parametric is None:
+        return FittedParameters(None, {}, of_guide, by_name)
     values = parametric.values(problem.target, of_target)
-    return FittedParameters(values, parametric.weights(of_target), of_guide)
+    return FittedParameters(values, parametric.weights(of_target), of_guide, by_name)
 
 
 def check_init(init: Any, *, is_function: bool) -> Any:

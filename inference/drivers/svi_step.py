@@ -21,7 +21,7 @@ from inference.guides.normal import MeanField
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.jax_settings import full_precision, numbers_of_any_kind
 from inference.variational.elbo import ELBO, Objective
-from inference.variational.svi_loop import restore_state, start_fed
+from inference.variational.svi_loop import restore_state, start_fed, trace_start_fed
 from inference.variational.svi_step import NEVER, SVIProblem, SVIState, step_svi
 from ppl.harvest.jax_core import is_traced
 
@@ -85,7 +85,9 @@ def svi_step(
 
     Returns:
         The functions `init` and `update`. `update` may be called under `jax.jit` and in
-        `jax.lax.scan`, after `init`.
+        `jax.lax.scan`, after `init`. Both may be called under `jax.vmap` over keys and states, for
+        several fits at once. A start under `jax.vmap` at which no ELBO is finite is no error, and
+        its first `info` says so.
 
     Raises:
         TypeError: if an argument has the wrong type.
@@ -127,10 +129,13 @@ def svi_step(
         )
 
     def start(key: jax.Array, *args: Any, **kwargs: Any) -> SVIState:
-        made[:] = [problem_for(key, args, kwargs)]
+        is_mapped = is_traced(key)
+        # The key of a problem draws batches, and batches are given here.
+        made[:] = [problem_for(jax.random.key(0) if is_mapped else key, args, kwargs)]
         point = starting_point(at, made[0])
+        find = trace_start_fed if is_mapped else start_fed
         with numbers_of_any_kind():
-            return start_fed(key, with_batch(made[0], args, kwargs), point)
+            return find(key, with_batch(made[0], args, kwargs), point)
 
     def update(state: SVIState, *args: Any, **kwargs: Any) -> tuple[SVIState, SVIInfo]:
         if not isinstance(state, SVIState):

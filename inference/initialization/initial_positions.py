@@ -283,11 +283,21 @@ def _starting_points(
     def position(chain: tuple[jax.Array, jax.Array, Any]) -> jax.Array:
         return _start(*chain[:2], target, layout, init, chain[2])
 
-    values = jax.tree.map(lambda x: x[numbers], init.values)
+    values = jax.tree.map(lambda x: jnp.asarray(x)[numbers], init.values)
     # On the CPU, JAX's generator compiles slowly for a batch of keys. On an accelerator, a loop
     # over thousands of chains is slow.
     at_once = None if jax.default_backend() == "cpu" else _POINTS_AT_ONCE
     return seeds, lax.map(position, (seeds, attempts, values), batch_size=at_once)
+
+
+def traced_points(
+    key: jax.Array, attempt: jax.Array, init: Init, target: Target, layout: Layout
+) -> tuple[jax.Array, jax.Array]:
+    """Seeds and starting points of one chain, as :func:`starting_points` gives; traceable."""
+    is_typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    words = random.key_data(key) if is_typed else key
+    seed = words if words.shape == (2,) else seed_of(key)
+    return _starting_points(seed, jnp.arange(1), attempt[None], init, target, layout)
 
 
 def uniform_start(seed: jax.Array, attempt: jax.Array, target: Target, layout: Layout) -> jax.Array:

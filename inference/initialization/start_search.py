@@ -27,6 +27,7 @@ from inference.initialization.initial_positions import (
     NUM_CANDIDATES,
     Init,
     starting_points,
+    traced_points,
     uniform_start,
 )
 from inference.initialization.not_finite import not_finite, start_failure
@@ -164,6 +165,42 @@ def trace_start(
     zeros = jnp.zeros(layout.size, layout.dtype)
     nowhere = zeros, jnp.full((), -jnp.inf, layout.dtype), zeros
     return lax.while_loop(goes_on, look, (jnp.int32(0), nowhere))[1]
+
+
+def trace_first_finite(
+    key: jax.Array,
+    init: Init,
+    target: Target,
+    layout: Layout,
+    is_finite: Callable[[jax.Array, jax.Array], jax.Array],
+) -> tuple[jax.Array, jax.Array]:
+    """Seed and flat position of one start, the first that is finite: a traceable search.
+
+    The start is the same as of :func:`find_starts`. It is the last that was tried if none is
+    finite.
+
+    Args:
+        key: Random key of the run.
+        init: Initial positions.
+        target: Target with the sites.
+        layout: Layout of positions.
+        is_finite: Function of a seed and a position.
+    """
+
+    def start(attempt: jax.Array) -> tuple[jax.Array, jax.Array]:
+        seeds, positions = traced_points(key, attempt, init, target, layout)
+        return seeds[0], positions[0]
+
+    def goes_on(carry: tuple[jax.Array, jax.Array, Any]) -> jax.Array:
+        attempt, is_found, _ = carry
+        return ~is_found & (attempt < MAX_ATTEMPTS)
+
+    def look(carry: tuple[jax.Array, jax.Array, Any]) -> tuple[jax.Array, jax.Array, Any]:
+        found = start(carry[0])
+        return carry[0] + 1, is_finite(*found), found
+
+    begin = jnp.int32(0), jnp.bool_(False), start(jnp.int32(0))
+    return lax.while_loop(goes_on, look, begin)[2]
 
 
 def _is_open(attempt: Any, best: Any, num_candidates: int) -> Any:

@@ -78,6 +78,9 @@ class SVIResult(GuideResult):
         centering: Weights of centering that were learned with the guide, by site, see
             ``ppl.LearnedCentering``: one for each element, ``(1, *shape)``. They say in which
             coordinates `log_density`, `guide` and `parameters` are. Empty if none were learned.
+        guide_parameters: Values of the parameters of a guide that is a function, made by
+            `ppl.param`, by name and on their supports; None for other guides. `parameters` are the
+            same numbers on unconstrained space.
         batching: Data from which the result was computed, if steps saw batches: "all" for all data,
             "first" for the first batch; "" if every step saw all data.
     """
@@ -90,6 +93,7 @@ class SVIResult(GuideResult):
     model_parameters: Any = None
     centering: dict[str, Any] = dataclasses.field(default_factory=dict)
     batching: str = dataclasses.field(default="", metadata={"static": True})
+    guide_parameters: Any = None
     _verdict: ClassVar[str] = "No problem found: Pareto k is low, and the ELBO has stopped rising."
 
     @classmethod

@@ -15,7 +15,7 @@ from inference.common.state_leaves import kinds
 from inference.common.target import PriorSampler
 from inference.initialization.initial_positions import NormalStart, parse_init
 from inference.initialization.not_finite import not_finite, not_finite_gradients
-from inference.initialization.start_search import StartingPoints, find_starts
+from inference.initialization.start_search import StartingPoints, find_starts, trace_first_finite
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.progress import Pace
 from inference.runtime.signature import signature
@@ -179,6 +179,30 @@ def start_fed(
     return _SVIRun(problem, None, is_fed=True).start_fit(key, init)
 
 
+def trace_start_fed(
+    key: jax.Array, problem: SVIProblem, init: str | Mapping[str, Any] | NormalStart
+) -> SVIState:
+    """The state of :func:`start_fed`, traceable; without an error if no start is finite."""
+    known = _normal_start(init, problem)
+
+    def is_finite(seed: jax.Array, position: jax.Array) -> jax.Array:
+        state = begin_svi(problem, position, seed, known.scale)
+        return step_svi(problem, state, np.asarray(NEVER, problem.layout.dtype)).is_finite
+
+    def start(key: jax.Array) -> SVIState:
+        place = key, known.init, problem.target, problem.layout
+        seed, position = trace_first_finite(*place, is_finite)
+        return begin_svi(problem, position, seed, known.scale)
+
+    return jax.jit(start)(key)
+
+
+def _normal_start(init: str | Mapping[str, Any] | NormalStart, problem: SVIProblem) -> NormalStart:
+    if isinstance(init, NormalStart):
+        return init
+    return NormalStart(parse_init(init, problem.target, 1))
+
+
 class _Teller:
     """The calls of a callback: after every 100th step, and at the end."""
 
@@ -249,7 +273,7 @@ class _SVIRun:
         """The state before the first step, at a start with a finite ELBO and gradient."""
         target = self.problem.target
         layout = self.problem.layout
-        known = init if isinstance(init, NormalStart) else NormalStart(parse_init(init, target, 1))
+        known = _normal_start(init, self.problem)
 
         def evaluate(seeds: np.ndarray, positions: np.ndarray) -> StartingPoints:
             arguments = self.problem, positions[0], seeds[0], known.scale

@@ -59,7 +59,7 @@ def explain_key(name: str, program: Program, action: Action, plants: Mapping[Pat
     return (
         f"{name}: its density depends on its random key elsewhere than in ppl.sample, so it is no "
         "function of the values of its sites. Draw all randomness with ppl.sample, or pass it as "
-        "an argument."
+        "an argument, such as a key for dropout."
     )
 
 

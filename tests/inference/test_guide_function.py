@@ -57,7 +57,14 @@ def exact(y):
 def test_a_conjugate_posterior_is_recovered(float_dtype):
     result = fitted(**RATE, **STUCK)
     mean, sd, log_evidence = exact(data())
-    found = result.guide.values(result.parameters)
+    found = result.guide_parameters
+    assert_same = np.testing.assert_array_equal
+    assert_same(found["sd"], constraints.positive.bijector.forward(result.parameters["sd"]))
+    by_name = ppl.with_params(normal_guide, found)
+    drawn = [
+        f(jax.random.key(1), 2.0) for f in map(ppl.simulate, (by_name, result.guide_function()))
+    ]
+    assert_same(drawn[0]["mu"], drawn[1]["mu"])
     assert found["loc"].dtype == float_dtype
     np.testing.assert_allclose(found["loc"], mean, rtol=1e-3)
     np.testing.assert_allclose(found["sd"], sd, rtol=1e-3)
@@ -71,7 +78,7 @@ def test_other_objectives_recover_it_as_well(objective):
     """Without noise at the end, as their gradients are doubly reparameterized."""
     result = fitted(**RATE | {"num_steps": 4000}, objective=objective, num_particles=5)
     mean, sd, log_evidence = exact(data())
-    found = result.guide.values(result.parameters)
+    found = result.guide_parameters
     np.testing.assert_allclose([found["loc"], found["sd"]], [mean, sd], rtol=1e-3)
     np.testing.assert_allclose(result.elbos[-1], log_evidence, atol=1e-3)
 
@@ -177,7 +184,7 @@ def test_a_network_turns_data_into_parameters():
         jax.vmap(one)(jax.random.split(key, 12), y)
 
     result = svi(jax.random.key(0), many, floats(X), guide=amortised, **RATE, **STUCK)
-    found = result.guide.values(result.parameters)
+    found = result.guide_parameters
     np.testing.assert_allclose([found["weight"], found["sd"]], [0.8, 0.2**0.5], rtol=5e-3)
     other = importance(jax.random.key(0), many, floats(3 * X), guide=result)
     evidence = np.sum(dist.Normal(0.0, 1.25**0.5).log_prob(3 * X))
