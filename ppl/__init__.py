@@ -14,6 +14,7 @@ import importlib.metadata as _metadata
 import typing as _typing
 
 from ppl.common import import_names as _import_names
+from ppl.common.columns import Columns
 from ppl.common.missing_data import ignore, impute
 from ppl.common.near_names import explain_missing as _explain_missing
 from ppl.common.peer_names import PEER_NAMES as _OTHER_NAMES
@@ -55,6 +56,7 @@ from ppl.transforms.with_params import with_params
 
 __all__ = [
     "Circular",
+    "Columns",
     "Conditional",
     "Coordinates",
     "Enumerate",

@@ -210,15 +210,11 @@ def test_a_size_that_is_an_array_is_told_by_its_argument(size):
             call()
 
 
-def test_tables_and_masked_entries_are_no_arguments():
-    pandas = pytest.importorskip("pandas")
-    table = pandas.DataFrame({"x": [1.0, 2.0], "z": ["a", "b"]})
+def test_masked_entries_are_no_arguments():
     masked = np.ma.array([1.0, 1e20], mask=[False, True])
     for call in (ppl.simulate(model), lambda key, *x: inference.mcmc(key, model, *x)):
-        with pytest.raises(
-            TypeError, match=r"argument 1: .* DataFrame with the columns \['x', 'z'"
-        ):
-            call(KEY, 2, table)
+        with pytest.raises(TypeError, match=r"argument 1: 1 of its 2 entries are masked, "):
+            call(KEY, 2, masked)
         with pytest.raises(TypeError, match=r"argument x: 1 of its 2 entries are masked, "):
             ppl.simulate(model)(KEY, 2, x=masked)
     assert ppl.simulate(model)(KEY, 2, masked[:1])["mean"].shape == (2,)

@@ -28,6 +28,7 @@ from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Shown, show_progress
 from ppl.common.arguments import Arguments
+from ppl.common.foreign_arrays import convert_arguments
 
 
 def mcmc_each(
@@ -93,6 +94,7 @@ def mcmc_each(
     check_inputs(mcmc_each, key, model, args, kwargs)
     numbers = check_run(kernel, num_warmup, num_draws, num_chains, target_acceptance_rate)
     num_warmup, num_draws, num_chains, rate = numbers
+    args, kwargs = convert_arguments(args, kwargs)
     args, is_stacked, num = _stack(args, in_axes)
     first = copy_to_default_device(_target_of(model, args, is_stacked, 0, kwargs))
     targets = _targets_of(first, model, args, is_stacked, num, kwargs)

@@ -18,9 +18,9 @@ from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
 from ppl.common.arguments import Arguments
 from ppl.common.distribution_protocol import DistributionWrapper
+from ppl.common.foreign_arrays import convert_arguments
 from ppl.common.missing_data import Ignored, Imputed
 from ppl.core.model_pytree import as_pytree, innermost
-from ppl.harvest.leaf_values import convert_foreign_arrays
 from ppl.harvest.names import nest_by_path
 from ppl.harvest.survey import Path, join_scopes
 from ppl.primitives.sample import check_key
@@ -305,7 +305,7 @@ def _constants(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
     except (TypeError, ValueError):  # no signature
         bound = {"key": None, **{f"arg_{i}": x for i, x in enumerate(args)}, **kwargs}
     given = dict(list(bound.items())[1:])
-    leaves = named_leaves(convert_foreign_arrays(given))
+    leaves = named_leaves(convert_arguments((), given)[1])
     return {name: x for name, x in leaves if _is_array_of_numbers(x)}
 
 

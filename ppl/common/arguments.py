@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ppl.harvest import leaf_values
+from ppl.common import foreign_arrays
 
 
 class _HOLE:
@@ -35,13 +35,14 @@ class Arguments:
     ) -> tuple["Arguments", list[Any]]:
         """The static part of arguments, and their data: arrays, floats and complex numbers.
 
-        Columns of pandas and other foreign arrays become arrays. Integers and booleans of NumPy
-        become integers and booleans of Python, which are static, as sizes are.
+        Tables become `Columns`, columns of pandas and other foreign arrays become arrays. Integers
+        and booleans of NumPy become integers and booleans of Python, which are static, as sizes
+        are.
 
         Raises:
             TypeError: If an argument is neither data nor hashable.
         """
-        leaves, tree = jax.tree.flatten(leaf_values.convert_foreign_arrays((args, dict(kwargs))))
+        leaves, tree = jax.tree.flatten(foreign_arrays.convert_arguments(args, kwargs))
         leaves = [x.item() if isinstance(x, np.integer | np.bool_) else x for x in leaves]
         data = [jnp.asarray(x) for x in leaves if isinstance(x, cls._DATA)]
         rest = tuple(_HOLE if isinstance(x, cls._DATA) else x for x in leaves)

@@ -12,6 +12,7 @@ from ppl.analysis.key_reuse import check_keys
 from ppl.analysis.misplaced_sites import explain
 from ppl.analysis.summed_sites import check_scored, explain_gone
 from ppl.common import distribution_protocol
+from ppl.common.foreign_arrays import convert_arguments
 from ppl.common.missing_data import Missing
 from ppl.core.keyed_density import explain_key
 from ppl.core.model_pytree import (
@@ -23,7 +24,6 @@ from ppl.core.model_pytree import (
 )
 from ppl.core.scalar_sizes import NOT_CONCRETE, explaining_sizes, needs_a_number
 from ppl.core.site_cache import cached_at_site, lift_to_leaves
-from ppl.harvest import leaf_values
 from ppl.harvest.interpreter import Action, Operands
 from ppl.harvest.names import fit_plant, paths_in, suggest_names
 from ppl.harvest.program import Harvester, Program, trace
@@ -68,7 +68,7 @@ def trace_model(
         TypeError: If the model cannot be called with these arguments.
     """
     check_callable(model)
-    args, kwargs = leaf_values.convert_foreign_arrays((args, dict(kwargs)))
+    args, kwargs = convert_arguments(args, kwargs)
     try:
         inspect.signature(without_scopes(model)).bind(key, *args, **kwargs)
     except TypeError as error:

@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ppl.common import foreign_arrays
 from ppl.common.arguments import Arguments
 from ppl.common.draw_chunks import choose_chunk_size
 from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.core.joint_scores import joint_scores_of
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, trace_model
-from ppl.harvest import leaf_values
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.leaf_values import short_repr
 from ppl.harvest.names import nest_by_path
@@ -193,5 +193,5 @@ def recover(
         )
     if not isinstance(log_weights, bool):
         raise TypeError(f"recover: log_weights must be True or False, got {log_weights!r}.")
-    draws = leaf_values.convert_foreign_arrays(dict(draws))
+    draws = foreign_arrays.convert_values(draws)
     return Recover(as_pytree(model), draws, chunk_size, log_weights)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
-from ppl.common import distribution_protocol
+from ppl.common import distribution_protocol, foreign_arrays
 from ppl.common.missing_data import (
     Gaps,
     Ignored,
@@ -39,7 +39,6 @@ from ppl.core.model_run import (
     trace_model,
 )
 from ppl.core.site_rewriting import RewriteSites, replace_distribution
-from ppl.harvest import leaf_values
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.sowing import Site
 from ppl.harvest.survey import Path, describe
@@ -170,7 +169,7 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
     """
     if not isinstance(data, Mapping):
         raise TypeError(f"condition: expected a dict of values by site, got {reprlib.repr(data)}.")
-    data = leaf_values.convert_foreign_arrays(dict(data))
+    data = foreign_arrays.convert_values(data)
     check_no_nan(
         "condition",
         "data",

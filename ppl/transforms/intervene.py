@@ -8,12 +8,12 @@ from typing import Any
 import jax
 from jax.tree_util import Partial
 
+from ppl.common import foreign_arrays
 from ppl.common.missing_data import Missing, check_no_nan, is_imputed
 from ppl.core.inside_sums import commutes, entries_within, move_inside_if_joint
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.core.site_rewriting import RewriteSites
-from ppl.harvest import leaf_values
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.leaf_values import short_repr
 from ppl.harvest.sowing import Site
@@ -90,7 +90,7 @@ def intervene(model: Model, values: Mapping[str, Any]) -> Model:
     if not isinstance(values, Mapping):
         raise TypeError(f"intervene: expected a dict of values by site, got {short_repr(values)}.")
     remedy = "Give numbers, or leave the site out to have it drawn."
-    values = leaf_values.convert_foreign_arrays(dict(values))
+    values = foreign_arrays.convert_values(values)
     check_no_nan("intervene", "values", values, remedy)
     return Partial(_run_intervened, as_pytree(model), values)
 

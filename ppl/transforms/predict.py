@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ppl.common import foreign_arrays
 from ppl.common.arguments import Arguments
 from ppl.common.cut_off_draws import warn_of_cut_off
 from ppl.common.draw_chunks import choose_chunk_size, has_chunks, join_chunks, map_chunks
@@ -349,11 +350,7 @@ def predict(
         raise TypeError(
             f"predict: expected a dict of draws or their number, got {short_repr(draws)}.{instead}"
         )
-    draws = (
-        leaf_values.convert_foreign_arrays(dict(draws))
-        if isinstance(draws, Mapping)
-        else int(draws)
-    )
+    draws = foreign_arrays.convert_values(draws) if isinstance(draws, Mapping) else int(draws)
     if isinstance(draws, int) and draws < 1:
         raise ValueError(f"predict: the number of draws must be at least 1, got {draws}.")
     is_count = isinstance(chunk_size, int | np.integer) and not isinstance(chunk_size, bool)

@@ -4,6 +4,7 @@ import functools
 
 import jax.numpy as jnp
 import numpy as np
+import pandas
 
 import distributions as dist
 import ppl
@@ -64,6 +65,30 @@ def _():
 @mistake("Arguments that are dates", names=["argument 0", "numbers", "dates", "timedelta64"])
 def _():
     ppl.trace(line)(KEY, np.array(["2026-01-01", "2026-01-02"], "datetime64[D]"))
+
+
+@mistake("A column that is not there", names=["'rian'", "'field', 'rain'"])
+def _():
+    table = pandas.DataFrame({"field": ["north", "south"], "rain": [3.1, 2.2]})
+    ppl.trace(lambda key, data: line(key, data["rian"]))(KEY, table)
+
+
+@mistake("A column with gaps", names=["'rain'", "1 of its 2", "dropna", "fillna", "ppl.impute"])
+def _():
+    table = pandas.DataFrame({"rain": [3.1, None]})
+    ppl.trace(lambda key, data: line(key, data["rain"]))(KEY, table)
+
+
+@mistake("A column of dates", names=["'day'", "numbers", "dates", "Timedelta"])
+def _():
+    table = pandas.DataFrame({"day": pandas.date_range("2026-01-01", periods=2)})
+    ppl.trace(lambda key, data: line(key, data["day"]))(KEY, table)
+
+
+@mistake("A column of text by itself", names=["argument 0", "'field'", "categories", "table"])
+def _():
+    table = pandas.DataFrame({"field": ["north", "south"]})
+    ppl.trace(line)(KEY, table["field"])
 
 
 @mistake("Data that are None", names=["'y'", "float32[3]", "None"])
