@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ppl.analysis.plates import Plate
+from ppl.analysis.plates import Plate, plate_label
 from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, LATENT, OBSERVED, SUMMED
 
 _STYLES = {
@@ -52,7 +52,7 @@ def _level(
             yield f"{indent}{_quote(name)}{_attributes(_node_attributes(name, nodes[name]))};"
     for plate, names_in_it in inside.items():
         yield f"{indent}subgraph cluster_{plate.number} {{"
-        yield f"{indent}  label={_quote(_label(plate))}; labelloc=b; labeljust=r;"
+        yield f"{indent}  label={_quote(plate_label(plate))}; labelloc=b; labeljust=r;"
         yield from _level(nodes, (*around, plate), names_in_it)
         yield f"{indent}}}"
 
@@ -62,14 +62,6 @@ def _node_attributes(name: str, node: Any) -> dict[str, str]:
         return {"label": '""', "xlabel": _quote(name)} | _STYLES[FACTOR]
     label = f"{name}\n~ {node.family}" if node.family else name
     return {"label": _quote(label)} | _STYLES[node.kind]
-
-
-def _label(plate: Plate) -> str:
-    steps = "step" if plate.size == 1 else "steps"
-    size = f"{plate.name}, {plate.size}" if plate.name else str(plate.size)
-    return {"scan": f"scan, {plate.size} {steps}", "shards": f"{plate.size} shards"}.get(
-        plate.kind, size
-    )
 
 
 def _attributes(attributes: Mapping[str, str]) -> str:

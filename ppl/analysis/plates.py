@@ -80,3 +80,14 @@ def _find_unmapped_parents(sown: SownSite, axis: int) -> frozenset[Path]:
     whole = {s for part in sown.parts if not part.mapped[axis] for s in part.sources}
     by_element = {s for part in sown.parts if part.mapped[axis] for s in part.sources}
     return frozenset(s for s in whole - by_element if isinstance(s, tuple))
+
+
+def plate_label(plate: Plate, dimension: str | None = None) -> str:
+    """The text in the corner of a plate: its name, or that of its dimension, and its size."""
+    name = plate.name or dimension
+    if plate.kind == "scan":
+        steps = "step" if plate.size == 1 else "steps"
+        return f"{name or 'scan'}, {plate.size} {steps}"
+    if plate.kind == "shards":
+        return f"{plate.size} shards"
+    return f"{name}, {plate.size}" if name else str(plate.size)

@@ -1,18 +1,16 @@
 """graph: the dependence graph of a model, whose nodes are its sites."""
 
-import contextlib
 import dataclasses
 import pathlib
-import shutil
-import subprocess
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import jax
 
 from ppl.analysis.dependence import find_ancestors
+from ppl.analysis.graph_svg import DrawnSite, svg
 from ppl.analysis.graphviz import dot
-from ppl.analysis.plates import Plate, find_plates
+from ppl.analysis.plates import Plate, find_plates, plate_label
 from ppl.analysis.summed_sites import GraphSite, find_with_summed
 from ppl.common.text_table import html_table, table
 from ppl.core.model_pytree import Model
@@ -134,35 +132,33 @@ class Graph:
         return dot(self.nodes, self.direct, self.carried)
 
     def to_svg(self, path: str | pathlib.Path | None = None) -> str:
-        """The graph drawn by Graphviz as SVG text, also written to a file if a path is given.
+        """The graph as SVG text, also written to a file if a path is given.
+
+        Nodes look as in :meth:`to_dot`, with the shapes of their values in small letters. The
+        picture needs no other program. Its background is white.
 
         Raises:
-            RuntimeError: If the program `dot` of Graphviz is not installed, or fails.
+            OSError: If the file cannot be written.
         """
-        program = shutil.which("dot")
-        if program is None:
-            raise RuntimeError(
-                "to_svg: the program 'dot' was not found. Install Graphviz, or use to_dot() and "
-                "render the text elsewhere."
-            )
-        done = subprocess.run(
-            [program, "-Tsvg"], input=self.to_dot(), capture_output=True, encoding="utf-8"
-        )
-        if done.returncode:
-            raise RuntimeError(f"to_svg: {program} failed: {done.stderr.strip()}")
+        rows = zip(self.nodes.items(), self._rows(), strict=True)
+        drawn = {name: _drawn(name, node, row) for (name, node), row in rows}
+        text = svg(drawn, _plate_labels(self.nodes.values()), self.direct, self.carried)
         if path is not None:
-            pathlib.Path(path).write_text(done.stdout, encoding="utf-8")
-        return done.stdout
+            try:
+                pathlib.Path(path).write_text(text, encoding="utf-8")
+            except OSError as error:
+                raise OSError(
+                    error.errno, f"to_svg: {str(path)!r} cannot be written: {error.strerror}"
+                ) from error
+        return text
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """The text, a table, and the picture above it if Graphviz is installed, for notebooks."""
+        """The text, a table, and the picture above it, for notebooks."""
         head = ("site", "kind", "family", "value", "plates", "parents")
         rows = [(*cells, parents.removeprefix("<- ")) for *cells, parents in self._rows()]
-        bundle = {"text/plain": str(self), "text/html": html_table([head, *rows])}
-        with contextlib.suppress(RuntimeError):
-            svg = bundle["image/svg+xml"] = self.to_svg()
-            bundle["text/html"] = svg[max(svg.find("<svg"), 0) :] + bundle["text/html"]
-        return bundle
+        picture = self.to_svg()
+        page = picture + html_table([head, *rows])
+        return {"text/plain": str(self), "text/html": page, "image/svg+xml": picture}
 
 
 def graph(model: Model) -> Callable[..., Graph]:
@@ -269,3 +265,22 @@ def _row(name: str, node: Node, parents: Collection[str]) -> tuple[str, ...]:
         ", ".join(map(str, node.plates)),
         f"<- {', '.join(parents)}" if parents else "",
     )
+
+
+def _drawn(name: str, node: Node, row: Collection[str]) -> DrawnSite:
+    family = f"~ {node.family}" if node.family else ""
+    title = "  ".join(cell for cell in row if cell)
+    return DrawnSite(node.kind, (name, family, _show(node)), title, node.plates)
+
+
+def _plate_labels(nodes: Iterable[Node]) -> dict[Plate, str]:
+    """The text of each plate, with the name of a dimension if its labeled sites agree on one."""
+    dimensions: dict[Plate, set[str]] = {}
+    for node in nodes:
+        for axis, plate in enumerate(node.plates):
+            found = dimensions.setdefault(plate, set())
+            found |= {dim[0] for dim in node.labels[axis : axis + 1] if dim is not None}
+    return {
+        plate: plate_label(plate, *(found if len(found) == 1 else ()))
+        for plate, found in dimensions.items()
+    }

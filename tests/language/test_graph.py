@@ -2,7 +2,6 @@
 
 import dataclasses
 import random
-import shutil
 from typing import Any
 
 import jax
@@ -45,49 +44,12 @@ def test_unknown_name(method):
         getattr(ppl.graph(chain)(), method)("d")
 
 
-@pytest.fixture
-def program(tmp_path, monkeypatch):
-    """Puts a program named dot, of a line of shell, in the place of all others."""
-    shell = shutil.which("sh")
-
-    def make(line: str) -> None:
-        (tmp_path / "dot").write_text(f"#!{shell}\n{line}\n")
-        (tmp_path / "dot").chmod(0o755)
-
-    monkeypatch.setenv("PATH", str(tmp_path))
-    return make
-
-
-def test_svg_is_what_dot_makes_of_the_graph(program, tmp_path):
-    program('[ "$1" = -Tsvg ] && while read -r line; do printf "<%s>\\n" "$line"; done')
-    graph = ppl.graph(chain)()
-    lines = [f"<{line.strip()}>" for line in graph.to_dot().splitlines()]
-    svg = graph.to_svg(tmp_path / "chain.svg")
-    assert svg.splitlines() == lines
-    assert (tmp_path / "chain.svg").read_text(encoding="utf-8") == svg
-    bundle = graph._repr_mimebundle_()
-    assert (bundle["text/plain"], bundle["image/svg+xml"]) == (str(graph), svg)
-    assert bundle["text/html"].startswith(f"{svg}<table>")
-
-
-def test_a_notebook_without_graphviz_shows_the_text(program):
-    graph = ppl.graph(chain)()
-    with pytest.raises(RuntimeError, match=r"'dot' was not found. Install Graphviz, or use to_dot"):
-        graph.to_svg()
-    assert {*graph._repr_mimebundle_()} == {"text/plain", "text/html"}
-    program("echo no font >&2; exit 3")
-    with pytest.raises(RuntimeError, match=r"to_svg: .*dot failed: no font"):
-        graph.to_svg()
-    assert {*graph._repr_mimebundle_()} == {"text/plain", "text/html"}
-
-
-@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_graphviz_draws_every_site(row):
+def test_the_picture_has_every_site_and_edge(row):
     graph = ppl.graph(row.model)(*row.args)
     svg = graph.to_svg()
     assert svg.count('class="node"') == len(graph.nodes)
-    assert svg.count('class="edge"') == len({*graph.direct, *graph.carried})
+    assert svg.count('class="edge"') == len(graph.direct) + len(graph.carried)
 
 
 def test_nodes():
