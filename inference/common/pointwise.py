@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from inference.runtime.compiled_program import compile_once
@@ -28,7 +27,8 @@ def log_likelihoods(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.n
     Returns:
         Arrays ``(chain, draw, *observation shape)``.
     """
-    return _map(_log_likelihood, likelihood, draws)
+    of_draw = _log_predictive if likelihood.is_scaled else _log_probs
+    return _map(of_draw, likelihood, draws, _of_data)
 
 
 def log_scores(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -37,7 +37,7 @@ def log_scores(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.ndarra
     Returns:
         Arrays as of :func:`log_likelihoods`.
     """
-    return _map(_log_score, likelihood, draws)
+    return _map(_log_probs, likelihood, draws, _of_data)
 
 
 def log_probs(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -46,7 +46,7 @@ def log_probs(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.ndarray
     Returns:
         Arrays ``(chain, draw, *shape)`` by name.
     """
-    return _map(_log_probs, likelihood, draws)
+    return _map(_log_probs, likelihood, draws, _of_all)
 
 
 def log_priors(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -57,58 +57,75 @@ def log_priors(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.ndarra
     Returns:
         Arrays ``(chain, draw)``.
     """
-    return _map(_log_prior, likelihood, draws)
+    return _map(_log_probs, likelihood, draws, _sum_by_kind)
 
 
-def _map(of_draw: Any, likelihood: Any, draws: Mapping[str, Any]) -> dict[Any, np.ndarray]:
-    """Results of a function of a draw for all draws, by one program for any number of draws."""
+def _map(
+    of_draws: Callable[[Any, Any], dict[str, Any]],
+    likelihood: Any,
+    draws: Mapping[str, Any],
+    reduce: Callable[[Any, Any, dict[str, np.ndarray]], dict[str, np.ndarray]],
+) -> dict[str, np.ndarray]:
+    """Log probabilities of all draws, by one program for any number of draws and any reduction.
+
+    Args:
+        of_draws: Function of the likelihood and of some draws.
+        likelihood: The likelihood.
+        draws: Values of the latent sites, ``(chain, draw, *shape)``.
+        reduce: Function of the likelihood, of some draws and of their log probabilities, on the
+            host: what is kept of them.
+    """
     batch = np.shape(jax.tree.leaves(draws)[0])[:2]
     num_draws = math.prod(batch)
     flat = jax.tree.map(lambda x: np.reshape(x, (num_draws, *np.shape(x)[2:])), dict(draws))
-    size = sum(math.prod(shape) for _, shape in likelihood.shapes)
+    size = sum(math.prod(x.shape) for x in likelihood.scored)
     size += sum(math.prod(x.shape[1:]) for x in jax.tree.leaves(flat))
     chunk = choose_chunk_size(None, num_draws, _CHUNK_NUMBERS // max(size, 1))
 
     def of_chunk(_: Any, some: Any) -> Any:
-        return compile_once(of_draw, likelihood, some)(likelihood, some)
+        found = compile_once(of_draws, likelihood, some)(likelihood, some)
+        return reduce(likelihood, some, jax.tree.map(np.asarray, found))
 
     return join_chunks(map_chunks(of_chunk, flat, num_draws, chunk), batch)
 
 
-def _log_likelihood(likelihood: Any, draws: Any) -> Any:
-    return _of_data(likelihood, likelihood.log_predictive, draws)
-
-
-def _log_score(likelihood: Any, draws: Any) -> Any:
-    return _of_data(likelihood, likelihood.log_probs, draws)
-
-
-def _of_data(likelihood: Any, log_probs: Callable[[Any], dict[str, Any]], draws: Any) -> Any:
-    def one(draw: Any) -> Any:
-        found = log_probs(draw)
-        return {name: found[name] for name, _ in likelihood.shapes}
-
-    return jax.vmap(one)(draws)
-
-
-def _log_probs(likelihood: Any, draws: Any) -> Any:
+def _log_probs(likelihood: Any, draws: Any) -> dict[str, Any]:
     return jax.vmap(likelihood.log_probs)(draws)
 
 
-def _log_prior(likelihood: Any, draws: Any) -> Any:
-    imputed = likelihood.imputed(jax.tree.map(lambda x: x[0], draws))
+def _log_predictive(likelihood: Any, draws: Any) -> dict[str, Any]:
+    return jax.vmap(likelihood.log_predictive)(draws)
 
-    def one(draw: Any) -> Any:
-        found = likelihood.log_probs(draw)
-        data = jnp.zeros(())
-        priors = {}
-        for name, x in found.items():
-            is_prior = jnp.full(x.shape, name in likelihood.priors)
-            if name in imputed:
-                is_prior = imputed[name].all(tuple(range(x.ndim, imputed[name].ndim)))
-            if name in likelihood.priors:
-                priors[name] = jnp.sum(jnp.where(is_prior, x, 0))
-            data = data + jnp.sum(jnp.where(is_prior, 0, x))
-        return priors | {"": data}
 
-    return jax.vmap(one)(draws)
+def _of_all(_: Any, __: Any, found: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return found
+
+
+def _of_data(likelihood: Any, _: Any, found: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: found[name] for name, _ in likelihood.shapes}
+
+
+def _sum_by_kind(
+    likelihood: Any, draws: Any, found: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Sums of the log probabilities of each latent site, and of all data and factors."""
+    imputed = {}
+    if likelihood.has_imputed:
+        imputed = compile_once(_imputed, likelihood, draws)(likelihood, draws)
+    data = np.zeros(len(jax.tree.leaves(draws)[0]), np.float32)
+    priors = {}
+    for name, x in found.items():
+        is_prior = np.full(x.shape[1:], name in likelihood.priors)
+        if name in imputed:
+            missing = np.asarray(imputed[name])
+            is_prior = missing.all(tuple(range(x.ndim - 1, missing.ndim)))
+        axes = tuple(range(1, x.ndim))
+        if name in likelihood.priors:
+            priors[name] = np.sum(np.where(is_prior, x, 0), axes)
+        data = data + np.sum(np.where(is_prior, 0, x), axes)
+    return priors | {"": data}
+
+
+def _imputed(likelihood: Any, draws: Any) -> dict[str, Any]:
+    """Boolean arrays by latent site observed in part: which entries are missing."""
+    return likelihood.imputed(jax.tree.map(lambda x: x[0], draws))

@@ -1,5 +1,6 @@
 """Groups of ArviZ's container that need the model: densities, predictions, data, names of axes."""
 
+import dataclasses
 import inspect
 import math
 import warnings
@@ -106,39 +107,84 @@ def model_groups(
         groups = log_probabilities | groups
     if key is not None:
         prior_key, data_key = jax.random.split(key)
-        if {*_OF_PRIOR} & {*wanted}:
-            drawn = _draw_prior(prior_key, model, args, kwargs, num_prior_draws)
-            groups["prior"] = _pick(drawn, [p for p in sites if p not in is_data])
-            groups["prior_predictive"] = _pick(drawn, [p for p in sites if p in is_data])
+        is_latent = frozenset(latent) - is_data
+        own = frozenset(sites) - is_data
+        predictions = _Predictions(model, args, kwargs, is_latent, own, frozenset(is_data))
         if is_data and "posterior_predictive" in wanted:
-            given = nest_by_path({path: x for path, x in latent.items() if path not in is_data})
             try:
-                drawn = ppl.predict(unobserve(model), given)(data_key, *args, **kwargs)
+                drawn = predictions.of_data(data_key, latent)
             except ValueError as error:
                 error.add_note("groups= without 'posterior_predictive' has all other groups.")
                 raise
             groups["posterior_predictive"] = _pick(drawn, [p for p in sites if p in is_data])
+        if {*_OF_PRIOR} & {*wanted}:
+            drawn = predictions.of_prior(prior_key, num_prior_draws, wanted)
+            groups["prior"] = _pick(drawn, [p for p in sites if p not in is_data])
+            groups["prior_predictive"] = _pick(drawn, [p for p in sites if p in is_data])
     known = {p: _is_known(sites[p]) for p in is_data if sites[p].missing is not None}
     groups = {name: group for name, group in groups.items() if group and name in wanted}
     axes, labels = _axes(model, args, kwargs)
     return ModelGroups(groups, axes, masks, _flat(known, sites), labels)
 
 
-def _draw_prior(
-    key: jax.Array, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], num_draws: int
-) -> dict[str, Any]:
-    """Draws of all sites from the prior, a single chain; a warning and no draws if improper."""
-    try:
-        drawn = ppl.predict(unobserve(model), num_draws)(key, *args, **kwargs)
-    except NotImplementedError as error:
-        warnings.warn(
-            "to_arviz: the groups prior and prior_predictive are left out, as the prior cannot be "
-            f"drawn: {error}. All other groups are there; groups= names those to have",
-            UserWarning,
-            stacklevel=2,
-        )
-        return {}
-    return jax.tree.map(lambda x: x[None], drawn)
+@dataclasses.dataclass(frozen=True)
+class _Predictions:
+    """Predictions of a conditioned model, called with some arguments.
+
+    Attributes:
+        model: The model.
+        args: Its arguments.
+        kwargs: Its keyword arguments.
+        latent: Paths of latent sites without data.
+        own: Paths of latent and deterministic sites without data.
+        is_data: Paths of sites with data.
+    """
+
+    model: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    latent: frozenset[Path]
+    own: frozenset[Path]
+    is_data: frozenset[Path]
+
+    def of_data(
+        self, key: jax.Array, draws: Mapping[Path, Any], *, is_checked: bool = True
+    ) -> dict[str, Any]:
+        """Data drawn anew for each draw of the latent sites."""
+        given = nest_by_path({path: draws[path] for path in self.latent})
+        predict = ppl.predict(unobserve(self.model), given)
+        predict = dataclasses.replace(predict, only=self.is_data, is_checked=is_checked)
+        return predict(key, *self.args, **self.kwargs)
+
+    def of_prior(self, key: jax.Array, num_draws: int, wanted: Collection[str]) -> dict[str, Any]:
+        """Draws from the prior, a single chain; a warning and no draws if it is improper.
+
+        If data are predicted for draws of the posterior too, the program for that also draws the
+        data of the prior, and another program draws the latent sites alone. With one key, both
+        draw what one program would draw for all sites.
+        """
+        shares = bool(self.is_data) and {"prior_predictive", "posterior_predictive"} <= {*wanted}
+        only = frozenset[Path]()
+        if "prior" in wanted or shares:
+            only |= self.own
+        if "prior_predictive" in wanted and not shares:
+            only |= self.is_data
+        predict = ppl.predict(unobserve(self.model), num_draws)
+        try:
+            drawn = dataclasses.replace(predict, only=only)(key, *self.args, **self.kwargs)
+        except NotImplementedError as error:
+            warnings.warn(
+                "to_arviz: the groups prior and prior_predictive are left out, as the prior cannot "
+                f"be drawn: {error}. All other groups are there; groups= names those to have",
+                UserWarning,
+                stacklevel=2,
+            )
+            return {}
+        found = {path: _at(drawn, path) for path in only}
+        if shares:
+            drawn = self.of_data(key, found, is_checked=False)
+            found |= {path: _at(drawn, path) for path in self.is_data}
+        return jax.tree.map(lambda x: x[None], nest_by_path(found))
 
 
 def _run(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[Path, _Site]:

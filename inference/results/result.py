@@ -112,8 +112,10 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
             *args: Its arguments.
             key: Random key, for predictions.
             groups: Names of the groups to add to draws and statistics; by default all groups that
-                the model and the key allow. Fewer groups are faster, as each of the last four rows
-                of the table needs a compilation of its own.
+                the model and the key allow. Fewer groups are faster: log probabilities, draws of
+                the prior, and new data each need a compilation of their own, once for a model and
+                shapes of data. :func:`inference.loo` and :func:`inference.power_scale` compile
+                nothing more for the log probabilities.
             num_prior_draws: Number of draws from the prior.
             coords: Labels by dimension, as ``{"school": names}``.
             dims: Names of the dimensions of sites, as ``{"theta": ["school"]}``. A name None leaves

@@ -137,6 +137,7 @@ class Likelihood:
         scored: What each array of log probabilities belongs to.
         latent: Names of the latent sites.
         is_scaled: Whether a factor of `scale` multiplies a log probability.
+        has_imputed: Whether `impute` observes a latent site in part.
         captured: Fingerprint of the numbers in the model's program; new numbers recompile.
     """
 
@@ -146,6 +147,7 @@ class Likelihood:
     scored: tuple[ScoredEntries, ...] = dataclasses.field(metadata={"static": True})
     latent: tuple[str, ...] = dataclasses.field(metadata={"static": True})
     is_scaled: bool = dataclasses.field(metadata={"static": True})
+    has_imputed: bool = dataclasses.field(metadata={"static": True})
     captured: tuple[Hashable, ...] = dataclasses.field(metadata={"static": True})
 
     @classmethod
@@ -190,11 +192,12 @@ class Likelihood:
                     "missing entries by ppl.impute is a latent one: use ppl.ignore in its place."
                 )
             each = (site for found in run.sites.values() for site in found.sites)
-            return scored, tuple(map(join_scopes, latent)), any(map(factors_at, each))
+            has_factors = any(map(factors_at, each))
+            return scored, tuple(map(join_scopes, latent)), has_factors, any(map(is_imputed, sites))
 
         found, numbers = trace_and_fingerprint(look, model, arguments, data)
-        scored, latent, is_scaled = found
-        return cls(model, data, arguments, scored, latent, is_scaled, numbers)
+        scored, latent, is_scaled, has_imputed = found
+        return cls(model, data, arguments, scored, latent, is_scaled, has_imputed, numbers)
 
     @property
     def observed_scores(self) -> tuple[ScoredEntries, ...]:

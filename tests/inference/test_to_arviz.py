@@ -14,6 +14,7 @@ import distributions as dist
 import inference
 import ppl
 from inference import ImportanceResult, MCMCResult, OptimizeResult
+from inference.runtime.compiled_program import compile_program
 from ppl.transforms.unobserve import unobserve
 
 pytestmark = pytest.mark.promotion(rank="allow", dtype="standard")
@@ -210,6 +211,60 @@ def test_groups_that_are_not_asked_for_are_not_computed(result, monkeypatch):
     data = result.to_arviz(POSTERIOR, X, 5, key=KEY, groups=["log_likelihood", "observed_data"])
     groups = data.groups() if IS_OLD else data.children
     assert {*groups} == {"posterior", "sample_stats", "log_likelihood", "observed_data"}
+
+
+def series(key):
+    """Latent sites that depend on data, and on data of another law."""
+    scale = ppl.sample(key, dist.Gamma(0.02, 1.0), name="scale")  # many draws round to 0
+    y = ppl.sample(key, dist.Normal(0.0, 1.0 + scale), name="y")
+    z = ppl.sample(key, dist.Poisson(jnp.exp(0.1 * y)), name="z")
+    ppl.deterministic(z + y, name="sum")
+    ppl.sample(key, dist.Normal(y + z, 1.0), name="w")
+
+
+def test_prior_groups_are_joint_draws_of_the_model():
+    """However the groups are chosen, they are what one program draws for all sites."""
+    posterior = ppl.condition(series, {"y": 0.5, "w": ppl.impute(np.array(np.nan))})
+    draws = {"scale": np.ones((1, 8)), "z": np.ones((1, 8), int), "w": np.zeros((1, 8))}
+    result = MCMCResult({name: x.astype("f4") for name, x in draws.items()}, {}, None)
+    result.draws["z"] = draws["z"]
+    exact = ppl.predict(series, 500)(jax.random.split(KEY)[0])
+    names = "prior", "prior_predictive", "posterior_predictive"
+    for groups in (names, names[:2], names[1:], names[:1], names[1:2]):
+        found = result.to_arviz(posterior, key=KEY, groups=groups)
+        have = found.groups() if IS_OLD else found.children
+        assert {*groups} == {*have} - {"posterior", "sample_stats"}
+        for name in {*groups} & {*names[:2]}:
+            sites = {"prior": {"scale", "z", "sum"}, "prior_predictive": {"y", "w"}}[name]
+            assert {*found[name].data_vars} == sites
+            for site in sites:
+                np.testing.assert_allclose(found[name][site].values[0], exact[site], rtol=1e-5)
+
+
+def test_log_probabilities_are_compiled_once_for_all_tools():
+    """Sensitivity and cross-validation of another result have the program of the container."""
+    calls = []
+
+    def counted(key):
+        calls.append(1)
+        mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+        ppl.sample(key, dist.Normal(mu * jnp.ones(5), 1.0), name="y")
+
+    posterior = ppl.condition(counted, {"y": np.arange(5.0)})
+    results = [
+        MCMCResult({"mu": np.random.default_rng(i).normal(size=(2, 100 + i))}, {}, None)
+        for i in range(2)
+    ]
+    results[0].to_arviz(posterior, groups="log_likelihood")
+    num_programs = compile_program.cache_info().currsize
+    inference.power_scale(results[1], posterior)
+    assert compile_program.cache_info().currsize == num_programs
+    inference.loo(results[1], posterior)
+    assert compile_program.cache_info().currsize == num_programs + 1  # what is missing in the data
+    calls.clear()
+    inference.power_scale(results[0], posterior)
+    inference.loo(results[0], posterior)
+    assert len(calls) == 2  # for the shapes and constants
 
 
 @pytest.mark.parametrize(
