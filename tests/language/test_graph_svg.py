@@ -3,8 +3,10 @@
 import dataclasses
 import functools
 import math
+import pathlib
 import random
 import re
+import runpy
 import xml.etree.ElementTree as ET
 from typing import Any
 
@@ -20,6 +22,7 @@ import ppl
 from ppl.analysis.plates import Plate
 from ppl.transforms.graph import Graph, Node
 
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
 KINDS = ("latent", "latent", "observed", "deterministic", "factor", "summed")
 FONT = get_font(findfont("DejaVu Sans"))  # wider than most
 
@@ -245,6 +248,14 @@ def test_notebooks_and_files_have_the_picture(tmp_path):
     assert bundle["text/html"].startswith(f"{svg}<table>")
     with pytest.raises(FileNotFoundError, match=r"to_svg: '.*no/x.svg' cannot be written: No such"):
         graph.to_svg(tmp_path / "no" / "x.svg")
+
+
+def test_pictures_of_the_docs_are_up_to_date():
+    """All but the numbers, which may differ in their last digit from machine to machine."""
+    script = runpy.run_path(str(DOCS / "_site" / "graph_pictures.py"))
+    for name, graph in script["graphs"]().items():
+        drawn = (DOCS / name).read_text(encoding="utf-8")
+        assert re.sub(r"-?[\d.]+", "", graph.to_svg()) == re.sub(r"-?[\d.]+", "", drawn), name
 
 
 def test_a_model_without_sites_has_an_empty_picture():
