@@ -96,6 +96,29 @@ class MCMCResult(Result):
         verdict = describe_checks(self.stats, summary, facts)
         return dataclasses.replace(summary, problems=problems, verdict=verdict)
 
+    def _facts_of_run(self) -> Iterator[tuple[str, str]]:
+        facts = self.facts
+        if facts.kernel is not None:
+            yield "kernel", facts.kernel
+        if facts.num_warmup is not None:
+            yield "warm-up", f"{facts.num_warmup} iterations"
+        if self.warmup is not None:
+            yield "mass matrix", self.warmup.mass_matrix.replace("_", "-")
+        if facts.target_acceptance_rate is not None:
+            yield "target acceptance rate", f"{facts.target_acceptance_rate:g}"
+        if facts.init is not None:
+            yield "start", facts.init
+        if "is_divergent" in self.stats:
+            yield "divergences", str(int(np.sum(self.stats["is_divergent"])))
+        if self.chains is not None:
+            key = self.chains["settings"]["key"]
+            words = " ".join(map(str, np.ravel(key["words"])))
+            yield "key", f"{key['impl'] or 'of the old type'}, words {words}"
+        if facts.seconds is not None:
+            yield "time", f"{facts.seconds:.1f} s, with compilation"
+        if facts.device is not None:
+            yield "device", facts.device
+
     def __repr__(self) -> str:
         num_chains, num_draws = np.shape(jax.tree.leaves((self.stats, self.draws))[0])[:2]
         return f"MCMCResult({num_chains} chains x {num_draws} draws: {self._sites()})"

@@ -2,7 +2,9 @@
 
 import abc
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
+import os
+import pathlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -21,6 +23,7 @@ from inference.results.inference_data import (
     make_container,
 )
 from inference.results.plots import Plots
+from inference.results.report import write_report
 from inference.results.summary import Summary
 
 
@@ -145,6 +148,64 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
             coords=coords,
             dims=dims,
         )
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        model: Callable[..., Any] | None = None,
+        *args: Any,
+        key: jax.Array | None = None,
+        title: str | None = None,
+        **kwargs: Any,
+    ) -> pathlib.Path:
+        """Writes one file of HTML with the words, tables and pictures of this result.
+
+        | part | shows | given |
+        |---|---|---|
+        | top | the run, the verdict, and the problems with their remedies | |
+        | model | its graph, and the distribution of each site | the model |
+        | summary, intervals | :meth:`summary`, and a forest plot | |
+        | chains | traces and ranks of the scalars with the highest R-hat or lowest ESS | |
+        | predictive checks | data beside data drawn anew, by posterior and prior | model and key |
+        | warm-up, versions | what warm-up did; versions of packages, and seconds of the report | |
+
+        The file needs no network and no other file. Of a large result, it shows the most doubtful
+        scalars, and says so. Pictures need ArviZ and matplotlib; without them they are left out,
+        which the report says too.
+
+        Args:
+            path: The file. A former file is replaced when the report is done.
+            model: The model that was sampled, with its data: what :func:`inference.mcmc` was given.
+            *args: Its arguments.
+            key: Random key, for predictions.
+            title: Title of the page; by default the name of the model.
+            **kwargs: Keyword arguments of the model.
+
+        Returns:
+            The path of the file.
+
+        Raises:
+            OSError: if `path` is a folder, or no file can be written there; it is raised before the
+                work.
+            TypeError: if `path` is not a path, or `model` is not a model.
+            ValueError: if the draws are of another model or of other data.
+        """
+        if model is not None:
+            check_keywords(type(self).report, model, args, kwargs)
+        elif args or kwargs or key is not None:
+            raise TypeError(
+                "report: a key and arguments are for a model: report(path, posterior, *args, "
+                "key=key)"
+            )
+        return write_report(self, path, model, args, kwargs, key, title)
+
+    def _facts_of_run(self) -> Iterator[tuple[str, str]]:
+        """Facts of the run by name, for a report."""
+        yield from ()
+
+    def _curves(self) -> Iterator[tuple[str, Any, Any, str, str]]:
+        """Curves of the run, for a report: title, x, y, and the labels of both."""
+        yield from ()
 
     def _container(
         self,

@@ -37,6 +37,11 @@ class RunFacts:
             moved on unconstrained space.
         mass_matrix: Kind of the mass matrix; `None` for a kernel that warm-up does not adapt. The
             summary reads it off the result.
+        kernel: Name of the kernel.
+        seconds: Wall time of the call, with compilation.
+        device: Kind of the device.
+
+    The last three choose nothing: facts that differ in them are equal.
     """
 
     num_warmup: int | None = None
@@ -53,3 +58,6 @@ class RunFacts:
     num_superchains: int | None = None
     transport: str | None = None
     mass_matrix: str | None = None
+    kernel: str | None = dataclasses.field(default=None, compare=False)
+    seconds: float | None = dataclasses.field(default=None, compare=False)
+    device: str | None = dataclasses.field(default=None, compare=False)

@@ -40,7 +40,13 @@ def as_text(summary: SummaryData, *, cut: bool) -> str:
 
 def as_html(summary: SummaryData) -> str:
     """Table as HTML, with the problems below it."""
-    entries = list(_entries(summary, cut=True))
+    notes = "<br>".join(html.escape(note) for note in _notes(summary, width=None))
+    return f"{html_table(summary, cut=True)}<p>{notes}</p>"
+
+
+def html_table(summary: SummaryData, *, cut: bool) -> str:
+    """Table as HTML without the problems."""
+    entries = list(_entries(summary, cut))
     rows = iter(_rows(summary, entries))
     headings = _headings(summary)
     num = 1 + len(headings)
@@ -53,8 +59,7 @@ def as_html(summary: SummaryData) -> str:
         else:
             text = html.escape(_say(summary, entry))
             lines.append(f'<tr><td colspan="{num}" style="text-align:left">{text}</td></tr>')
-    notes = "<br>".join(html.escape(note) for note in _notes(summary, width=None))
-    return "".join([*lines, f"</tbody></table><p>{notes}</p>"])
+    return "".join([*lines, "</tbody></table>"])
 
 
 def _headings(summary: SummaryData) -> list[str]:

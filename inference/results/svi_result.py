@@ -152,6 +152,18 @@ class SVIResult(GuideResult):
             f"{self.pareto_k:.2f}"
         )
 
+    def _facts_of_run(self) -> Iterator[tuple[str, str]]:
+        yield "guide", str(self.guide)
+        yield "steps", str(int(self.state.step))
+        yield "objective", getattr(self.objective, "name", "objective")
+
+    def _curves(self) -> Iterator[tuple[str, Any, Any, str, str]]:
+        block = max(min(BLOCK, len(self.elbos) // 20), 1)
+        trace = self.trace(block)
+        if len(trace.step) > 1:
+            name = getattr(self.objective, "name", "objective")
+            yield f"{name}, averaged over {block} steps", trace.step, trace.elbo, "step", name
+
     @property
     def _size(self) -> int:
         """Number of scalars in a draw."""

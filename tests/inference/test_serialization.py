@@ -156,16 +156,17 @@ NEVER_SAVED = re.findall(
     EnsembleChains EnsembleState Fit FitsSummary FittedParameters Fold GivenBatch GuideDraws
     GuideFunction
     Groups HMC HMCInfo HMCTrajectory HessianNormal Init JitteredInfo LanczosNormal Layout Leap Leaps
-    Live MEADS MEADSInfo MEADSState Masks ModeSearchResult ModeSummary ModelGroups
-    ModelParameters NUTS NUTSInfo NUTSTrajectory NormalStart Observed Odds Origin
+    Live MEADS MEADSInfo MEADSState Masks ModeSearchResult ModeSummary ModelDescription
+    ModelGroups ModelParameters NUTS NUTSInfo NUTSTrajectory NormalStart Observed Odds Origin
     PaddedFactor Pairs PathfinderEnds PathfinderPath Point PointwiseLOO PowerScaling
     Progress ProgressReport Proposal Ranks RecordedInit RoundLengths RowValues RunDraws RunSettings
     SVGDAdvance
-    SVIInfo SVIProblem SVIStep Samples Schedule Search Share SiteGroup SmoothedWeights Spline
-    Spread StartingPoints State StepChain Subtree Summary SummaryData SummaryRow SummarySite Swarm
+    SVIInfo SVIProblem SVIStep Samples Schedule Search Share SiteDescription SiteGroup
+    SmoothedWeights Spline Spread StartingPoints State StepChain Subtree Summary SummaryData
+    SummaryRow SummarySite Swarm
     Tally Targets TracedRun TransportedTarget Tuning Units Until Verdict WALNUTS WALNUTSInfo
-    WALNUTSTrajectory Welford _Criterion _Fits _Folds _Gap _LineSearch
-    _Pairs _ShortClimb _Simulator _Site _Worst
+    WALNUTSTrajectory Welford _Criterion _Fits _Folds _Gap _LineSearch _Model
+    _Pairs _Parameter _ShortClimb _Simulator _Site _Worst
     """,
 )
 

@@ -1,0 +1,222 @@
+"""Model in words: its graph, its picture, and the distribution of each site with its parameters."""
+
+import dataclasses
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import ppl
+from ppl.common.arguments import Arguments
+from ppl.common.distribution_protocol import DistributionWrapper
+from ppl.core.model_pytree import as_pytree, innermost
+from ppl.harvest.names import nest_by_path
+from ppl.harvest.survey import Path, join_scopes
+from ppl.primitives.site_kinds import LATENT, OBSERVED
+from ppl.transforms.trace import flatten_sites
+
+_MAX_SITES = 30  # latent sites that are changed one by one
+_WIDTH = 100  # characters of a distribution with its parameters
+
+
+class SiteDescription(NamedTuple):
+    """Random site of a model, in words.
+
+    Attributes:
+        name: Name of the site.
+        kind: "latent" or "observed".
+        distribution: Its distribution: numbers of parameters that are constant, and names of the
+            sites that the others depend on, as ``Normal(loc=mu, scale=2)``.
+    """
+
+    name: str
+    kind: str
+    distribution: str
+
+
+class ModelDescription(NamedTuple):
+    """Model in words and as a picture.
+
+    Attributes:
+        name: Name of its function.
+        table: Table of its graph as HTML; empty if the graph is not known.
+        svg: The graph as an SVG element; empty if it cannot be drawn.
+        sites: Its random sites.
+    """
+
+    name: str
+    table: str
+    svg: str
+    sites: list[SiteDescription]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Parameter:
+    """Parameter of a distribution, a leaf of its pytree, at some draws.
+
+    Attributes:
+        low, high: Its extreme elements.
+        sources: Names of the latent sites that it depends on.
+        is_value: Whether it is the value of its only source.
+    """
+
+    low: Any
+    high: Any
+    sources: tuple[str, ...]
+    is_value: bool
+
+
+def describe_model(
+    model: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    draws: Mapping[str, Any],
+) -> ModelDescription:
+    """Description of a model by its graph, and by its distributions at two of the draws.
+
+    Args:
+        model: The model that the draws come from, with its data.
+        args: Its arguments.
+        kwargs: Its keyword arguments.
+        draws: Draws by site, ``(chain, draw, *shape)``.
+    """
+    function = innermost(model)
+    name = getattr(function, "__name__", type(function).__name__)
+    try:
+        graph = ppl.graph(model)(*args, **kwargs)
+    except NotImplementedError:  # a mutable array
+        return ModelDescription(name, "", "", [])
+    shown = graph._repr_mimebundle_()["text/html"]
+    start = shown.index("<table")
+    try:
+        found = _distributions(model, args, kwargs, draws)
+    except (NotImplementedError, TypeError, ValueError):  # a site that cannot be conditioned on
+        found = {}
+    sites = []
+    for site, node in graph.nodes.items():
+        parents = graph.parents(site)
+        if node.kind in (LATENT, OBSERVED):
+            before = {x: {x, *graph.ancestors(x)} for x in parents}
+            text = _words(found[site], before) if site in found else ""
+            if not 0 < len(text) <= _WIDTH:
+                text = f"{node.family}({', '.join(parents)})"
+            sites.append(SiteDescription(site, node.kind, text))
+    return ModelDescription(name, shown[start:], shown[:start], sites)
+
+
+def _distributions(
+    model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], draws: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Distribution of each site by name, with a `_Parameter` for each leaf.
+
+    The latent sites are set to one draw, then each in turn to another draw: a parameter that does
+    not change does not depend on the site. Of many latent sites, all are changed at once.
+    """
+    paths = _latent_paths(model, args, kwargs)
+    first = [np.asarray(_at(draws, path))[0, 0] for path in paths]
+    other = [np.asarray(_at(draws, path))[-1, -1] for path in paths]
+    chosen = np.eye(len(paths), dtype=bool)
+    if len(paths) > _MAX_SITES:
+        chosen = np.ones((1, len(paths)), bool)
+    arguments, data = Arguments.split(args, dict(kwargs))
+    leaves, structure = jax.tree.flatten((as_pytree(model), data, first, other, chosen))
+    structures: dict[str, Any] = {}
+
+    def compare(leaves: list[Any]) -> Any:
+        model, data, first, other, chosen = jax.tree.unflatten(structure, leaves)
+        args, kwargs = arguments.join(data)
+
+        def parameters(values: list[Any]) -> dict[str, list[Any]]:
+            given = ppl.condition(model, nest_by_path(dict(zip(paths, values, strict=True))))
+            sites = ppl.trace(given)(jax.random.key(0), *args, **kwargs).sites
+            found = {}
+            for path, site in flatten_sites(sites):
+                if site.distribution is not None:
+                    found[join_scopes(path)], structures[join_scopes(path)] = jax.tree.flatten(
+                        site.distribution
+                    )
+            return found
+
+        def change(which: jax.Array) -> Any:
+            values = [jnp.where(which[i], other[i], first[i]) for i in range(len(paths))]
+            return jax.tree.map(_differ, base, parameters(values))
+
+        base = parameters(first)
+        changed = jax.lax.map(change, chosen) if paths else None
+        equal = [jax.tree.map(lambda x, value=value: _is_same(x, value), base) for value in first]
+        return jax.tree.map(_extremes, base), changed, equal
+
+    extremes, changed, equal = jax.jit(compare)(leaves)
+    names = [join_scopes(path) for path in paths]
+    described = {}
+    for site, pairs in extremes.items():
+        found = []
+        for i, (low, high) in enumerate(pairs):
+            moves = np.asarray(changed[site][i]) if paths else np.zeros(0, bool)
+            sources = tuple(name for name, x in zip(names, moves @ chosen, strict=True) if x)
+            is_value = len(sources) == 1 and bool(equal[names.index(sources[0])][site][i])
+            found.append(_Parameter(np.asarray(low), np.asarray(high), sources, is_value))
+        described[site] = jax.tree.unflatten(structures[site], found)
+    return described
+
+
+def _latent_paths(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Path]:
+    found: list[Path] = []
+
+    def run() -> None:
+        sites = ppl.trace(model)(jax.random.key(0), *args, **kwargs).sites
+        found.extend(path for path, site in flatten_sites(sites) if site.kind == LATENT)
+
+    jax.eval_shape(run)
+    return found
+
+
+def _at(draws: Any, path: Path) -> Any:
+    for name in path:
+        draws = draws[name]
+    return draws
+
+
+def _differ(x: jax.Array, y: jax.Array) -> jax.Array:
+    return jnp.any(x != y)
+
+
+def _is_same(x: jax.Array, value: jax.Array) -> jax.Array:
+    return jnp.all(x == value) if jnp.shape(x) == jnp.shape(value) else jnp.zeros((), bool)
+
+
+def _extremes(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    if not jnp.size(x) or not jnp.issubdtype(jnp.result_type(x), jnp.number):
+        return jnp.full((), jnp.nan), jnp.full((), jnp.nan)
+    return jnp.min(x), jnp.max(x)
+
+
+def _words(d: Any, before: Mapping[str, Collection[str]]) -> str:
+    """Text of a distribution; `before` has the ancestors of each parent of its site."""
+    while isinstance(d, DistributionWrapper):
+        d = d.base
+    if isinstance(d, _Parameter):
+        return _words_of_parameter(d, before)
+    if isinstance(d, tuple | list) and any(isinstance(x, _Parameter) for x in d):
+        return f"({', '.join(_words(x, before) for x in d)})"
+    if not dataclasses.is_dataclass(d):
+        return str(d)
+    parts = []
+    for field in dataclasses.fields(d):
+        value = getattr(d, field.name)
+        if value is None or not field.repr:
+            continue
+        text = _words(value, before)
+        parts.append(text if hasattr(value, "log_prob") else f"{field.name}={text}")
+    return f"{type(d).__name__}({', '.join(parts)})"
+
+
+def _words_of_parameter(x: _Parameter, before: Mapping[str, Collection[str]]) -> str:
+    if x.is_value:
+        return x.sources[0]
+    if x.sources:
+        return f"f({', '.join(site for site in before if {*x.sources} & {*before[site]})})"
+    low, high = f"{x.low:.4g}", f"{x.high:.4g}"
+    return low if low == high else f"{low} to {high}"

@@ -1,0 +1,323 @@
+"""Report of a result: one file of HTML with its words, tables and pictures."""
+
+import datetime
+import html
+import importlib.metadata
+import os
+import pathlib
+import platform
+import secrets
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from inference.common.leaf_names import named_leaves, part_names
+from inference.common.whole_file import write_whole
+from inference.models.model_description import ModelDescription, describe_model
+from inference.models.model_groups import ModelGroups, model_groups
+from inference.results import report_pictures as pictures
+from inference.results.report_page import (
+    facts,
+    figure,
+    heading,
+    page,
+    paragraph,
+    table,
+    verdict,
+    wide,
+)
+from inference.results.summary import Summary
+from inference.results.summary_table import html_table
+
+_MAX_ROWS = 300  # scalars of a summary that is shown whole
+_MAX_LINES = 60  # scalars of the forest plot
+_NUM_DOUBTFUL = 4  # scalars whose chains are shown
+_NUM_PRIOR_DRAWS = 200
+_WANTED = "observed_data", "posterior_predictive", "prior_predictive"
+
+
+class _Model(NamedTuple):
+    """Parts of a report that come from the model.
+
+    Attributes:
+        described: Its graph and distributions.
+        groups: Its data, and predictions of them.
+        notes: Sentences on predictions that are left out.
+    """
+
+    described: ModelDescription
+    groups: ModelGroups
+    notes: tuple[str, ...]
+
+
+class _Clock:
+    """Seconds that parts of a report took."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def measure(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        """The result of a function, whose seconds are noted."""
+        start = time.perf_counter()
+        found = function(*args)
+        self.seconds[name] = time.perf_counter() - start
+        return found
+
+
+def check_path(path: Any) -> pathlib.Path:
+    """The path of a report, to which a file can be written.
+
+    Raises:
+        TypeError: if it is not a path.
+        OSError: if it is a folder, if its folder does not exist, or if no file can be written.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(
+            "report: the first argument is the path of the file, as result.report('report.html', "
+            f"posterior, *args), got {type(path).__name__}"
+        )
+    goal = pathlib.Path(path)
+    if goal.is_dir():
+        example = str(goal / "report.html")
+        raise IsADirectoryError(f"report: {str(goal)!r} is a folder. Name a file, as {example!r}")
+    if not goal.parent.is_dir():
+        raise FileNotFoundError(
+            f"report: {str(goal)!r} cannot be written: there is no folder {str(goal.parent)!r}"
+        )
+    if not goal.exists() or goal.is_file():
+        probe = pathlib.Path(os.path.realpath(goal)).with_name(f".{secrets.token_hex(8)}.partial")
+        try:
+            probe.touch(exist_ok=False)
+            probe.unlink()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise type(error)(
+                error.errno, f"report: {reason}: it cannot be written", str(goal)
+            ) from error
+    return goal
+
+
+def write_report(
+    result: Any,
+    path: Any,
+    model: Callable[..., Any] | None,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    key: jax.Array | None,
+    title: str | None,
+) -> pathlib.Path:
+    """Writes the report of a result; :meth:`inference.MCMCResult.report` describes it."""
+    goal = check_path(path)
+    clock = _Clock()
+    equal = result._equally_weighted()
+    found = None
+    if model is not None:  # first, as it checks that the draws are of the model
+        predicted = clock.measure("predictions", _groups, equal, model, args, kwargs, key)
+        described = clock.measure(
+            "graph and priors", describe_model, model, args, kwargs, equal.draws
+        )
+        found = _Model(described, *predicted)
+    summary = clock.measure("summary", result.summary)
+    lacking = pictures.why_no_pictures()
+    sections = [
+        *_sections_of_model(found),
+        ("Summary", _summary_section(summary)),
+        *clock.measure("pictures of draws", _draw_posterior, result, equal, summary, lacking),
+        *clock.measure("predictive checks", _draw_predictions, found, key, lacking),
+        *_warm_up_section(result),
+    ]
+    sections.append(("Versions and times", _versions_section(clock.seconds)))
+    if title is None:
+        title = "Report" if found is None else f"Report on {found.described.name}"
+    top = verdict(summary.problems, summary.verdict) + _facts(result, summary)
+    if found is None:
+        top += paragraph(
+            "Made without the model: report(path, posterior, *args, key=key) also shows the "
+            "model's graph, its priors, and predictive checks.",
+            "soft",
+        )
+    content = page(title, top, sections).encode()
+    write_whole(goal, lambda file: file.write(content))
+    return goal
+
+
+def _groups(
+    result: Any, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: Any
+) -> tuple[ModelGroups, tuple[str, ...]]:
+    """Data and predictions of a model, and the sentences of warnings, as of an improper prior."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        found = model_groups(result, model, args, kwargs, key, _WANTED, _NUM_PRIOR_DRAWS)
+    return found, tuple(str(warning.message) for warning in caught)
+
+
+def _facts(result: Any, summary: Summary) -> str:
+    """Table of what was run."""
+    about = summary.about or f"{summary.num_chains} chains x {summary.num_draws} draws"
+    made = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
+    rows = [
+        ("result", type(result).__name__),
+        ("draws", about),
+        *result._facts_of_run(),
+        ("written", made),
+    ]
+    return facts(rows)
+
+
+def _sections_of_model(found: _Model | None) -> Iterator[tuple[str, str]]:
+    if found is None:
+        return
+    described = found.described
+    if not described.table:
+        yield "Model", paragraph("The graph of this model is not known: it has mutable arrays.")
+        return
+    graph = f'<figure class="graph">{described.svg}</figure>' if described.svg else ""
+    yield "Model", graph + wide(described.table)
+    for kind, name in (("latent", "Priors"), ("observed", "Likelihood")):
+        rows = [(site.name, site.distribution) for site in described.sites if site.kind == kind]
+        if rows:
+            note = "Parameters are numbers, their range over entries, or the sites that they "
+            note += "depend on; f(...) is a function of sites."
+            words = paragraph(note, "soft") if kind == "latent" else ""
+            yield name, words + table(rows, head=("site", "distribution"), code=(1,))
+
+
+def _summary_section(summary: Summary) -> str:
+    num_shown = int((~summary.is_constant).sum())
+    is_cut = num_shown > _MAX_ROWS
+    words = ""
+    if 0 < (constant := len(summary.names) - num_shown) < len(summary.names):
+        verb = "entry is" if constant == 1 else "entries are"
+        words += paragraph(f"{constant} {verb} constant, and not shown.", "soft")
+    if is_cut:
+        words += paragraph(
+            f"Of {num_shown} scalars, the table shows the first and last entries of long sites.",
+            "soft",
+        )
+    words += wide(html_table(summary, cut=is_cut), "numbers")
+    if is_cut and np.isfinite(summary.rhat).any():
+        worst = [summary.names[i] for i in _rank_doubtful(summary)[:10]]
+        words += heading("The ten worst by R-hat and ESS")
+        words += wide(html_table(summary.select(worst), cut=False), "numbers")
+    return words
+
+
+def _rank_doubtful(summary: Summary) -> np.ndarray:
+    """Scalars in the order of doubt: their R-hat, and how few their effective draws are."""
+    ess = np.fmin(summary.ess_bulk, summary.ess_tail)
+    with np.errstate(divide="ignore"):
+        doubt = np.fmax(summary.rhat - 1, 1 / ess)
+    doubt = np.where(summary.is_constant | np.isnan(doubt), -np.inf, doubt)
+    return np.argsort(-doubt, kind="stable")
+
+
+def _scalar_draws(draws: Mapping[str, Any], summary: Summary, chosen: Any) -> dict[str, np.ndarray]:
+    """Draws of some scalars of a summary by name, ``(chain, draw)``; only finite ones."""
+    parts = {}
+    for name, leaf in named_leaves(draws):
+        x = np.asarray(leaf)
+        pieces = (np.real(x), np.imag(x)) if np.iscomplexobj(x) else (x,)
+        parts |= dict(zip(part_names(name, x.dtype), pieces, strict=True))
+    found = {}
+    for i in chosen:
+        site = next(site for site in summary.sites if site.start <= i < site.stop)
+        x = parts[site.name]
+        values = x.reshape(*x.shape[:2], -1)[..., i - site.start].astype(np.float64)
+        if np.isfinite(values).all():
+            found[summary.names[i]] = values
+    return found
+
+
+def _draw_posterior(
+    result: Any, equal: Any, summary: Summary, lacking: str
+) -> list[tuple[str, str]]:
+    """Sections of the intervals of all scalars, and of the chains of doubtful ones."""
+    if lacking:
+        return [("Pictures", paragraph(lacking))]
+    moving = np.flatnonzero(~summary.is_constant)
+    shown = moving
+    words = ""
+    if moving.size > _MAX_LINES:
+        order = _rank_doubtful(summary)
+        shown = np.sort(order[np.isin(order, moving)][:_MAX_LINES])
+        words = paragraph(f"{_MAX_LINES} of {moving.size} scalars, the most doubtful.", "soft")
+    sections = []
+    draws = _scalar_draws(equal.draws, summary, shown)
+    if draws:
+        image = pictures.draw_forest(draws)
+        caption = "Median, and intervals of the draws of all chains together"
+        sections.append(("Intervals", words + figure(*image, caption)))
+    for name, x, y, x_label, y_label in result._curves():
+        image = pictures.draw_curve(x, y, x_label, y_label)
+        sections.append(("Fit", figure(*image, name)))
+    order = _rank_doubtful(summary)
+    known = order[np.isfinite(summary.rhat[order])][:_NUM_DOUBTFUL]
+    draws = _scalar_draws(equal.draws, summary, known)
+    if draws and summary.num_chains > 1:
+        is_divergent = np.asarray(getattr(result, "stats", {}).get("is_divergent", False))
+        names = ", ".join(draws)
+        traces = pictures.draw_traces(draws, is_divergent if is_divergent.any() else None)
+        ranks = pictures.draw_ranks(draws)
+        body = paragraph(f"The scalars with the highest R-hat or the lowest ESS: {names}.", "soft")
+        marks = "; ticks below are divergences" if is_divergent.any() else ""
+        body += figure(*traces, f"Density and draws of each chain{marks}")
+        body += figure(*ranks, "Ranks of each chain's draws among all: alike if chains agree")
+        sections.append(("Chains", body))
+    return sections
+
+
+def _draw_predictions(found: _Model | None, key: Any, lacking: str) -> list[tuple[str, str]]:
+    """Section of the predictive checks of each observed site."""
+    if found is None:
+        return []
+    groups = found.groups.groups
+    data = groups.get("observed_data", {})
+    notes = "".join(paragraph(note, "soft") for note in found.notes)
+    if not data:
+        return [("Predictive checks", paragraph("The model has no data.") + notes)]
+    if lacking:
+        return [("Predictive checks", notes)] if notes else []
+    if key is None:
+        words = "Predictions need a random key: report(path, posterior, *args, key=key)."
+        return [("Predictive checks", paragraph(words))]
+    body = ""
+    for name, observed in data.items():
+        body += heading(name)
+        for group in ("posterior", "prior"):
+            predicted = groups.get(f"{group}_predictive", {}).get(name)
+            if predicted is None:
+                continue
+            image = pictures.draw_predictive(
+                name,
+                np.asarray(observed),
+                np.asarray(predicted),
+                found.groups.is_known.get(name),
+                group,
+            )
+            body += figure(*image, f"Data, and data drawn anew from the {group}")
+    return [("Predictive checks", body + notes)]
+
+
+def _warm_up_section(result: Any) -> Iterator[tuple[str, str]]:
+    warmup = getattr(result, "warmup", None)
+    if warmup is not None:
+        yield "Warm-up", wide(f"<pre><code>{html.escape(repr(warmup))}</code></pre>")
+
+
+def _versions_section(seconds: Mapping[str, float]) -> str:
+    names = ("harvest-ppl", "jax", "jaxlib", "numpy", "arviz", "matplotlib")
+    rows = [("python", platform.python_version())]
+    for name in names:
+        try:
+            rows.append((name, importlib.metadata.version(name)))
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    rows.append(("platform", platform.platform()))
+    rows.append(("device", ", ".join(sorted({x.device_kind for x in jax.local_devices()}))))
+    words = heading("Seconds of this report")
+    words += table([(name, f"{x:.1f}") for name, x in seconds.items()], numbers=(1,))
+    return table(rows) + words

@@ -1,0 +1,187 @@
+"""Reports: one file of HTML with words, tables and pictures of a result."""
+
+import html.parser
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import distributions as dist
+import inference
+import ppl
+from inference.drivers.checkpoints import kept_sites
+from inference.results import report_pictures
+from inference.results.mcmc_result import MCMCResult
+from inference.results.run_facts import RunFacts
+
+VOID = {"meta", "img", "br", "link", "hr"}
+TEAMS = ("England", "<b>France</b>", "Italy & Co")
+
+
+def league(key, scale):
+    k = jax.random.split(key, 4)
+    home = ppl.sample(k[0], dist.Normal(1.0, 5.0), name="home")
+    spread = ppl.sample(k[1], dist.HalfNormal(2.0), name="spread")
+    attack = ppl.sample(k[2], dist.Normal(home * jnp.ones(3), spread), name="attack")
+    return ppl.sample(k[3], dist.Normal(2 * attack, scale), name="points")
+
+
+SCALE = jnp.array([0.5, 1.0, 4.0])
+NAMED = ppl.label(league, {"attack": "team", "points": "team"}, {"team": TEAMS})
+POSTERIOR = ppl.condition(NAMED, {"points": jnp.array([1.0, 0.5, -1.0])})
+
+
+class Page(html.parser.HTMLParser):
+    """The text of a page, what it loads, and the tags that it leaves open or closes twice."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.words, self.loaded, self.tags, self.open = [], [], set(), []
+        self.feed(text)
+        self.close()
+        self.text = re.sub(r"\s+", " ", " ".join(self.words))
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.loaded += [value for name, value in attrs if name in ("src", "href")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open[-1:] != ["style"]:
+            self.words.append(data)
+
+
+def written(result, path, *args, **kwargs):
+    """The page of a report, which is well-formed and loads nothing."""
+    assert result.report(path, *args, **kwargs) == path
+    page = Page(path.read_text(encoding="utf-8"))
+    assert page.open == []
+    assert not {"script", "iframe", "link"} & page.tags
+    assert all(x.startswith(("data:image/", "#")) for x in page.loaded)
+    return page
+
+
+def drawn(num_chains=2, num_draws=100):
+    """Chains of which one is off in `spread`, and two transitions that diverged."""
+    rng = np.random.default_rng(0)
+    spread = np.exp(rng.normal(size=(num_chains, num_draws)))
+    spread[1] += 5
+    draws = {
+        "home": rng.normal(size=(num_chains, num_draws)),
+        "spread": spread,
+        "attack": rng.normal(size=(num_chains, num_draws, 3)),
+    }
+    draws = jax.tree.map(np.float32, draws)
+    stats = {"is_divergent": np.arange(num_draws) + np.zeros((num_chains, 1)) < 2}
+    sites = kept_sites(ppl.unconstrain(POSTERIOR, SCALE), None)
+    facts = RunFacts(num_warmup=500, kernel="NUTS", seconds=1.25, device="cpu")
+    return MCMCResult(draws, stats, None, facts=facts, sites=sites)
+
+
+RESULT = drawn()
+
+
+@pytest.fixture
+def no_pictures(monkeypatch):
+    monkeypatch.setattr(report_pictures.importlib.util, "find_spec", lambda name: None)
+
+
+def test_a_report_has_words_tables_and_pictures(tmp_path):
+    page = written(
+        RESULT, tmp_path / "report.html", POSTERIOR, SCALE, key=jax.random.key(0), title="<i>Cup"
+    )
+    assert "<i>Cup" in page.text
+    for problem in RESULT.summary().problems:
+        assert problem in page.text
+    assert "kernel NUTS" in page.text
+    assert "500 iterations" in page.text
+    assert "attack[<b>France</b>]" in page.text
+    assert "b" not in page.tags
+    pictures = [x for x in page.loaded if x.startswith("data:")]
+    assert len(pictures) == 5  # intervals, traces, ranks, and predictions by posterior and prior
+    assert "lowest ESS: spread" in page.text
+
+
+def test_priors_show_numbers_or_the_sites_behind_them(tmp_path, no_pictures):
+    page = written(RESULT, tmp_path / "report.html", POSTERIOR, SCALE, key=jax.random.key(0))
+    assert "Normal(loc=1, scale=5)" in page.text
+    assert "Normal(loc=f(home), scale=spread)" in page.text
+    assert "Normal(loc=f(attack), scale=0.5 to 4)" in page.text
+    assert "Pictures are left out" in page.text
+
+
+def test_without_a_model_a_report_says_what_is_missing(tmp_path, no_pictures):
+    page = written(RESULT, tmp_path / "report.html")
+    assert "Made without the model" in page.text
+    assert "attack[England]" in page.text
+    assert "HalfNormal" not in page.text
+
+
+def test_an_improper_prior_is_left_out_with_words(tmp_path, no_pictures):
+    def model(key):
+        mu = ppl.sample(key, dist.Flat(dist.constraints.real), name="mu")
+        return ppl.sample(key, dist.Normal(mu, 1.0), name="y")
+
+    draws = {"mu": np.random.default_rng(0).normal(size=(2, 50)).astype(np.float32)}
+    result = MCMCResult(draws, {}, None)
+    posterior = ppl.condition(model, {"y": 1.0})
+    page = written(result, tmp_path / "report.html", posterior, key=jax.random.key(0))
+    assert "Normal(loc=mu, scale=1)" in page.text
+    assert "the prior cannot be drawn" in page.text
+
+
+def test_a_large_result_shows_the_most_doubtful_scalars(tmp_path, no_pictures):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2, 20, 2_000)).astype(np.float32)
+    x[1, :, 1_234] += 10
+    page = written(MCMCResult({"x": x}, {}, None), path := tmp_path / "report.html")
+    assert path.stat().st_size < 50_000
+    assert "Of 2000 scalars" in page.text
+    assert "x[1234]" in page.text.partition("worst by R-hat")[2]
+
+
+def test_a_fit_shows_its_guide_and_its_curve(tmp_path):
+    fit = inference.svi(jax.random.key(0), POSTERIOR, SCALE, num_steps=200)
+    page = written(fit, tmp_path / "report.html")
+    assert "MeanField" in page.text
+    assert "ELBO, averaged over" in page.text
+
+
+def never(key):
+    raise AssertionError("the work has begun")
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "words"),
+    [
+        (".", IsADirectoryError, "is a folder. Name a file"),
+        ("missing/report.html", FileNotFoundError, "there is no folder"),
+        ("/proc/report.html", OSError, "it cannot be written"),
+    ],
+)
+def test_a_bad_path_is_refused_before_the_work(tmp_path, monkeypatch, path, error, words):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=words):
+        RESULT.report(path, never)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_bad_arguments_are_refused(tmp_path):
+    with pytest.raises(TypeError, match="first argument is the path"):
+        RESULT.report(POSTERIOR)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="are for a model"):
+        RESULT.report(tmp_path / "report.html", key=jax.random.key(0))
+    other = ppl.condition(NAMED, {"attack": jnp.zeros(3)})
+    (path := tmp_path / "report.html").write_text("before")
+    with pytest.raises(ValueError, match="points"):
+        RESULT.report(path, other, SCALE)
+    assert path.read_text() == "before"
