@@ -6,10 +6,12 @@ References:
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from inference.common.leaf_names import element_names
 from inference.comparison.psis_loo import log_sum_exp
 from inference.comparison.tables import Table
 from inference.results.psis import largest_pareto_k, psis_on_host
@@ -80,6 +82,7 @@ def power_scaling(
     log_weights: np.ndarray | None = None,
     *,
     is_smoothed: bool = False,
+    labels: Mapping[str, Sequence[Any]] | None = None,
 ) -> PowerScaling:
     """Sensitivities of scalars.
 
@@ -89,13 +92,15 @@ def power_scaling(
         log_likelihood: Log likelihood of all data, ``(chain, draw)``.
         log_weights: Log weights of the draws, or `None`.
         is_smoothed: Whether the weights are smoothed already.
+        labels: For each axis of a site None, or the name of its dimension with the names of its
+            entries.
     """
     names = []
     columns = []
     for name, x in draws.items():
         num_draws = x.shape[0] * x.shape[1]
         columns.append(np.reshape(x, (num_draws, -1)))
-        names += [f"{name}[{', '.join(map(str, at))}]" if at else name for at in _places(x)]
+        names += element_names(name, x.shape[2:], (labels or {}).get(name, ()))
     flat = np.concatenate(columns, 1)
     base = np.zeros(len(flat)) if log_weights is None else np.ravel(log_weights)
 
@@ -117,10 +122,6 @@ def power_scaling(
         (),
     )
     return dataclasses.replace(found, problems=tuple(_problems(found, worst_k, len(flat))))
-
-
-def _places(x: np.ndarray) -> list[tuple[int, ...]]:
-    return list(np.ndindex(*x.shape[2:]))
 
 
 def sensitivity(

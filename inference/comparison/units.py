@@ -8,6 +8,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from inference.common.leaf_names import element_names
+
+Labels = Sequence[tuple[str, Sequence[Any] | None] | None]
 _KINDS = ("element", "row", "group")
 _BATCH = (
     "Each log probability is one: give the distribution a batch, as dist.Normal(loc * jnp.ones(n), "
@@ -45,7 +48,7 @@ class Units:
         names: Name of each unit.
         kind: ``"element"``, ``"row"`` or ``"group"``.
         rows: Row of each unit, ``(unit,)``, if they are rows.
-        num_rows: Number of rows, missing ones included, if they are rows.
+        row_names: Name of each row, missing ones included, if they are rows.
         groups: Groups of entries by the name of their log probabilities.
     """
 
@@ -53,8 +56,13 @@ class Units:
     names: tuple[str, ...]
     kind: str
     rows: np.ndarray
-    num_rows: int
+    row_names: tuple[str, ...]
     groups: Mapping[str, Groups]
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows, missing ones included, if units are rows."""
+        return len(self.row_names)
 
     @classmethod
     def of(
@@ -65,6 +73,7 @@ class Units:
         kind: str = "element",
         remedy: str = _BATCH,
         groups: Mapping[str, Groups] | None = None,
+        labels: Mapping[str, Labels] | None = None,
     ) -> "Units":
         """Units of observed sites.
 
@@ -77,6 +86,8 @@ class Units:
                 probabilities of all sites with one index on axis 0 are a unit.
             remedy: Advice for fewer than two units.
             groups: The groups of entries by name.
+            labels: For axes of the values of a site, from the first on, None or the name of the
+                dimension with the names of its entries.
 
         Raises:
             ValueError: if a name is unknown, sites have different numbers of rows, or there are
@@ -94,11 +105,12 @@ class Units:
         groups = groups or {}
         flags = {n: np.asarray(missing[n]) for n in chosen}
         rows = np.zeros(0, int)
-        num_rows = 0
+        row_names: tuple[str, ...] = ()
         if kind == "row":
-            numbers, names, rows, num_rows = _rows(flags, groups)
+            numbers, rows, row_names = _rows(flags, groups, labels or {})
+            names = tuple(row_names[row] for row in rows.tolist())
         else:
-            numbers, names = _elements(flags, groups)
+            numbers, names = _elements(flags, groups, labels or {})
         rest = {n: np.full(s, -1) for n, s in known.items() if n not in chosen}
         if len(names) < 2:
             num_missing = sum(int(flag.sum()) for flag in flags.values())
@@ -109,7 +121,7 @@ class Units:
                 "cross-validation needs two observations at least, got "
                 f"{len(names)}. {remedy}"
             )
-        return cls({**numbers, **rest}, names, kind, rows, num_rows, groups)
+        return cls({**numbers, **rest}, names, kind, rows, row_names, groups)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -180,25 +192,31 @@ class Units:
 
 
 def _elements(
-    missing: Mapping[str, np.ndarray], groups: Mapping[str, Groups]
+    missing: Mapping[str, np.ndarray], groups: Mapping[str, Groups], labels: Mapping[str, Labels]
 ) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
+    """Number of the unit of each log probability by site, and names of the units."""
     numbers = {}
-    names = []
+    names: list[str] = []
     for name, flags in missing.items():
-        places = np.argwhere(~flags)
+        places = np.flatnonzero(~flags)
         number = np.full(flags.shape, -1)
         number[~flags] = len(names) + np.arange(len(places))
         numbers[name] = number
         if name in groups:
-            names += [_label_group(groups[name].label, place) for place in places.tolist()]
+            of_group = (
+                zip(*np.unravel_index(places, flags.shape), strict=True) if flags.ndim else [()]
+            )
+            names += [_name_group(groups[name].label, place) for place in of_group]
         else:
-            names += [_label(name, place) for place in places.tolist()]
+            every = element_names(name, flags.shape, _of_axes(labels.get(name, ()), flags.ndim))
+            names += [every[i] for i in places.tolist()]
     return numbers, tuple(names)
 
 
 def _rows(
-    missing: Mapping[str, np.ndarray], groups: Mapping[str, Groups]
-) -> tuple[dict[str, np.ndarray], tuple[str, ...], np.ndarray, int]:
+    missing: Mapping[str, np.ndarray], groups: Mapping[str, Groups], labels: Mapping[str, Labels]
+) -> tuple[dict[str, np.ndarray], np.ndarray, tuple[str, ...]]:
+    """Number of the unit of each log probability by site, rows of the units, names of all rows."""
     lengths = {name: flags.shape[0] if flags.ndim else 1 for name, flags in missing.items()}
     lengths |= {name: groups[name].num_rows for name in missing if name in groups}
     if len(set(lengths.values())) > 1:
@@ -219,13 +237,15 @@ def _rows(
     }
     sites = [s for name in missing for s in (groups[name].entries if name in groups else [name])]
     label = sites[0] if len(sites) == 1 else "row"
-    kept = np.flatnonzero(has_any)
-    return numbers, tuple(_label(label, [row]) for row in kept.tolist()), kept, num_rows
+    of_rows = {tuple(_of_axes(labels.get(site, ()), 1)) for site in sites}
+    along_rows = of_rows.pop() if len(of_rows) == 1 else ()
+    return numbers, np.flatnonzero(has_any), tuple(element_names(label, (num_rows,), along_rows))
 
 
-def _label_group(label: str, place: Sequence[int]) -> str:
-    return f"{label}[{' '.join(['group', ', '.join(map(str, place))]).strip()}]"
+def _of_axes(labels: Labels, num_axes: int) -> Labels:
+    """Labels of the first axes of a value: the axes of its log probabilities."""
+    return (*labels[:num_axes], *[None] * (num_axes - len(labels)))
 
 
-def _label(name: str, place: Sequence[int]) -> str:
-    return f"{name}[{', '.join(map(str, place))}]" if place else name
+def _name_group(label: str, place: Sequence[int]) -> str:
+    return f"{label}[{' '.join(['group', ','.join(map(str, place))]).strip()}]"

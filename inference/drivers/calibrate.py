@@ -17,7 +17,7 @@ from inference.drivers.calibration_checks import (
     check_fit,
     check_simulator,
     check_whole,
-    latent_names,
+    latent_labels,
     parameters_of,
 )
 from inference.drivers.calibration_draws import choose_number, fewest_effective, flat_draws
@@ -171,6 +171,7 @@ class _Simulator(NamedTuple):
         args: Its arguments.
         names: Names of the observed sites.
         latent: Names of the latent sites.
+        labels: Labels of the axes of each latent site, by name.
         data: Observed data, for posterior SBC, or `None`.
         draws: Draws of the result, flat, or `None`.
         quantities: Further quantities.
@@ -181,6 +182,7 @@ class _Simulator(NamedTuple):
     args: tuple[Any, ...]
     names: tuple[str, ...]
     latent: tuple[str, ...]
+    labels: Mapping[str, tuple[Any, ...]]
     data: Values | None
     draws: Values | None
     quantities: Mapping[str, Callable[..., Any]]
@@ -208,7 +210,8 @@ class _Simulator(NamedTuple):
         if not names or (unknown := [name for name in names if name not in known]):
             what = f"the model has no site {unknown[0]!r}" if names else "no site is named"
             raise ValueError(f"observed: {what}; there are {known}")
-        latent = latent_names(model, args, pick(sites, names))
+        labels = latent_labels(model, args, pick(sites, names))
+        latent = tuple(labels)
         shapes = pick(sites, latent)
         for name, function in quantities.items():
             if not callable(function):
@@ -216,7 +219,7 @@ class _Simulator(NamedTuple):
                     f"quantities: {name!r} must be a function of values and data, got {function!r}"
                 )
         draws = None if result is None else flat_draws(result, latent)
-        return cls(model, args, names, latent, data, draws, quantities, shapes)
+        return cls(model, args, names, latent, labels, data, draws, quantities, shapes)
 
     def posterior(self) -> Any:
         """Function of a key, data and `args`: the model to fit."""
@@ -252,7 +255,8 @@ class _Simulator(NamedTuple):
         def add(tree: Any) -> None:
             for name, x in named_leaves(tree):
                 x = np.asarray(x)
-                names.extend(element_names(name, x.shape[1 + num_axes :]))
+                labels = self.labels.get(name, ())
+                names.extend(element_names(name, x.shape[1 + num_axes :], labels))
                 parts.append(x.reshape(*x.shape[: 1 + num_axes], -1))
 
         add(values)

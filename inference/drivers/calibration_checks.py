@@ -17,6 +17,7 @@ from ppl.core.model_pytree import name_of
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest.survey import join_scopes
 from ppl.transforms.density import LogDensity
+from ppl.transforms.label import labels_of
 from ppl.transforms.likelihood import Likelihood
 from ppl.transforms.prior_weights import latent_sites
 from ppl.transforms.trace import flatten_sites
@@ -126,14 +127,15 @@ def check_whole(data: Mapping[str, Any]) -> None:
             )
 
 
-def latent_names(model: Any, args: Sequence[Any], data: Any) -> tuple[str, ...]:
-    """Names of the latent sites of a model given data, which may be shapes."""
-    found: list[tuple[str, ...]] = []
+def latent_labels(model: Any, args: Sequence[Any], data: Any) -> dict[str, tuple[Any, ...]]:
+    """Latent sites of a model given data, which may be shapes, each with labels of its axes."""
+    found: list[dict[str, tuple[Any, ...]]] = []
 
     def look(data: Any) -> tuple[()]:
         given = ppl.condition(model, data)
         run = ModelRun(given, trace_model(given, None, tuple(args), {}), LogDensity())
-        found.append(tuple(map(join_scopes, latent_sites(run))))
+        labels = labels_of(run.sites)
+        found.append({join_scopes(path): labels.get(path, ()) for path in latent_sites(run)})
         return ()
 
     jax.eval_shape(look, data)

@@ -196,12 +196,12 @@ def _future(units: Units, start: int | None, horizon: Any) -> list[Fold]:
         raise ValueError(
             f"start + horizon must be at most the number of rows, {size}, got {start} + {horizon}"
         )
-    label = units.names[0].rpartition("[")[0]
     found = []
     for t in range(start, size - horizon + 1):
         scored = np.flatnonzero((t <= rows) & (rows < t + horizon))
         if scored.size:
-            found.append(Fold(np.flatnonzero(rows >= t), scored, f"from {label}[{t}]", True))
+            name = f"from {units.row_names[t]}"
+            found.append(Fold(np.flatnonzero(rows >= t), scored, name, is_joint=True))
     if not found:
         raise ValueError(f"start: all data from row {start} on are missing, so none is predicted")
     return found

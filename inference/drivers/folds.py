@@ -109,7 +109,8 @@ def observe(
         if entries.groups is not None:
             groups[entries.name] = _groups_of(entries)
     names = None if site is None else [entries.name for entries in chosen]
-    units = Units.of(likelihood.shapes, is_missing, names, unit, groups=groups)
+    labels = dict(likelihood.labels)
+    units = Units.of(likelihood.shapes, is_missing, names, unit, groups=groups, labels=labels)
     chains = tuple(x for x in chosen if splits_chain(x, unit))
     return Observed(likelihood, units, units.digest(data, missing), chains)
 

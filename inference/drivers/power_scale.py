@@ -8,6 +8,7 @@ import numpy as np
 
 from inference.common.leaf_names import named_leaves
 from inference.common.pointwise import log_priors
+from inference.common.target import labels_by_name
 from inference.comparison.power_scaling import PowerScaling, power_scaling
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.folds import check_result, log_weights_of
@@ -95,4 +96,7 @@ def power_scale(
     of_sites = {name: scores[name] for name in names}
     is_smoothed = getattr(result, "weights", None) is not None
     weights = log_weights_of(result)
-    return power_scaling(draws, of_sites, scores[""], weights, is_smoothed=is_smoothed)
+    labels = labels_by_name(result.sites)
+    return power_scaling(
+        draws, of_sites, scores[""], weights, is_smoothed=is_smoothed, labels=labels
+    )

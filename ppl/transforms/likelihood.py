@@ -26,6 +26,7 @@ from ppl.harvest.sowing import Site
 from ppl.harvest.survey import join_scopes
 from ppl.primitives.site_kinds import FACTOR, LATENT, OBSERVED, RANDOM, kind_of
 from ppl.transforms.density import LogProbs
+from ppl.transforms.label import labels_of
 from ppl.transforms.scored_entries import ScoredEntries, find_scored
 from ppl.transforms.unscaled import unscaled
 
@@ -136,6 +137,7 @@ class Likelihood:
         arguments: The static arguments of the model.
         scored: What each array of log probabilities belongs to.
         latent: Names of the latent sites.
+        labels: Labels of the axes of the values of sites that have any, by name.
         is_scaled: Whether a factor of `scale` multiplies a log probability.
         has_imputed: Whether `impute` observes a latent site in part.
         captured: Fingerprint of the numbers in the model's program; new numbers recompile.
@@ -146,6 +148,7 @@ class Likelihood:
     arguments: Arguments = dataclasses.field(metadata={"static": True})
     scored: tuple[ScoredEntries, ...] = dataclasses.field(metadata={"static": True})
     latent: tuple[str, ...] = dataclasses.field(metadata={"static": True})
+    labels: tuple[tuple[str, Any], ...] = dataclasses.field(metadata={"static": True})
     is_scaled: bool = dataclasses.field(metadata={"static": True})
     has_imputed: bool = dataclasses.field(metadata={"static": True})
     captured: tuple[Hashable, ...] = dataclasses.field(metadata={"static": True})
@@ -193,11 +196,13 @@ class Likelihood:
                 )
             each = (site for found in run.sites.values() for site in found.sites)
             has_factors = any(map(factors_at, each))
-            return scored, tuple(map(join_scopes, latent)), has_factors, any(map(is_imputed, sites))
+            labels = tuple((join_scopes(path), x) for path, x in labels_of(run.sites).items())
+            names = tuple(map(join_scopes, latent))
+            return scored, names, labels, has_factors, any(map(is_imputed, sites))
 
         found, numbers = trace_and_fingerprint(look, model, arguments, data)
-        scored, latent, is_scaled, has_imputed = found
-        return cls(model, data, arguments, scored, latent, is_scaled, has_imputed, numbers)
+        scored, latent, labels, is_scaled, has_imputed = found
+        return cls(model, data, arguments, scored, latent, labels, is_scaled, has_imputed, numbers)
 
     @property
     def observed_scores(self) -> tuple[ScoredEntries, ...]:

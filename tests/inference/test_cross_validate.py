@@ -103,8 +103,8 @@ def test_fold_numbers_are_given_also_where_data_are_missing(kind, shape):
     parts = _parts(jax.random.key(0), given, units, False)
     names = [[units.names[i] for i in fold.held_out] for fold in parts]
     rows = [["y[0]", "y[1]", "y[3]"], ["y[4]", "y[7]"]]
-    elements = [[f"{n[:-1]}, {i}]" for n in part for i in (0, 1)] for part in rows]
-    elements[1].remove("y[4, 0]")
+    elements = [[f"{n[:-1]},{i}]" for n in part for i in (0, 1)] for part in rows]
+    elements[1].remove("y[4,0]")
     assert names == (rows if kind == "row" else elements)
 
 

@@ -224,7 +224,7 @@ def test_units_of_several_sites_and_missing_data():
     result = MCMCResult(draws | {"twice": 2 * draws["mu"]}, {}, None)
     whole = inference.loo(result, posterior)
     assert len(whole.names) == 8
-    assert "a[1, 0]" not in whole.names
+    assert "a[1,0]" not in whole.names
     one = inference.loo(result, posterior, site="b")
     np.testing.assert_allclose(one.pointwise, whole.pointwise[-3:])
     rows = inference.loo(result, posterior, unit="row")
@@ -238,7 +238,7 @@ def test_counts_leave_out_the_units():
     missing = {"a": np.array([[False, True], [False, False]]), "b": np.zeros(2, bool)}
     shapes = (("a", (2, 2)), ("b", (2,)))
     units = Units.of(shapes, missing, "a")
-    assert units.names == ("a[0, 0]", "a[1, 0]", "a[1, 1]")
+    assert units.names == ("a[0,0]", "a[1,0]", "a[1,1]")
     counts = units.counts(np.array([1]))
     assert counts["a"].tolist() == [[True, True], [False, True]]
     assert counts["b"].all()

@@ -1,0 +1,90 @@
+"""Names of entries in reports, warnings and errors of inference, for models with labels."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import distributions as dist
+import inference
+import ppl
+from inference.comparison.units import Units
+from inference.drivers.cross_validate import _future
+from inference.results.mcmc_result import MCMCResult
+
+KEY = jax.random.key(0)
+TEAMS = ("England", "France", "Italy")
+POINTS = np.array([0.3, 9.0, -0.2])
+
+
+def league(key):
+    attack = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="attack")
+    ppl.sample(key, dist.Normal(attack[:, None] * jnp.ones((1, 2)), 1.0), name="points")
+    ppl.sample(key, dist.Normal(attack, 1.0), name="goals")
+
+
+def labeled(model=league):
+    dims = {"attack": "team", "points": ("team", "half"), "goals": "team"}
+    return ppl.label(model, dims, {"team": TEAMS, "half": ["first", "second"]})
+
+
+DATA = {"points": jnp.asarray(POINTS[:, None] * np.ones(2)), "goals": jnp.asarray(POINTS)}
+NAMES = tuple(f"points[{team},{half}]" for team in TEAMS for half in ("first", "second"))
+
+
+@pytest.fixture(scope="module")
+def fit():
+    """Independent draws of the posterior: normal with precision 4 and mean 3/4 of the data."""
+    noise = np.random.default_rng(1).normal(size=(2, 200, 3)) / 2
+    sites = (("attack", False, (("team", TEAMS),)),)
+    return MCMCResult({"attack": 0.75 * POINTS + noise}, {}, None, sites=sites)
+
+
+def test_cross_validation_names_observations(fit):
+    posterior = ppl.condition(labeled(), DATA)
+    found = inference.loo(fit, posterior, site="points")
+    assert found.names == NAMES
+    bare = inference.loo(fit, ppl.condition(league, DATA), site="points")
+    assert bare.names[:3] == ("points[0,0]", "points[0,1]", "points[1,0]")
+    np.testing.assert_array_equal(found.pointwise, bare.pointwise)
+    rows = inference.loo(fit, posterior, unit="row")
+    assert rows.names == tuple(f"row[{team}]" for team in TEAMS)
+    worst = TEAMS[int(np.argmax(rows.pareto_k))]
+    assert f"for row[{worst}]: without such an observation" in rows.problems[0]
+    assert inference.loo(fit, posterior, site="goals", unit="row").names[0] == "goals[England]"
+    worse = dict(DATA, points=DATA["points"] + 1.0)
+    other = inference.loo(fit, ppl.condition(labeled(), worse), site="points")
+    compared = inference.compare({"one": found, "other": other})
+    assert any("points[England,first] of" in problem for problem in compared.problems)
+
+
+def test_gaps_and_folds_by_time_have_names():
+    years = {"y": (("year", tuple(range(2000, 2005))), None)}
+    missing = np.zeros((5, 2), bool)
+    missing[[1, 3]] = missing[0, 0] = True
+    units = Units.of((("y", (5, 2)),), {"y": missing}, kind="row", labels=years)
+    assert units.names == ("y[2000]", "y[2002]", "y[2004]")
+    assert [fold.name for fold in _future(units, 2, 2)] == ["from y[2002]", "from y[2003]"]
+    each = Units.of((("y", (5, 2)),), {"y": missing}, labels=years)
+    assert each.names[:2] == ("y[2000,1]", "y[2002,0]")
+    two = (("y", (5, 2)), ("z", (5,)))
+    gaps = {"y": missing, "z": np.zeros(5, bool)}
+    assert Units.of(two, gaps, kind="row", labels=years).names[0] == "row[0]"
+
+
+def test_power_scaling_and_calibration_name_scalars(fit):
+    found = inference.power_scale(fit, ppl.condition(labeled(), DATA))
+    assert found.names == fit.summary().names == tuple(f"attack[{team}]" for team in TEAMS)
+    assert any("attack[France]" in problem for problem in found.problems)
+
+    def exact(key, posterior, data):
+        """Draws of the posterior: normal with precision 4."""
+        mean = (data["points"].sum(-1) + data["goals"]) / 4
+        return {"attack": mean[None] + jax.random.normal(key, (50, 3)) / 2}
+
+    report = inference.calibrate(
+        KEY, labeled(), observed=["points", "goals"], fit=exact, num_simulations=20
+    )
+    assert report.names == (*found.names, "log likelihood")
+    assert report.is_calibrated
+    assert "attack[Italy]" in str(report)
