@@ -49,6 +49,25 @@ def element_names(
     return [f"{name}[{','.join(map(str, index))}]" for index in product(*entries)]
 
 
+def entry_names(index: Sequence[int], labels: Sequence[Any] = ()) -> tuple[Any, ...]:
+    """Names of an entry along each axis; numbers where there are no names.
+
+    Args:
+        index: Index of the entry.
+        labels: For each axis, from the first on, None or the name of the dimension with the names
+            of its entries.
+
+    Example:
+        >>> entry_names((1, 0), [("team", ["England", "France"])])
+        ('France', 0)
+    """
+    names: list[Any] = list(index)
+    for i, (place, found) in enumerate(zip(index, labels, strict=False)):
+        if found is not None and found[1] is not None and place < len(found[1]):
+            names[i] = found[1][place]
+    return tuple(names)
+
+
 def part_names(name: str, dtype: Any) -> tuple[str, ...]:
     """Names of the parts of a leaf: itself, or of complex numbers real and imaginary part.
 

@@ -71,6 +71,11 @@ def labels_by_name(sites: Sequence[NamedSite]) -> dict[str, tuple[Any, ...]]:
     return {name: labels[0] for name, _, *labels in sites if labels and labels[0]}
 
 
+def target_labels(target: Target) -> dict[str, tuple[Any, ...]]:
+    """Labels of all sites of a target that have any, by name; data are sites, too."""
+    return {".".join(map(str, path)): x for path, x in getattr(target, "labels", ())}
+
+
 def named_sites(target: Target) -> tuple[NamedSite, ...]:
     """The sites of a target in the order of the model."""
     labels = dict(getattr(target, "labels", ()))

@@ -10,7 +10,7 @@ import numpy as np
 import ppl
 from inference.common.argument_checks import check_count
 from inference.common.layout import Layout
-from inference.common.target import Target, named_sites
+from inference.common.target import Target, labels_by_name, named_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.noncentering import noncentering_of_guide
 from inference.drivers.optimize import mode_of
@@ -130,7 +130,7 @@ def _normal(
             return low_rank_normal_at(position, target, layout, rank)
         return normal_at(position, target, layout)
     except NotAPeakError as error:
-        names = coordinate_names(layout)
+        names = coordinate_names(layout, labels_by_name(mode.sites))
         shown = ", ".join(names[i] for i in error.index[:4])
         more = f" and {len(error.index) - 4} more" if len(error.index) > 4 else ""
         doubts = "".join(f" Before that, {problem}" for problem in mode.problems)

@@ -17,7 +17,7 @@ from inference.chains.sampling import sample
 from inference.chains.step_sampling import sample_by_steps
 from inference.common.argument_checks import short_repr
 from inference.common.layout import Layout
-from inference.common.target import Target, named_sites
+from inference.common.target import Target, named_sites, target_labels
 from inference.common.warm_up import WarmUp
 from inference.drivers.approximate_sites import pareto_k_of_sites
 from inference.drivers.centering import (
@@ -344,6 +344,7 @@ def _run(
         began=began,
         num_warmup=num_warmup,
         num_before=num_before,
+        sites=named_sites(target),
         **numbers,
     )
     num_earlier = np.zeros(num_chains, np.int64)  # gradients spent on coordinates
@@ -475,4 +476,4 @@ def _check_until(until: Any, target: Target, run_settings: RunSettings) -> None:
         raise TypeError(f"until must be inference.Until(...) or None, got {short_repr(until)}")
     kept = KeptSites(target, run_settings.keep)
     shapes = jax.eval_shape(kept.constrain, target.position_shapes)
-    until.check_names(shapes, run_settings.num_chains)
+    until.check_names(shapes, run_settings.num_chains, target_labels(target))

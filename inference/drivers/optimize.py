@@ -8,7 +8,7 @@ import jax
 
 import ppl
 from inference.common.layout import Layout
-from inference.common.target import Target
+from inference.common.target import Target, named_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.noncentering import find_noncentering
 from inference.optimization.mode_search import ClimbSettings, Density, climb_from_starts
@@ -126,7 +126,8 @@ def mode_of(
     def find():
         return find_noncentering(target)
 
-    return OptimizeResult.of(summit, layout, density, climb.max_steps, find)
+    sites = named_sites(target)
+    return OptimizeResult.of(summit, layout, density, climb.max_steps, find, sites)
 
 
 def _density(objective: Any, include_jacobian: Any) -> Density:

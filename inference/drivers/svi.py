@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from inference.common.argument_checks import check_count, check_fraction
-from inference.common.target import named_sites
+from inference.common.target import named_sites, target_labels
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.fit_checkpoints import open_fit
 from inference.drivers.noncentering import noncentering_of_guide
@@ -332,9 +332,11 @@ def _describe_boundary(problem: SVIProblem, parameters: Any, sampled: GuideDraws
         yield from describe_boundary("parameter", parameters, inside)
         return
     unravel = problem.layout.unravel
+    labels = target_labels(problem.target)
     first = jax.tree.map(lambda x: x[0], sampled.draws)
 
     def inside():
-        return find_bounded_coordinates(first, unravel(sampled.position[0]))
+        return find_bounded_coordinates(first, unravel(sampled.position[0]), labels)
 
-    yield from describe_boundary("site", unravel(np.mean(sampled.position, 0)), inside)
+    mean = unravel(np.mean(sampled.position, 0))
+    yield from describe_boundary("site", mean, inside, labels)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -12,9 +12,9 @@ from jax import lax, random
 
 from inference.common.argument_checks import short_repr
 from inference.common.layout import Layout
-from inference.common.leaf_names import named_leaves
+from inference.common.leaf_names import entry_names, named_leaves
 from inference.common.lockstep import select_leaves
-from inference.common.target import Target
+from inference.common.target import Target, target_labels
 from inference.common.threefry import seed_of, threefry
 from inference.initialization.short_lbfgs import climb_briefly
 from inference.runtime.compiled_program import compile_once
@@ -137,13 +137,15 @@ def parse_init(
         )
     latent = target.position_shapes
     sites = jax.eval_shape(target.constrain, latent)
-    return Init(values=_spread_values(init, sites, latent, num_chains, noun))
+    labels = target_labels(target)
+    return Init(values=_spread_values(init, sites, latent, labels, num_chains, noun))
 
 
 def _spread_values(
     values: Mapping[str, Any],
     sites: Mapping[str, Any],
     latent: Mapping[str, Any],
+    labels: Mapping[str, Sequence[Any]],
     num_chains: int,
     noun: str,
     scope: str = "",
@@ -158,20 +160,25 @@ def _spread_values(
             continue  # a deterministic site, as draws of a result have
         if isinstance(value, Mapping) and isinstance(sites[name], Mapping):
             parts = value, sites[name], latent[name]
-            out[name] = _spread_values(*parts, num_chains, noun, f"{path}.")
+            out[name] = _spread_values(*parts, labels, num_chains, noun, f"{path}.")
             continue
         if jax.tree.structure(value) != jax.tree.structure(sites[name]):
             is_array = jax.tree_util.all_leaves([sites[name]])
             what = "a number or an array" if is_array else f"{jax.tree.structure(sites[name])}"
             what += " (of a list, numpy.array(list))" * isinstance(value, list)
             raise ValueError(f"init: site {path!r} expects {what}, got {short_repr(value)}")
-        spread = functools.partial(_spread_value, path, num_chains, noun)
+        spread = functools.partial(_spread_value, path, labels.get(path, ()), num_chains, noun)
         out[name] = jax.tree.map(spread, value, sites[name])
     return out
 
 
 def _spread_value(
-    path: str, num_chains: int, noun: str, value: Any, site: jax.ShapeDtypeStruct
+    path: str,
+    labels: Sequence[Any],
+    num_chains: int,
+    noun: str,
+    value: Any,
+    site: jax.ShapeDtypeStruct,
 ) -> np.ndarray:
     value = np.asarray(value)
     if not any(jnp.issubdtype(value.dtype, kind) for kind in (np.integer, np.floating)):
@@ -180,20 +187,29 @@ def _spread_value(
         each = f", or {(num_chains, *site.shape)} with a value for each {noun}" * (num_chains > 1)
         raise ValueError(f"init: site {path!r} has the shape {site.shape}{each}, got {value.shape}")
     if not np.all(np.isfinite(value)):
-        found = _show_first(value, ~np.isfinite(value))
+        found = _show_first(value, ~np.isfinite(value), labels)
         raise ValueError(f"init: site {path!r} is given a value that is not finite: {found}")
     with np.errstate(over="ignore"):
         cast = value.astype(site.dtype)
     if not np.all(np.isfinite(cast)):
-        found = _show_first(value, ~np.isfinite(cast))
+        found = _show_first(value, ~np.isfinite(cast), labels)
         raise ValueError(f"init: site {path!r} is given {found}, which {site.dtype} cannot hold")
     return np.broadcast_to(cast, (num_chains, *site.shape))
 
 
-def _show_first(value: np.ndarray, is_wrong: np.ndarray) -> str:
-    """The first wrong entry of a value, and its place in an array."""
+def _show_first(value: np.ndarray, is_wrong: np.ndarray, labels: Sequence[Any]) -> str:
+    """The first wrong entry of a value, and its place in an array.
+
+    Args:
+        value: Value of a site, perhaps with an axis over chains in front.
+        is_wrong: Which of its entries are wrong.
+        labels: Labels of the axes of the site; none if there are none.
+    """
     at = np.argwhere(is_wrong)[0].tolist()
-    return f"{value[tuple(at)]}" + f" at {at} of {list(value.shape)}" * bool(at)
+    if labels:
+        labels = (*[None] * (value.ndim - len(labels)), *labels)
+    entry = ", ".join(map(str, entry_names(at, labels)))
+    return f"{value[tuple(at)]}" + f" at [{entry}] of {list(value.shape)}" * bool(at)
 
 
 def starting_points(

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 
 from inference.common.layout import Layout
-from inference.common.leaf_names import named_leaves
-from inference.common.target import Target
+from inference.common.leaf_names import entry_names, named_leaves
+from inference.common.target import Target, target_labels
 
 ADVICE = (
     "Check that observed values lie in the support of their distribution and hold no NaN, and that "
@@ -48,26 +48,29 @@ def not_finite(
     """
     of_leaves = {} if gradient is None else layout.unravel(gradient)
     return (
-        _not_finite_sites(target.sites(layout.unravel(position)))
+        _not_finite_sites(target.sites(layout.unravel(position)), target_labels(target))
         or not_finite_gradients("log density", of_leaves)
         or [f"the log density is {log_density}, for the map from unconstrained space"]
     )
 
 
-def _not_finite_sites(sites: Mapping[str, Any], scope: str = "") -> list[str]:
+def _not_finite_sites(
+    sites: Mapping[str, Any], labels: Mapping[str, Sequence[Any]], scope: str = ""
+) -> list[str]:
     """Words for each site whose log probability is not finite somewhere."""
     found = []
     for name, site in sites.items():
         path = f"{scope}{name}"
         if isinstance(site, Mapping):
-            found += _not_finite_sites(site, f"{path}.")
+            found += _not_finite_sites(site, labels, f"{path}.")
             continue
         log_prob = np.asarray(0.0 if site.log_prob is None else site.log_prob)
         if np.all(np.isfinite(log_prob)):
             continue
         index = tuple(int(i) for i in np.argwhere(~np.isfinite(log_prob))[0])
         element = functools.partial(_element, index, log_prob.shape)
-        where = f" at {list(index)}" if index else ""
+        entry = ", ".join(map(str, entry_names(index, labels.get(path, ()))))
+        where = f" at [{entry}]" if index else ""
         what = f"site '{path}' has log probability {log_prob[index]}{_share(log_prob)}"
         value, law = jax.tree.map(element, (site.value, site.distribution))
         shown = (

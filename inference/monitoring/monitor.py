@@ -5,12 +5,13 @@ import math
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from inference.chains.run_control import Monitor, Run, StopRun
+from inference.common.target import NamedSite
 from inference.monitoring.batch_means import BatchMeans, join
 from inference.monitoring.until import Until, looks
 from inference.results.diagnostics import MIN_DRAWS
@@ -34,6 +35,7 @@ class RunMonitor(Monitor):
         until: Stopping rule, or `None`.
         num_warmup, num_draws, num_chains: Settings of the run.
         num_before: Iterations of warm-up before the run that it monitors.
+        sites: The sites in the order of the model, with their labels.
         num_superchains: Number of groups of chains that share a start, or `None`.
         began: Time of the call of `mcmc`, by the monotonic clock.
 
@@ -53,6 +55,7 @@ class RunMonitor(Monitor):
         num_superchains: int | None,
         began: float,
         num_before: int = 0,
+        sites: Sequence[NamedSite] = (),
     ) -> None:
         self.report = report
         self.until = until
@@ -64,6 +67,7 @@ class RunMonitor(Monitor):
         self.num_draws = num_draws
         self.num_chains = num_chains
         self.num_superchains = num_superchains
+        self.sites = sites
         self.ended = ""
         self.is_unmet = False
         self._unmet: tuple[str, ...] = ()
@@ -124,7 +128,8 @@ class RunMonitor(Monitor):
             return False
         drawn = samples() if self.until.has_precision else None
         if drawn is not None:
-            summary = summarize(drawn.draws, num_superchains=self.num_superchains)
+            groups = self.num_superchains
+            summary = summarize(drawn.draws, self.sites, num_superchains=groups)
             self._unmet = self.until.unmet(summary)
             self._expected = num_drawn * self.until.growth(summary)
             if not self._unmet:

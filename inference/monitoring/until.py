@@ -12,6 +12,7 @@ from inference.results.summary import Summary
 
 FIRST_LOOK = 100
 LOOK_GROWTH = 1.5
+MAX_SHOWN = 6  # entries of a site in a message
 MIN_ESS = 400  # of the mean, before a Monte Carlo standard error is believed
 
 
@@ -32,7 +33,8 @@ class Until:
 
     Attributes:
         mcse: Largest Monte Carlo standard error of the mean, by name of a site, scope, row or
-            scalar, such as ``{"mu": 0.01, "theta[0]": 0.1}``, with the names of the summary. If all
+            scalar, such as ``{"mu": 0.01, "theta[0]": 0.1}``, with the names of the summary: those
+            of entries are their labels, if there are any, as in ``"attack[England]"``. If all
             scalars of a name are constant in all draws so far, the run goes on, as for the
             indicator of a rare event. If only some are constant, they are left out, as the diagonal
             of a correlation matrix; so name each indicator of a rare event.
@@ -91,12 +93,15 @@ class Until:
         """Whether a criterion other than `seconds` is given."""
         return bool(self.mcse) or self.rhat is not None or self.ess not in (None, {})
 
-    def check_names(self, shapes: Any, num_chains: int) -> None:
+    def check_names(
+        self, shapes: Any, num_chains: int, labels: Mapping[str, Sequence[Any]] | None = None
+    ) -> None:
         """Checks the names against sites of some shapes.
 
         Args:
             shapes: Shapes of the values of sites, by name.
             num_chains: Number of chains.
+            labels: Labels of the axes of sites that have any, by name.
 
         Raises:
             ValueError: if no site, scope, row or scalar of the summary has a name; or if `rhat` is
@@ -105,7 +110,7 @@ class Until:
         if self.rhat is not None and num_chains == 1:
             raise ValueError("rhat of Until compares chains: num_chains must be at least 2, got 1")
         sites = {
-            part: element_names(part, leaf.shape)
+            part: element_names(part, leaf.shape, (labels or {}).get(name, ()))
             for name, leaf in named_leaves(shapes)
             for part in part_names(name, leaf.dtype)
         }
@@ -113,10 +118,7 @@ class Until:
             given = getattr(self, argument)
             for name in given if isinstance(given, Mapping) else ():
                 if not any(any(_places(name, scalars)) for scalars in sites.values()):
-                    raise ValueError(
-                        f"{argument} of Until: no site is called {name!r}; there are "
-                        + ", ".join(sites)
-                    )
+                    raise ValueError(f"{argument} of Until: {_suggest(name, sites)}")
 
     def unmet(self, summary: Summary) -> tuple[str, ...]:
         """Criteria that do not hold, in words, each with its worst scalar.
@@ -223,6 +225,15 @@ def _places(name: str, scalars: Sequence[str] | np.ndarray) -> np.ndarray:
     """Flags of the scalars that the name of a site, scope, row or scalar stands for."""
     heads = (f"{name}.", f"{name}[") if not name.endswith("]") else (f"{name[:-1]},",)
     return np.array([scalar == name or scalar.startswith(heads) for scalar in scalars], bool)
+
+
+def _suggest(name: str, sites: Mapping[str, Sequence[str]]) -> str:
+    """Words on an unknown name of a site or of an entry, with the names that there are."""
+    scalars = sites.get(name.partition("[")[0], [])
+    if len(scalars) < 2 or "[" not in name:
+        return f"no site is called {name!r}; there are {', '.join(sites)}"
+    more = f" and {len(scalars) - MAX_SHOWN} more" * (len(scalars) > MAX_SHOWN)
+    return f"no entry is called {name!r}; there are {', '.join(scalars[:MAX_SHOWN])}{more}"
 
 
 def _check_positive(name: str, number: Any) -> None:

@@ -11,8 +11,9 @@ import numpy as np
 
 from inference.common.layout import Layout
 from inference.common.leaf_names import element_names, named_leaves
+from inference.common.target import NamedSite, labels_by_name
 from inference.optimization.mode_search import Density, ModeSearchResult, may_rise
-from inference.results.boundary_warnings import find_bounded_coordinates
+from inference.results.boundary_warnings import Labels, find_bounded_coordinates
 from inference.results.problems import REPARAM
 from ppl.harvest.pytrees import register_dataclass
 
@@ -77,6 +78,7 @@ class OptimizeResult:
         log_densities: Log density at the end of the climb from each start, ``(start,)``.
         density: Density that was climbed: posterior or likelihood, with or without Jacobian.
         problems: Warnings, in words.
+        sites: The sites in the order of the model, with their labels.
     """
 
     values: dict[str, Any]
@@ -89,6 +91,7 @@ class OptimizeResult:
     log_densities: Any
     density: Density = dataclasses.field(metadata={"static": True})
     problems: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
+    sites: tuple[NamedSite, ...] = dataclasses.field(default=(), metadata={"static": True})
 
     @classmethod
     def of(
@@ -98,12 +101,15 @@ class OptimizeResult:
         density: Density,
         max_steps: int,
         find_noncentering: Callable[[], str | None] = lambda: None,
+        sites: tuple[NamedSite, ...] = (),
     ) -> "OptimizeResult":
         """Result for the highest end of several climbs of at most `max_steps` iterations.
 
         `find_noncentering` tells whether ``ppl.auto_reparam`` would change sites of the model.
         """
         best = jax.tree.map(lambda x: x[summit.best], summit.ascents)
+        labels = labels_by_name(sites)
+        found = _problems(summit, layout, density, max_steps, find_noncentering, labels)
         return cls(
             values=summit.values,
             position=jax.device_get(layout.unravel(best.position)),
@@ -114,7 +120,8 @@ class OptimizeResult:
             has_converged=best.has_converged,
             log_densities=summit.ascents.log_density,
             density=density,
-            problems=tuple(_problems(summit, layout, density, max_steps, find_noncentering)),
+            problems=tuple(found),
+            sites=sites,
         )
 
     @property
@@ -124,10 +131,11 @@ class OptimizeResult:
 
     def summary(self) -> ModeSummary:
         """Values of all scalars, and whether to trust them."""
+        labels = labels_by_name(self.sites)
         names = []
         values = []
         for name, leaf in named_leaves(self.values):
-            names += element_names(name, np.shape(leaf))
+            names += element_names(name, np.shape(leaf), labels.get(name, ()))
             values.append(np.ravel(leaf).astype(np.float64))
         about = (
             f"{self._what} after {int(self.num_steps)} steps: log density {self.log_density:.6g}, "
@@ -173,11 +181,12 @@ def _problems(
     density: Density,
     max_steps: int,
     find_noncentering: Callable[[], str | None],
+    labels: Labels,
 ) -> Iterator[str]:
     # The best climb.
     best = jax.tree.map(lambda x: x[summit.best], summit.ascents)
-    names = coordinate_names(layout)
-    edges = list(_edges(summit, best, names, layout))
+    names = coordinate_names(layout, labels)
+    edges = list(_edges(summit, best, names, layout, labels))
     # Climbs that ended too early.
     if not best.has_converged:
         steepest = names[int(np.argmax(np.abs(best.gradient)))]
@@ -229,13 +238,15 @@ def _problems(
         )
 
 
-def _edges(summit: ModeSearchResult, best: Any, names: list[str], layout: Layout) -> Iterator[str]:
+def _edges(
+    summit: ModeSearchResult, best: Any, names: list[str], layout: Layout, labels: Labels
+) -> Iterator[str]:
     """Words for the coordinates that run away.
 
     - Far out, the density does not fall: it rises, or stays as high.
     - The climb did not converge, and a bounded coordinate is close to its edge.
     """
-    inside = find_bounded_coordinates(summit.values, layout.unravel(best.position))
+    inside = find_bounded_coordinates(summit.values, layout.unravel(best.position), labels)
     for index, gain in zip(summit.outward, summit.gains, strict=True):
         where = float(best.position[index])
         if abs(where) > _FAR and gain > -_FLAT * max(1.0, 1e-3 * abs(float(best.log_density))):
@@ -251,7 +262,16 @@ def _edges(summit: ModeSearchResult, best: Any, names: list[str], layout: Layout
             )
 
 
-def coordinate_names(layout: Layout) -> list[str]:
-    """Name of each unconstrained coordinate, in the order of the flat position."""
+def coordinate_names(layout: Layout, labels: Labels) -> list[str]:
+    """Name of each unconstrained coordinate, in the order of the flat position.
+
+    Args:
+        layout: Layout of positions.
+        labels: Labels of the axes of sites that have any, by name.
+    """
     tree = jax.eval_shape(layout.unravel, jax.ShapeDtypeStruct((layout.size,), layout.dtype))
-    return [x for name, leaf in named_leaves(tree) for x in element_names(name, leaf.shape)]
+    return [
+        x
+        for name, leaf in named_leaves(tree)
+        for x in element_names(name, leaf.shape, labels.get(name, ()))
+    ]

@@ -10,6 +10,7 @@ import inference
 import ppl
 from inference.comparison.units import Units
 from inference.drivers.cross_validate import _future
+from inference.results.boundary_warnings import describe_boundary, find_bounded_coordinates
 from inference.results.mcmc_result import MCMCResult
 
 KEY = jax.random.key(0)
@@ -88,3 +89,51 @@ def test_power_scaling_and_calibration_name_scalars(fit):
     assert report.names == (*found.names, "log likelihood")
     assert report.is_calibrated
     assert "attack[Italy]" in str(report)
+
+
+def test_stopping_rules_name_entries():
+    posterior = ppl.condition(labeled(), DATA)
+    settings = {"num_warmup": 100, "num_draws": 100, "num_chains": 2}
+    rule = inference.Until(mcse={"attack[Italy]": 1e-9})
+    (problem, *_) = inference.mcmc(KEY, posterior, **settings, until=rule).summary().problems
+    assert "attack[Italy]" in problem
+    with pytest.raises(ValueError, match=r"no entry is called 'attack\[0\]'; .*attack\[England\],"):
+        inference.mcmc(KEY, posterior, **settings, until=inference.Until(mcse={"attack[0]": 0.1}))
+    with pytest.raises(ValueError, match=r"give 'attack', not 'attack\[Italy\]'"):
+        inference.mcmc(KEY, posterior, **settings, keep=["attack[Italy]"])
+
+
+def test_starts_name_what_is_not_finite():
+    wrong = {**DATA, "goals": jnp.array([0.0, jnp.inf, 0.0])}
+    with pytest.raises(ValueError, match=r"site 'goals' has log prob.*at \[France\] its value"):
+        inference.mcmc(KEY, ppl.condition(labeled(), wrong), num_warmup=10, num_draws=10)
+    start = {"attack": jnp.array([0.0, 0.0, jnp.nan])}
+    with pytest.raises(ValueError, match=r"not finite: nan at \[Italy\] of \[3\]"):
+        inference.mcmc(KEY, ppl.condition(labeled(), DATA), init=start)
+
+
+def test_modes_and_edges_have_names():
+    def spreads(key):
+        spread = ppl.sample(key, dist.HalfNormal(jnp.array([1.0, 1e-9, 1.0])), name="spread")
+        ppl.sample(key, dist.Normal(0.0 * spread, 1.0), name="y")
+
+    model = ppl.condition(
+        ppl.label(spreads, {"spread": "team"}, {"team": TEAMS}), {"y": jnp.zeros(3)}
+    )
+    names = tuple(f"spread[{team}]" for team in TEAMS)
+    assert inference.optimize(KEY, model).summary().names == names
+    far = {"spread": np.array([0.0, -20.0, 0.0])}
+    labels = {"spread": (("team", TEAMS),)}
+    inside = find_bounded_coordinates({"spread": np.exp(far["spread"])}, far, labels)
+    (edge,) = describe_boundary("site", far, lambda: inside, labels)
+    assert edge.startswith("site spread[France] is at the edge of its support (-20")
+
+
+def test_flat_directions_have_names():
+    def flat(key):
+        x = ppl.sample(key, dist.Flat(dist.constraints.real, (3,)), name="x")
+        ppl.sample(key, dist.Normal(x[:2], 1.0), name="y")
+
+    model = ppl.condition(ppl.label(flat, {"x": "team"}, {"team": TEAMS}), {"y": jnp.ones(2)})
+    with pytest.raises(ValueError, match=r"along x\[Italy\]"):
+        inference.laplace(KEY, model)

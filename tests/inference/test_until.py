@@ -174,7 +174,9 @@ def test_complex_sites_are_named_as_in_the_summary():
 
 MISTAKES = {
     "mcse of Until: no site is called 'nu'; there are mu, theta, zero": {"mcse": {"nu": 0.1}},
-    "ess of Until: no site is called 'theta.3.'": {"ess": {"theta[3]": 10}},
+    "ess of Until: no entry is called 'theta.3.'; there are theta.0., theta.1.": {
+        "ess": {"theta[3]": 10}
+    },
     "mcse of Until must be a dict of numbers by name": {"mcse": 0.1},
     "mcse.'mu'. of Until must be a positive number, got -1": {"mcse": {"mu": -1}},
     "ess of Until must be a positive number, got 'many'": {"ess": "many"},
