@@ -22,6 +22,14 @@ MUTANTS = (
         keyword="plant",
     ),
     Mutant(
+        name="nodes-out-of-frames",
+        file="ppl/analysis/graph_layout.py",
+        old="return room + _FRAME_PAD",
+        new="return room - 3 * _FRAME_PAD",
+        breaks="in the picture of a graph, nodes stick out of the frames of their plates",
+        tests=("tests/language/test_graph_svg.py",),
+    ),
+    Mutant(
         name="liveness-drops-effects",
         file="ppl/harvest/liveness.py",
         old="if jax_core.acts(eqn) or hides_sow(eqn):",

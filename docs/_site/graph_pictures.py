@@ -33,7 +33,7 @@ def find_model(page: str, name: str) -> Any:
     space: dict[str, Any] = {}
     text = (DOCS / page).read_text(encoding="utf-8")
     for code in re.findall(r"^```python\n(.*?)^```", text, re.S | re.M):
-        body = [
+        body: list[ast.stmt] = [
             line
             for line in ast.parse(code).body
             if isinstance(line, ast.Import | ast.ImportFrom)
