@@ -17,11 +17,13 @@ from inference.common.pointwise import log_likelihoods, log_probs
 from inference.models.same_model import check_model
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
+from ppl.analysis.summed_sites import find_approximate
 from ppl.common.arguments import Arguments
 from ppl.common.distribution_protocol import DistributionWrapper
 from ppl.common.foreign_arrays import convert_arguments
 from ppl.common.missing_data import Ignored, Imputed
 from ppl.core.model_pytree import as_pytree, innermost
+from ppl.core.model_run import trace_model
 from ppl.harvest.names import nest_by_path
 from ppl.harvest.survey import Path, join_scopes
 from ppl.primitives.sample import check_key
@@ -122,8 +124,13 @@ def model_groups(
             groups["prior"] = _pick(drawn, [p for p in sites if p not in is_data])
             groups["prior_predictive"] = _pick(drawn, [p for p in sites if p in is_data])
     known = {p: _is_known(sites[p]) for p in is_data if sites[p].missing is not None}
+    graph = _graph(model, args, kwargs)
+    if key is not None and "posterior" in wanted:
+        groups["posterior"] = _recover(
+            jax.random.fold_in(key, 2), graph, latent, model, args, kwargs
+        )
     groups = {name: group for name, group in groups.items() if group and name in wanted}
-    axes, labels = _axes(model, args, kwargs)
+    axes, labels = _axes(graph)
     return ModelGroups(groups, axes, masks, _flat(known, sites), labels)
 
 
@@ -361,16 +368,41 @@ def _is_array_of_numbers(x: Any) -> bool:
     return jnp.issubdtype(x.dtype, jnp.number) or x.dtype == bool
 
 
-def _axes(
-    model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> tuple[dict[str, tuple[str | None, ...]], Labels]:
+def _graph(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """The graph of a model, None if it has a mutable array."""
+    try:
+        return ppl.graph(model)(*args, **kwargs)
+    except NotImplementedError:
+        return None
+
+
+def _recover(
+    key: jax.Array,
+    graph: Any,
+    draws: Mapping[Path, Any],
+    model: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Draws of the sites that `marginalize` took out, and of sites that follow from them.
+
+    There are none if `Laplace` took out a site: its draws are exact only with weights.
+    """
+    if graph is None or all(node.kind != "summed" for node in graph.nodes.values()):
+        return {}
+    if find_approximate(trace_model(as_pytree(model), None, args, kwargs).jaxpr):
+        return {}
+    drawn = ppl.recover(model, nest_by_path(draws))(key, *args, **kwargs)
+    return dict(named_leaves(drawn))
+
+
+def _axes(graph: Any) -> tuple[dict[str, tuple[str | None, ...]], Labels]:
     """Names of the leading axes of each array of each site, and labels of sites.
 
-    A name that belongs to axes of several sizes gets the name of the site in front.
+    A name that belongs to axes of several sizes gets the name of the site in front. Without a graph
+    there are no names.
     """
-    try:
-        graph = ppl.graph(model)(*args, **kwargs)
-    except NotImplementedError:  # a mutable array: the axes go without names
+    if graph is None:
         return {}, {}
     named = {"scan": "time", "vmap": None, "shards": None}
     sizes: dict[str, set[int]] = {}

@@ -52,7 +52,7 @@ def check_groups(groups: Any, has_model: bool, key: Any, num_prior_draws: Any) -
     check_count("to_arviz: num_prior_draws", num_prior_draws, least=1)
     possible = (*OF_MODEL, *OF_KEY) if key is not None else OF_MODEL
     if groups is None:
-        return possible
+        return ("posterior", *possible)
     names = (groups,) if isinstance(groups, str) else tuple(groups)
     for name in names:
         if name not in (*OF_DRAWS, *OF_MODEL, *OF_KEY):

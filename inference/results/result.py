@@ -89,12 +89,18 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
         | group | holds | given |
         |---|---|---|
         | `posterior`, `sample_stats` | draws and statistics | |
+        | `posterior` | sites that ``ppl.marginalize`` took out, and deterministic sites that \
+        depend on them | the model and a key |
         | `log_likelihood`, `log_prior` | log probabilities of data, and of latent values, by \
         observation; missing data and factors have none | the model |
         | `observed_data`, `constant_data` | data, NaN where missing, and arguments of the model \
         that are arrays | the model |
         | `posterior_predictive`, `prior_predictive`, `prior` | data drawn anew for each draw, and \
         draws from the prior, unless it is improper | the model and a key |
+
+        Sites that ``ppl.marginalize`` took out are drawn by ``ppl.recover``, once for each draw of
+        the other sites: together they are exact draws of the whole posterior. If ``ppl.Laplace``
+        took out a site there are none, as they need the importance weights of ``ppl.recover``.
 
         Names of nested sites are joined by dots. Draws are not copied. A dimension of a site has a
         name by
@@ -236,6 +242,7 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
         if known_only:
             masks |= dict.fromkeys(("observed_data", "posterior_predictive"), found.is_known)
         labels = labels_by_name(self.sites) | found.labels
+        posterior |= found.groups.pop("posterior", {})
         groups |= found.groups
         return make_container(groups, found.axes, coords, dims, masks, labels)
 

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 import distributions as dist
 import ppl
@@ -126,3 +127,46 @@ def test_data_that_share_a_sum_with_draws_are_refused():
     with pytest.raises(ValueError, match=r"'y' cannot be drawn given 'w'.*ppl\.recover") as caught:
         result.to_arviz(posterior, key=KEY)
     assert "groups=" in caught.value.__notes__[0]
+
+
+def test_what_was_taken_out_stands_in_the_posterior_group():
+    """The frequency of a state at each draw is the probability that Bayes' rule gives."""
+
+    def model(key):
+        mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+
+        def one(key):
+            z = ppl.sample(key, dist.Bernoulli(probs=0.3), name="z")
+            ppl.deterministic(z + mu, name="center")
+            ppl.sample(key, dist.Normal(2.0 * z + mu, 1.0), name="y")
+
+        jax.vmap(one, axis_name="person")(jax.random.split(key, 3))
+
+    y = np.array([-1.0, 0.5, 1.5], np.float32)
+    posterior = ppl.marginalize(ppl.condition(model, {"y": y}), ["z"])
+    mu = np.linspace(-0.5, 0.5, 2).astype("f4")[:, None] * np.ones((2, 4000), "f4")
+    result = MCMCResult({"mu": mu}, {}, None)
+    found = result.to_arviz(posterior, key=KEY, groups=["posterior"])["posterior"]
+    assert found["z"].dims == found["center"].dims == ("chain", "draw", "person")
+    weights = [p * stats.norm.pdf(y, 2.0 * z + mu[:, :1], 1.0) for z, p in enumerate((0.7, 0.3))]
+    exact = weights[1] / sum(weights)
+    error = np.sqrt(exact * (1 - exact) / 4000)
+    assert (abs(found["z"].values.mean(1) - exact) < 4 * error).all()
+    np.testing.assert_allclose(found["center"], found["z"] + mu[..., None], rtol=1e-6)
+    assert {*result.to_arviz(posterior)["posterior"].data_vars} == {"mu"}
+    few = result.to_arviz(posterior, key=KEY, groups=["observed_data"])
+    assert {*few["posterior"].data_vars} == {"mu"}
+
+
+def test_sites_of_laplace_are_not_in_the_posterior_group():
+    """They would need weights."""
+
+    def model(key):
+        mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+        w = ppl.sample(key, dist.Normal(mu, 1.0), name="w")
+        ppl.sample(key, dist.Poisson(jnp.exp(w)), name="y")
+
+    summed = ppl.marginalize(ppl.condition(model, {"y": 3}), {"w": ppl.Laplace()})
+    result = MCMCResult({"mu": np.zeros((1, 8), "f4")}, {}, None)
+    found = result.to_arviz(summed, key=KEY, groups="posterior")["posterior"]
+    assert {*found.data_vars} == {"mu"}
