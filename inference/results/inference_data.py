@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from inference.common.argument_checks import check_count
+from inference.common.argument_checks import check_count, short_repr
 from inference.common.leaf_names import element_names, named_leaves
 from inference.common.target import NamedSite
 
@@ -115,8 +115,9 @@ def make_container(
         for group, values in groups.items()
     }
     named = _check_dims(arrays, dims or {})
-    axes, known = _with_labels(axes, labels or {})
+    axes = _with_labels(axes, labels or {})
     indices_of_user = _check_coords(arrays, axes, named, coords or {})
+    known = _known_entries(arrays, axes, named, coords or {}, labels or {})
     datasets = {}
     for group, values in arrays.items():
         data = {}
@@ -141,21 +142,44 @@ def make_container(
     return arviz.InferenceData(**datasets)
 
 
-def _with_labels(
-    axes: Axes, labels: Mapping[str, Sequence[Any]]
-) -> tuple[Axes, dict[tuple[str, int], np.ndarray]]:
-    """Names of axes with those of labels, and names of entries by dimension and size."""
-    known = {}
+def _with_labels(axes: Axes, labels: Mapping[str, Sequence[Any]]) -> Axes:
+    """Names of axes with those of labels."""
     named = dict(axes)
     for name, found in labels.items():
         before = (*axes.get(name, ()), *[None] * len(found))
         named[name] = tuple(
             old if x is None else x[0] for x, old in zip(found, before, strict=False)
         )
-        for x in found:
-            if x is not None and x[1] is not None:
-                known[x[0], len(x[1])] = np.asarray(x[1])
-    return named, known
+    return named
+
+
+def _known_entries(
+    arrays: Groups,
+    axes: Axes,
+    dims: Mapping[str, Any],
+    coords: Mapping[str, Any],
+    labels: Mapping[str, Sequence[Any]],
+) -> dict[tuple[str, int], np.ndarray]:
+    """Names of entries by dimension and size, from labels; those that the user gives are left out.
+
+    Raises:
+        ValueError: if the labels of two sites have other names along one dimension.
+    """
+    found: dict[tuple[str, int], tuple[np.ndarray, str]] = {}
+    for group, name, x in _entries(arrays):
+        own = _dims_of(group, name, x, axes, dims)[x.ndim - len(_shape(group, x)) :]
+        for dim, size, entry in zip(own, _shape(group, x), labels.get(name, ()), strict=False):
+            if entry is None or entry[1] is None or len(entry[1]) != size or dim in coords:
+                continue
+            entries = np.asarray(entry[1])
+            before, other = found.setdefault((dim, size), (entries, name))
+            if not np.array_equal(before, entries):
+                raise ValueError(
+                    f"to_arviz: sites {other!r} and {name!r} have other entries along {dim!r}, "
+                    f"{short_repr(before.tolist())} and {short_repr(entries.tolist())}: give one "
+                    f"of them another name, as by dims={{{name!r}: [...]}}"
+                )
+    return {place: entries for place, (entries, _) in found.items()}
 
 
 def _as_array(x: Any) -> np.ndarray:
@@ -175,10 +199,13 @@ def _dims_of(
 ) -> tuple[str, ...]:
     """Names of all dimensions of an array; a dimension without a name gets ArviZ's default name."""
     num_own = len(_shape(group, x))
-    given = dims.get(name)
-    if given is None:
-        given = () if group == "constant_data" else axes.get(name, ())
-    names = (*given, *[None] * num_own)[:num_own]
+    given = (*dims.get(name, ()), *[None] * num_own)[:num_own]
+    usual = () if group == "constant_data" else axes.get(name, ())
+    usual = (*usual, *[None] * num_own)[:num_own]
+    names = [
+        old if dim is None and old not in given else dim
+        for dim, old in zip(given, usual, strict=True)
+    ]
     own = tuple(f"{name}_dim_{i}" if dim is None else dim for i, dim in enumerate(names))
     return own if group in _FIXED else (*_SAMPLES, *own)
 

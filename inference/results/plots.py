@@ -212,15 +212,23 @@ def _check_names(where: str, data: Any, names: Names, group: str) -> list[str] |
     return found
 
 
-def _places(where: str, parts: Sequence[str], labels: Sequence[Any]) -> list[int]:
+def _places(where: str, index: str, labels: Sequence[Any]) -> list[int]:
     """Places along the axes of a site, given by the names of entries or by numbers.
+
+    Names of entries may have commas of their own.
 
     Raises:
         ValueError: if an entry is neither.
     """
-    places = []
-    for i, part in enumerate(parts):
+    places: list[int] = []
+    rest = index.strip()
+    while rest:
+        i = len(places)
         known = [str(label) for label in labels[i]] if i < len(labels) else []
+        named = [name for name in known if f"{rest},".startswith(f"{name},")]
+        part = max(named, key=len, default=rest.partition(",")[0])
+        rest = rest.removeprefix(part).strip().removeprefix(",").strip()
+        part = part.strip()
         if part not in known and not part.isdecimal():
             raise ValueError(
                 f"{where}: names: no entry is called {part!r}; there are {', '.join(known)}"
@@ -232,14 +240,15 @@ def _places(where: str, parts: Sequence[str], labels: Sequence[Any]) -> list[int
 def _take_entry(where: str, name: str, array: Any, index: str) -> Any:
     """An entry of a site, or a part of the site if `index` has fewer numbers than its shape."""
     own = [(dim, size) for dim, size in array.sizes.items() if dim not in ("chain", "draw")]
-    parts = [part.strip() for part in index.split(",")]
     if own and own[0][0] == f"{array.name}_entry":  # only the entries that are not missing
         known = array[own[0][0]].values.tolist()
-        if (label := f"{array.name}[{','.join(parts)}]") not in known:
+        if (label := f"{array.name}[{index}]") not in known:
+            label = label.replace(", ", ",")
+        if label not in known:
             raise ValueError(f"{where}: names: {name!r} is missing, or no entry of {array.name}")
         places = [known.index(label)]
     else:
-        places = _places(where, parts, [array[dim].values for dim, _ in own])
+        places = _places(where, index, [array[dim].values for dim, _ in own])
     sizes = tuple(size for _, size in own)
     if len(places) > len(own) or any(i >= size for i, size in zip(places, sizes, strict=False)):
         raise ValueError(

@@ -106,6 +106,8 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
         name by
 
         - `dims`;
+        - else ``ppl.label``, which also gives names of entries, also along a dimension that `dims`
+          calls another name; `coords` replace them;
         - else, given the model, ``jax.vmap(..., axis_name="county")`` around the site;
         - else, given the model, the scan around it, which is called `time`. Axis 0 of a
           deterministic site outside of scans is called `time` too if the site depends on the sites

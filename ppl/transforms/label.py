@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -166,7 +166,8 @@ def _check_size(path: Path, dim: str | None, size: int, coords: Mapping[Any, Any
     if dim in coords and len(coords[dim]) != size:
         raise ValueError(
             f"label: coords: site {describe(path)} has {size} entries along {dim!r}, got "
-            f"{len(coords[dim])} names: {short_repr(list(coords[dim]))}"
+            f"{len(coords[dim])} names: {short_repr(list(coords[dim]))}. Give a name for each "
+            "entry, in the order of the data; a dimension of another size needs another name."
         )
 
 
@@ -223,50 +224,85 @@ def label(
         >>> fit.summary().names
         ('attack[England]', 'attack[France]', 'attack[Italy]')
     """
-    parsed = tuple((str(name), _parse_dims(name, x)) for name, x in _items("dims", dims))
-    names = tuple((str(dim), _parse_coords(dim, x)) for dim, x in _items("coords", coords))
+    parsed = tuple((name, _parse_dims(name, x)) for name, x in _items("dims", dims))
+    names = tuple((dim, _parse_coords(dim, x)) for dim, x in _items("coords", coords))
     return Partial(Label(parsed, names), as_pytree(model))
 
 
-def _items(what: str, given: Any) -> list[tuple[Any, Any]]:
+_FORMS = {
+    "dims": "a dict of names of dimensions by site, as {'attack': ('team',)}",
+    "coords": "a dict of names of entries by dimension, as {'team': ['England', 'France']}",
+}
+
+
+def _items(what: str, given: Any) -> list[tuple[str, Any]]:
     if given is None:
         return []
     if not isinstance(given, Mapping):
-        raise TypeError(f"label: {what} must be a dict, got {short_repr(given)}")
+        raise TypeError(f"label: {what} must be {_FORMS[what]}, got {short_repr(given)}")
+    for key in given:
+        if not isinstance(key, str):
+            raise TypeError(f"label: {what} must be {_FORMS[what]}, got the key {key!r}")
     return list(given.items())
 
 
-def _parse_dims(name: Any, given: Any) -> tuple[str | None, ...]:
+def _parse_dims(name: str, given: Any) -> tuple[str | None, ...]:
     dims = (given,) if isinstance(given, str) else given
     if not isinstance(dims, Sequence) or not all(x is None or isinstance(x, str) for x in dims):
+        scope = f" A site in a scope is called '{name}.site'." * isinstance(given, Mapping)
         raise TypeError(
             f"label: dims: site {name!r} takes a name of a dimension for each axis, as ('team',), "
-            f"got {short_repr(given)}"
+            f"or None for an axis without one, got {short_repr(given)}.{scope}"
         )
-    known = [x for x in dims if x is not None]
-    if len(set(known)) < len(known):
-        raise ValueError(f"label: dims: site {name!r} has two dimensions of one name: {given}")
+    if "" in dims:
+        raise ValueError(
+            f"label: dims: site {name!r} has a dimension without a name, got {dims}. None leaves "
+            "an axis without one."
+        )
+    twice = [x for i, x in enumerate(dims) if x is not None and x in dims[:i]]
+    if twice:
+        raise ValueError(
+            f"label: dims: site {name!r} has two dimensions called {twice[0]!r}, got {dims}. Give "
+            f"one of them a name of its own, as '{twice[0]}_2', with the same names in coords."
+        )
     return tuple(dims)
 
 
-def _parse_coords(dim: Any, given: Any) -> tuple[Any, ...]:
-    if isinstance(given, str) or is_traced(given):
-        raise TypeError(f"label: coords: {dim!r} takes a name for each entry, got {given!r}")
-    array = np.asarray(given)
+def _parse_coords(dim: str, given: Any) -> tuple[Any, ...]:
+    is_ordered = not isinstance(given, str | bytes | Mapping | Set)
+    if not is_ordered or is_traced(given) or not hasattr(given, "__iter__"):
+        raise TypeError(
+            f"label: coords: {dim!r} takes a list with a name for each entry, as ['England', "
+            f"'France'], got {short_repr(given)}"
+        )
+    entries = _as_list(dim, given)
+    nameless = [i for i, x in enumerate(entries) if x is None or x != x or x == ""]  # NaN != NaN
+    if nameless:
+        raise ValueError(
+            f"label: coords: entry {nameless[0]} of {dim!r} has no name, but "
+            f"{entries[nameless[0]]!r}. Give a name for each entry, or leave {dim!r} out of coords "
+            "to have numbers."
+        )
+    names = tuple(x if isinstance(x, str | int | float) else str(x) for x in entries)
+    first: dict[str, int] = {}
+    for i, name in enumerate(names):
+        if (other := first.setdefault(str(name), i)) != i:
+            raise ValueError(
+                f"label: coords: entries {other} and {i} of {dim!r} are both called {name}, and "
+                "names tell entries apart. Add to them, as with a number; or if each entry stands "
+                "for many rows of data, give each name once, as numpy.unique does."
+            )
+    return names
+
+
+def _as_list(dim: str, given: Any) -> list[Any]:
+    """Names as objects of Python."""
+    try:
+        array = np.asarray(given if hasattr(given, "__array__") else list(given))
+    except ValueError as error:  # lists of several lengths
+        raise ValueError(f"label: coords: {dim!r} takes a list of names: {error}") from error
     if array.ndim != 1:
         raise ValueError(
             f"label: coords: {dim!r} takes a list of names, got an array of shape {array.shape}"
         )
-    entries = array.tolist()
-    nameless = [i for i, x in enumerate(entries) if x is None or x != x]  # NaN and NaT differ
-    if nameless:
-        raise ValueError(
-            f"label: coords: entry {nameless[0]} of {dim!r} has no name, but {entries[nameless[0]]}"
-        )
-    names = tuple(x if isinstance(x, str | int | float) else str(x) for x in entries)
-    seen: set[Any] = set()
-    for name in names:
-        if name in seen:
-            raise ValueError(f"label: coords: two entries of {dim!r} are called {name!r}")
-        seen.add(name)
-    return names
+    return array.tolist()

@@ -74,7 +74,41 @@ def test_containers_have_dimensions_and_coordinates(fit):
     )
     mine = fit.to_arviz(dims={"attack": ["side"]}, coords={"side": ["a", "b", "c"]})
     assert mine["posterior"]["attack"].coords["side"].values.tolist() == ["a", "b", "c"]
+    assert mine["posterior"]["part.effect"].coords["team"].values.tolist() == TEAMS
+    renamed = fit.to_arviz(dims={"attack": "side", "part.effect": (None, "way")})["posterior"]
+    assert renamed["attack"].coords["side"].values.tolist() == TEAMS
+    assert renamed["part.effect"].dims[2:] == ("team", "way")
+    short = fit.to_arviz(coords={"team": ["E", "F", "I"]})["posterior"]
+    assert short["attack"].coords["team"].values.tolist() == ["E", "F", "I"]
+    assert fit.summary("attack").names == NAMES[:3]
     assert fit.plot_forest("attack[Italy]") is not None
+
+
+def test_one_dimension_has_one_set_of_names_in_containers():
+    def one(key, names):
+        ppl.label(league, {"attack": "team"}, {"team": names})(key)
+
+    def both(key):
+        home, away = jax.random.split(key)
+        ppl.nest(one, scope="home")(home, TEAMS)
+        ppl.nest(one, scope="away")(away, ["Spain", "Wales", "Malta"])
+
+    fit = inference.svi(KEY, both, num_steps=5, num_draws=5)
+    assert fit.summary(["home.attack", "away.attack"]).names[2:4] == (
+        *("home.attack[Italy]", "away.attack[Spain]"),
+    )
+    with pytest.raises(ValueError, match=r"'home.attack' and 'away.attack' have other .* 'team', "):
+        fit.to_arviz()
+    apart = fit.to_arviz(dims={"away.attack": "guest"})["posterior"]
+    assert apart["home.attack"].coords["team"].values.tolist() == TEAMS
+    assert apart["away.attack"].coords["guest"].values.tolist() == ["Spain", "Wales", "Malta"]
+
+
+def test_entries_whose_names_have_commas_are_found_in_pictures():
+    names = ["London, UK", "London, CA", "Paris"]
+    model = ppl.label(league, DIMS, {"team": names})
+    fit = inference.svi(KEY, model, num_steps=5, num_draws=5)
+    assert fit.plot_forest(["attack[London, CA]", "part.effect[London, UK,1]"]) is not None
 
 
 def test_entries_that_are_not_missing_have_names():
@@ -224,10 +258,13 @@ WRONG = {
         {"attack": "team"},
         {"team": ["a"]},
         ValueError,
-        r"has 3 entries along 'team', got 1",
+        r"has 3 entries along 'team', got 1 names: \['a'\]. Give a name for each",
     ),
-    "twice": ({"attack": "team"}, {"team": ["a", "b", "a"]}, ValueError, "two entries of 'team'"),
+    "none": ({"attack": "team"}, {"team": []}, ValueError, "3 entries along 'team', got 0 names"),
+    "twice": ({}, {"team": ["a", "b", "a"]}, ValueError, "0 and 2 of 'team' are both called a"),
+    "alike": ({}, {"team": [1, "1"]}, ValueError, "0 and 1 of 'team' are both called 1"),
     "gap": ({}, {"team": ["a", None]}, ValueError, "entry 1 of 'team' has no name, but None"),
+    "empty": ({}, {"team": ["", "a"]}, ValueError, "entry 0 of 'team' has no name, but ''"),
     "NaN": (
         {},
         {"team": [1.0, np.nan, np.nan]},
@@ -235,10 +272,17 @@ WRONG = {
         "entry 1 of 'team' has no name, but nan",
     ),
     "number": ({"attack": 3}, {}, TypeError, r"'attack' takes a name of a dimension for each axis"),
-    "one name": ({"attack": ("t", "t")}, {}, ValueError, "two dimensions of one name"),
-    "text": ({"attack": "team"}, {"team": "England"}, TypeError, "a name for each entry"),
+    "nested": ({"part": {"effect": "team"}}, {}, TypeError, "in a scope is called 'part.site'"),
+    "one name": ({"attack": ("t", "t")}, {}, ValueError, "two dimensions called 't'.*as 't_2'"),
+    "no name": ({"attack": ("",)}, {}, ValueError, "a dimension without a name.*None leaves"),
+    "text": ({"attack": "team"}, {"team": "England"}, TypeError, "a name for each entry, as"),
+    "set": ({}, {"team": {"England"}}, TypeError, "'team' takes a list with .*got {'England'}"),
+    "one": ({}, {"team": 3}, TypeError, "'team' takes a list with a name for each entry.*got 3"),
     "table": ({"attack": "team"}, {"team": [["a"]]}, ValueError, r"an array of shape \(1, 1\)"),
-    "list": (["attack"], {}, TypeError, "dims must be a dict"),
+    "ragged": ({}, {"team": [["a"], ["b", "c"]]}, ValueError, "takes a list of names: setting an"),
+    "list": (["attack"], {}, TypeError, r"dims must be a dict .*as {'attack': \('team',\)}, got"),
+    "names": ({}, TEAMS, TypeError, r"coords must be a dict of names of entries by dimension, as"),
+    "key": ({}, {0: TEAMS}, TypeError, "coords must be .* got the key 0"),
 }
 
 

@@ -147,6 +147,22 @@ def _():
     ppl.deterministic("high", name="label")
 
 
+@mistake("Names for fewer entries than there are", names=["'y'", "'row'", "3 entries", "2 names"])
+def _():
+    named = ppl.label(line, {"y": "row"}, {"row": ["first", "second"]})
+    ppl.simulate(named)(KEY, X)
+
+
+@mistake("Names of rows for entries", names=["0 and 2 of 'city'", "Oslo", "numpy.unique"])
+def _():
+    ppl.label(line, {"y": "city"}, {"city": ["Oslo", "Rome", "Oslo"]})
+
+
+@mistake("A dimension of a site that there is not", names=["'slopes'", "'slope'", "'scale'", "'y'"])
+def _():
+    ppl.simulate(ppl.label(line, {"slopes": "row"}))(KEY, X)
+
+
 @mistake("A blocked latent site", names=["'line'", "'scale', latent, which ppl.block hides"])
 def _():
     ppl.log_density(ppl.block(line, ["scale"]))({"slope": 1.0, "y": X}, X)
