@@ -25,7 +25,7 @@ import distributions as dist
 import inference
 import ppl
 from inference.common.pointwise import log_likelihoods
-from inference.comparison.psis_loo import psis_loo
+from inference.results.psis_loo import psis_loo
 from ppl.transforms.likelihood import Likelihood
 
 

@@ -21,7 +21,6 @@ from inference.common.layout import Layout
 from inference.common.matrices import LowRankMatrix
 from inference.common.peer_names import PEER_NAMES as _OTHER_NAMES
 from inference.common.warm_up import WarmUp
-from inference.comparison.elpd import ElpdEstimate
 from inference.comparison.model_comparison import Comparison, compare
 from inference.comparison.power_scaling import PowerScaling
 from inference.drivers.calibrate import calibrate
@@ -65,6 +64,7 @@ from inference.results.diagnostics import (
     mcse_sd,
     rhat,
 )
+from inference.results.elpd import ElpdEstimate
 from inference.results.guide_result import GuideResult
 from inference.results.importance_result import ImportanceResult
 from inference.results.laplace_result import LaplaceResult

@@ -290,7 +290,7 @@ MUTANTS = (
     ),
     Mutant(
         name="loo-weights-inverted",
-        file="inference/comparison/psis_loo.py",
+        file="inference/results/psis_loo.py",
         old="ratios = base - terms",
         new="ratios = base + terms",
         breaks="draws are weighted as if an observation counted twice, not as if it were left out",

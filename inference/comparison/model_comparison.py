@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from inference.comparison.elpd import SMALL, ElpdEstimate, standard_error
-from inference.comparison.tables import Table
+from inference.results.elpd import SMALL, ElpdEstimate, standard_error
+from inference.results.noted_table import Table
 
 _CLEAR = 2.0  # standard errors of a difference that means something
 _LARGE = 4.0  # nats of a difference of ELPD
@@ -65,7 +65,7 @@ def compare(estimates: Mapping[str, ElpdEstimate]) -> Comparison:
         ValueError: if there are fewer than two estimates, or if they are of different observations.
 
     Example:
-        >>> from inference.comparison.elpd import make_estimate
+        >>> from inference.results.elpd import make_estimate
         >>> names = tuple(f"y[{i}]" for i in range(200))
         >>> a, b = np.full(200, -1.0), np.full(200, -1.2)
         >>> found = compare({m: make_estimate(x, names, "") for m, x in {"a": a, "b": b}.items()})

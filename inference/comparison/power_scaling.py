@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from inference.common.leaf_names import element_names
-from inference.comparison.psis_loo import log_sum_exp
-from inference.comparison.tables import Table
+from inference.results.noted_table import Table
 from inference.results.psis import largest_pareto_k, psis_on_host
+from inference.results.psis_loo import log_sum_exp
 
 LARGE = 0.05  # sensitivity; from here on a component matters
 _STEP = 0.01  # relative change of the power

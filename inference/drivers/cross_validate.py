@@ -11,8 +11,6 @@ import numpy as np
 from inference.common.argument_checks import check_count
 from inference.common.pointwise import log_likelihoods
 from inference.common.threefry import seed_of
-from inference.comparison.elpd import ElpdEstimate, make_estimate
-from inference.comparison.psis_loo import log_sum_exp
 from inference.comparison.units import Units
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.folds import (
@@ -24,6 +22,8 @@ from inference.drivers.folds import (
     observe,
 )
 from inference.drivers.mcmc import mcmc
+from inference.results.elpd import ElpdEstimate, make_estimate
+from inference.results.psis_loo import log_sum_exp
 from inference.runtime.jax_settings import settings
 
 

@@ -13,7 +13,6 @@ from inference.chains.sampling import sample
 from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
 from inference.common.pointwise import log_likelihoods
-from inference.comparison.psis_loo import log_sum_exp
 from inference.comparison.units import Groups, Units
 from inference.drivers.init_from_result import positions_of
 from inference.hamiltonian.nuts import NUTS
@@ -21,6 +20,7 @@ from inference.initialization.initial_positions import Init
 from inference.models.same_model import in_coordinates_of
 from inference.results.diagnostics import rhat
 from inference.results.mcmc_result import MCMCResult
+from inference.results.psis_loo import log_sum_exp, log_weights_of
 from inference.results.result import Result
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
@@ -271,16 +271,6 @@ def check_result(where: str, result: Any) -> None:
             f"result must be a result with draws, as of mcmc, and comes first: "
             f"inference.{where}(result, posterior, *args); got {given}"
         )
-
-
-def log_weights_of(result: Result) -> np.ndarray | None:
-    """Log weights of the draws of a result, ``(chain, draw)``; `None` if all are equal."""
-    if (weights := getattr(result, "weights", None)) is not None:
-        with np.errstate(divide="ignore"):
-            return np.log(np.asarray(weights, np.float64))
-    log_weights = getattr(result, "log_weights", None)
-    has_density = getattr(getattr(result, "guide", None), "has_density", False)
-    return np.asarray(log_weights, np.float64) if has_density else None
 
 
 class Refits:

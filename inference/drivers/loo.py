@@ -8,20 +8,19 @@ import numpy as np
 
 from inference.common.argument_checks import check_count, short_repr
 from inference.common.pointwise import log_likelihoods, log_scores
-from inference.comparison.elpd import ElpdEstimate, make_estimate
-from inference.comparison.psis_loo import psis_loo
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.folds import (
     Refits,
     check_exchangeable,
     check_result,
     describe_draws,
-    log_weights_of,
     observe,
     words_on_chains,
 )
 from inference.models.same_model import check_model
+from inference.results.elpd import ElpdEstimate, make_estimate
 from inference.results.psis import largest_pareto_k
+from inference.results.psis_loo import log_weights_of, psis_loo
 from inference.results.result import Result
 from inference.runtime.jax_settings import settings
 

@@ -11,8 +11,9 @@ from inference.common.pointwise import log_priors
 from inference.common.target import labels_by_name
 from inference.comparison.power_scaling import PowerScaling, power_scaling
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.folds import check_result, log_weights_of
+from inference.drivers.folds import check_result
 from inference.models.same_model import check_model
+from inference.results.psis_loo import log_weights_of
 from inference.results.result import Result
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings

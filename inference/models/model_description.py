@@ -1,4 +1,4 @@
-"""Model in words: its graph, its picture, and the distribution of each site with its parameters."""
+"""Model in words: its graph, the distribution of each site, and what its observations are."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
@@ -9,12 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 
 import ppl
+from inference.runtime.jax_settings import settings
 from ppl.common.arguments import Arguments
 from ppl.common.distribution_protocol import DistributionWrapper
 from ppl.core.model_pytree import as_pytree, innermost
 from ppl.harvest.names import nest_by_path
 from ppl.harvest.survey import Path, join_scopes
 from ppl.primitives.site_kinds import LATENT, OBSERVED
+from ppl.transforms.likelihood import Likelihood
 from ppl.transforms.trace import flatten_sites
 
 _MAX_SITES = 30  # latent sites that are changed one by one
@@ -104,6 +106,21 @@ def describe_model(
                 text = f"{node.family}({', '.join(parents)})"
             sites.append(SiteDescription(site, node.kind, text))
     return ModelDescription(name, shown[start:], shown[:start], sites)
+
+
+def single_observations(
+    model: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> frozenset[str]:
+    """Names of sites each of whose log probabilities is the term of one observation.
+
+    There are none where ``ppl.scale`` weights observations. In a marginalized model, entries that
+    are scored together are not single.
+    """
+    with settings(None):
+        likelihood = Likelihood.of(model, args, kwargs, needs="nothing")
+    if likelihood.is_scaled:
+        return frozenset()
+    return frozenset(x.name for x in likelihood.observed_scores if x.groups is None)
 
 
 def _distributions(

@@ -15,11 +15,18 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from inference.common.leaf_names import named_leaves, part_names
+from inference.common.leaf_names import element_names, named_leaves, part_names
 from inference.common.whole_file import write_whole
-from inference.models.model_description import ModelDescription, describe_model
+from inference.models.model_description import (
+    ModelDescription,
+    describe_model,
+    single_observations,
+)
 from inference.models.model_groups import ModelGroups, model_groups
 from inference.results import report_pictures as pictures
+from inference.results.elpd import make_estimate
+from inference.results.psis import largest_pareto_k
+from inference.results.psis_loo import log_weights_of, psis_loo
 from inference.results.report_page import (
     facts,
     figure,
@@ -37,7 +44,10 @@ _MAX_ROWS = 300  # scalars of a summary that is shown whole
 _MAX_LINES = 60  # scalars of the forest plot
 _NUM_DOUBTFUL = 4  # scalars whose chains are shown
 _NUM_PRIOR_DRAWS = 200
-_WANTED = "observed_data", "posterior_predictive", "prior_predictive"
+_SEE_LOO = " See inference.loo(result, posterior, *args)."
+_MAX_OBSERVATIONS = 10_000  # of a quick PSIS-LOO
+_NUM_WORST = 5  # observations with the highest Pareto k
+_WANTED = "observed_data", "log_likelihood", "posterior_predictive", "prior_predictive"
 
 
 class _Model(NamedTuple):
@@ -47,11 +57,13 @@ class _Model(NamedTuple):
         described: Its graph and distributions.
         groups: Its data, and predictions of them.
         notes: Sentences on predictions that are left out.
+        single: Sites each of whose log probabilities is one observation.
     """
 
     described: ModelDescription
     groups: ModelGroups
     notes: tuple[str, ...]
+    single: frozenset[str]
 
 
 class _Clock:
@@ -116,11 +128,12 @@ def write_report(
     equal = result._equally_weighted()
     found = None
     if model is not None:  # first, as it checks that the draws are of the model
-        predicted = clock.measure("predictions", _groups, equal, model, args, kwargs, key)
+        groups, notes = clock.measure("predictions", _groups, equal, model, args, kwargs, key)
         described = clock.measure(
             "graph and priors", describe_model, model, args, kwargs, equal.draws
         )
-        found = _Model(described, *predicted)
+        single = single_observations(model, args, kwargs)
+        found = _Model(described, groups, notes, single)
     summary = clock.measure("summary", result.summary)
     lacking = pictures.why_no_pictures()
     sections = [
@@ -128,6 +141,7 @@ def write_report(
         ("Summary", _summary_section(summary)),
         *clock.measure("pictures of draws", _draw_posterior, result, equal, summary, lacking),
         *clock.measure("predictive checks", _draw_predictions, found, key, lacking),
+        *clock.measure("cross-validation", _loo_section, found, equal),
         *_warm_up_section(result),
     ]
     sections.append(("Versions and times", _versions_section(clock.seconds)))
@@ -300,6 +314,51 @@ def _draw_predictions(found: _Model | None, key: Any, lacking: str) -> list[tupl
             )
             body += figure(*image, f"Data, and data drawn anew from the {group}")
     return [("Predictive checks", body + notes)]
+
+
+def _loo_section(found: _Model | None, result: Any) -> list[tuple[str, str]]:
+    """Section of leave-one-out cross-validation by PSIS, with Pareto k of the observations."""
+    if found is None or not (arrays := found.groups.groups.get("log_likelihood", {})):
+        return []
+    if not arrays.keys() <= found.single:
+        words = (
+            "Left out: observations have weights, by ppl.scale, or are scored in groups, as the "
+            "model is marginalized."
+        )
+        return [("Cross-validation", paragraph(words + _SEE_LOO))]
+    sizes = [np.size(x) // np.prod(np.shape(x)[:2], dtype=int) for x in arrays.values()]
+    if sum(sizes) > _MAX_OBSERVATIONS:
+        words = f"Left out, as there are more than {_MAX_OBSERVATIONS} observations."
+        return [("Cross-validation", paragraph(words + _SEE_LOO))]
+    terms = []
+    names = []
+    for name, x in arrays.items():
+        values = np.asarray(x)
+        shape = values.shape[2:]
+        mask = found.groups.masks["log_likelihood"].get(name, np.ones(shape, bool)).ravel()
+        terms.append(values.reshape(*values.shape[:2], -1)[..., mask])
+        entries = element_names(name, shape, found.groups.labels.get(name, ()))
+        names += [entry for entry, is_known in zip(entries, mask, strict=True) if is_known]
+    log_likelihood = np.concatenate(terms, 2)
+    num_draws = log_likelihood[..., 0].size
+    loo = psis_loo(log_likelihood, log_weights_of(result))
+    about = f"Leave-one-out, {len(names)} observations: PSIS from {num_draws} draws."
+    estimate = make_estimate(
+        loo.elpd,
+        tuple(names),
+        about,
+        p=float(np.sum(loo.lpd) - np.sum(loo.elpd)),
+        pareto_k=loo.pareto_k,
+        largest_k=largest_pareto_k(num_draws),
+    )
+    head, *rows = estimate._rows()
+    body = table(rows, head=head, numbers=(1, 2))
+    body += "".join(paragraph(note) for note in estimate._notes())
+    worst = np.argsort(-np.nan_to_num(loo.pareto_k, nan=np.inf), kind="stable")[:_NUM_WORST]
+    rows = [(names[i], f"{loo.pareto_k[i]:.2f}", f"{loo.elpd[i]:.2f}") for i in worst]
+    body += heading("Observations with the highest Pareto k")
+    body += table(rows, head=("observation", "Pareto k", "elpd"), numbers=(1, 2))
+    return [("Cross-validation", body)]
 
 
 def _warm_up_section(result: Any) -> Iterator[tuple[str, str]]:

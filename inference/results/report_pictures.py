@@ -12,6 +12,7 @@ from inference.results.inference_data import INSTALL, import_arviz, is_new, make
 
 _MAX_SVG = 60_000  # bytes of a picture as SVG; larger ones are PNG
 _DPI = 110
+_MAX_FONT = 10  # points
 _LINE = 0.25  # inches of a line of a forest plot
 _MAX_DRAWS = 1000  # draws of each chain in a trace plot
 _MAX_PREDICTIONS = 100  # predictions beside the data
@@ -22,7 +23,7 @@ _LAYOUT = {"backend_kwargs": {"layout": "constrained"}}
 _OPTIONS: dict[str, dict[str, Any]] = {
     "plot_forest": {"textsize": 9, "hdi_prob": 0.9, **_LAYOUT},
     "plot_trace": {"plot_kwargs": {"textsize": 9}, "chain_prop": "color", **_LAYOUT},
-    "plot_rank": {"labels": False, **_LAYOUT},
+    "plot_rank": _LAYOUT,
     "plot_ppc": {"textsize": 9, "observed": True, "random_seed": 0},
 }
 
@@ -139,6 +140,7 @@ def _capture(draw: Callable[[Any], Any], as_svg: bool) -> Image:
     It is SVG if that is wanted and small, else PNG.
     """
     from matplotlib import pyplot
+    from matplotlib.text import Text
 
     before = {*pyplot.get_fignums()}
     plain = pyplot.rc_context({"text.parse_math": False})  # names may have dollars
@@ -148,6 +150,8 @@ def _capture(draw: Callable[[Any], Any], as_svg: bool) -> Image:
             draw(pyplot)
             (number,) = {*pyplot.get_fignums()} - before
             drawn = pyplot.figure(number)
+            for text in drawn.findobj(Text):
+                text.set_fontsize(min(text.get_fontsize(), _MAX_FONT))
             if as_svg and len(content := _saved(drawn, "svg")) <= _MAX_SVG:
                 return content, "image/svg+xml"
             return _saved(drawn, "png"), "image/png"

@@ -175,6 +175,7 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
         | summary, intervals | :meth:`summary`, and a forest plot | |
         | chains | traces and ranks of the scalars with the highest R-hat or lowest ESS | |
         | predictive checks | data beside data drawn anew, by posterior and prior | model and key |
+        | cross-validation | PSIS-LOO, and the observations with the highest Pareto k | the model |
         | warm-up, versions | what warm-up did; versions of packages, and seconds of the report | |
 
         The file needs no network and no other file. Of a large result, it shows the most doubtful

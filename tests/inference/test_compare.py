@@ -10,9 +10,9 @@ import pytest
 import distributions as dist
 import inference
 import ppl
-from inference.comparison.elpd import make_estimate
 from inference.comparison.model_comparison import stacking_weights
 from inference.comparison.units import Units
+from inference.results.elpd import make_estimate
 
 SIZE = 150
 rng = np.random.default_rng(0)

@@ -9,10 +9,10 @@ import distributions as dist
 import inference
 import ppl
 from inference.common.pointwise import log_likelihoods
-from inference.comparison.elpd import make_estimate
-from inference.comparison.psis_loo import efficiency_of, psis_loo
 from inference.comparison.units import Units
+from inference.results.elpd import make_estimate
 from inference.results.mcmc_result import MCMCResult
+from inference.results.psis_loo import efficiency_of, psis_loo
 from inference.runtime.compiled_program import compile_program
 from ppl.transforms.likelihood import Likelihood
 

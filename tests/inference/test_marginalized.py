@@ -14,8 +14,8 @@ from jax.random import split
 import distributions as dist
 import inference
 import ppl
-from inference.comparison.psis_loo import psis_loo
 from inference.results.mcmc_result import MCMCResult
+from inference.results.psis_loo import psis_loo
 
 LOG_PDF = scipy.stats.norm.logpdf
 

@@ -119,6 +119,29 @@ def test_priors_show_numbers_or_the_sites_behind_them(tmp_path, no_pictures):
     assert "Pictures are left out" in page.text
 
 
+def test_cross_validation_is_that_of_loo(tmp_path, no_pictures):
+    page = written(RESULT, tmp_path / "report.html", POSTERIOR, SCALE)
+    estimate = inference.loo(RESULT, POSTERIOR, SCALE)
+    assert f"elpd {estimate.elpd:.1f} {estimate.se:.1f}" in page.text
+    assert estimate.problems
+    assert all(problem in page.text for problem in estimate.problems)
+    worst = np.argmax(estimate.pareto_k)
+    found = f"{estimate.names[worst]} {estimate.pareto_k[worst]:.2f}"
+    assert f"{found} {estimate.pointwise[worst]:.2f}" in page.text
+
+
+def test_weighted_observations_are_not_cross_validated(tmp_path, no_pictures):
+    def model(key):
+        mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+        datum = ppl.scale(lambda key: ppl.sample(key, dist.Normal(mu, 1.0), name="y"), 0.5)
+        return datum(jax.random.fold_in(key, 1))
+
+    draws = {"mu": np.random.default_rng(0).normal(size=(2, 50)).astype(np.float32)}
+    posterior = ppl.condition(model, {"y": 1.0})
+    page = written(MCMCResult(draws, {}, None), tmp_path / "report.html", posterior)
+    assert "observations have weights" in page.text
+
+
 def test_without_a_model_a_report_says_what_is_missing(tmp_path, no_pictures):
     page = written(RESULT, tmp_path / "report.html")
     assert "Made without the model" in page.text

@@ -13,7 +13,7 @@ import distributions as dist
 import inference
 import ppl
 from inference import MCMCResult
-from inference.comparison.psis_loo import psis_loo
+from inference.results.psis_loo import psis_loo
 
 Y, W = np.random.default_rng(0).normal(size=(2, 3, 3)).astype(np.float32)
 DRAWS = np.random.default_rng(1).uniform(0.8, 1.2, size=(1, 200)).astype(np.float32)

@@ -5,7 +5,7 @@ References:
     cross-validation and WAIC, Statistics and Computing 27.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,6 +71,16 @@ def psis_loo(
             elpd[i] = log_sum_exp(smoothed + column) - log_sum_exp(smoothed)
         lpd[i] = log_sum_exp(base + column)
     return PointwiseLOO(elpd, pareto_k, lpd)
+
+
+def log_weights_of(result: Any) -> np.ndarray | None:
+    """Log weights of the draws of a result, ``(chain, draw)``; `None` if all are equal."""
+    if (weights := getattr(result, "weights", None)) is not None:
+        with np.errstate(divide="ignore"):
+            return np.log(np.asarray(weights, np.float64))
+    log_weights = getattr(result, "log_weights", None)
+    has_density = getattr(getattr(result, "guide", None), "has_density", False)
+    return np.asarray(log_weights, np.float64) if has_density else None
 
 
 def efficiency_of(log_likelihood: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from inference.comparison.tables import Table
+from inference.results.noted_table import Table
 
 SMALL = 100  # observations; below, standard errors are uncertain
 
