@@ -8,8 +8,8 @@ A driver joins a model to an algorithm. The algorithms themselves see a log dens
   for thousands of chains :class:`ChEES`, :class:`AdjustedMCLMC`, :class:`MEADS`, or any
   :class:`EnsembleKernel`.
 - Guides and objectives, for :func:`svi`: :class:`MeanField`, :class:`ELBO` and their kin.
-- Predictive accuracy and checks of priors: :func:`loo`, :func:`cross_validate`, :func:`compare` and
-  :func:`power_scale`.
+- Predictive accuracy and checks of priors: :func:`loo`, :func:`cross_validate`, :func:`compare`,
+  :func:`power_scale` and :func:`prior_to_arviz`.
 - Results, diagnostics and :func:`psis`.
 """
 
@@ -33,6 +33,7 @@ from inference.drivers.mcmc_each import mcmc_each
 from inference.drivers.optimize import optimize
 from inference.drivers.pathfinder import pathfinder
 from inference.drivers.power_scale import power_scale
+from inference.drivers.prior_to_arviz import prior_to_arviz
 from inference.drivers.resume import resume
 from inference.drivers.sampler import sampler
 from inference.drivers.svgd import svgd
@@ -158,6 +159,7 @@ __all__ = [
     "optimize",
     "pathfinder",
     "power_scale",
+    "prior_to_arviz",
     "psis",
     "resume",
     "rhat",

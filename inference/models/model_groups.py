@@ -120,7 +120,17 @@ def model_groups(
                 raise
             groups["posterior_predictive"] = _pick(drawn, [p for p in sites if p in is_data])
         if {*_OF_PRIOR} & {*wanted}:
-            drawn = predictions.of_prior(prior_key, num_prior_draws, wanted)
+            drawn = {}
+            try:
+                drawn = predictions.of_prior(prior_key, num_prior_draws, wanted)
+            except NotImplementedError as error:
+                warnings.warn(
+                    "to_arviz: the groups prior and prior_predictive are left out, as the prior "
+                    f"cannot be drawn: {error}. All other groups are there; groups= names those to "
+                    "have",
+                    UserWarning,
+                    stacklevel=2,
+                )
             groups["prior"] = _pick(drawn, [p for p in sites if p not in is_data])
             groups["prior_predictive"] = _pick(drawn, [p for p in sites if p in is_data])
     known = {p: _is_known(sites[p]) for p in is_data if sites[p].missing is not None}
@@ -132,6 +142,28 @@ def model_groups(
     groups = {name: group for name, group in groups.items() if group and name in wanted}
     axes, labels = _axes(graph)
     return ModelGroups(groups, axes, masks, _flat(known, sites), labels)
+
+
+def prior_groups(
+    key: jax.Array, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], num_draws: int
+) -> ModelGroups:
+    """Groups of a model that need no draws of a posterior: draws from the prior, and data.
+
+    Raises:
+        NotImplementedError: if the prior is improper.
+    """
+    sites = _run(model, args, kwargs)
+    is_data = frozenset(path for path, site in sites.items() if _has_data(site))
+    own = frozenset(sites) - is_data
+    drawn = _Predictions(model, args, kwargs, own, own, is_data).of_prior(key, num_draws, _OF_PRIOR)
+    groups = {
+        "prior": _pick(drawn, [path for path in sites if path not in is_data]),
+        "prior_predictive": _pick(drawn, [path for path in sites if path in is_data]),
+        "observed_data": _flat({path: _data_of(sites[path]) for path in is_data}, sites),
+        "constant_data": _constants(model, args, kwargs),
+    }
+    axes, labels = _axes(_graph(model, args, kwargs))
+    return ModelGroups({name: x for name, x in groups.items() if x}, axes, {}, {}, labels)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,11 +196,14 @@ class _Predictions:
         return predict(key, *self.args, **self.kwargs)
 
     def of_prior(self, key: jax.Array, num_draws: int, wanted: Collection[str]) -> dict[str, Any]:
-        """Draws from the prior, a single chain; a warning and no draws if it is improper.
+        """Draws from the prior, a single chain.
 
         If data are predicted for draws of the posterior too, the program for that also draws the
         data of the prior, and another program draws the latent sites alone. With one key, both
         draw what one program would draw for all sites.
+
+        Raises:
+            NotImplementedError: if the prior is improper.
         """
         shares = bool(self.is_data) and {"prior_predictive", "posterior_predictive"} <= {*wanted}
         only = frozenset[Path]()
@@ -177,16 +212,7 @@ class _Predictions:
         if "prior_predictive" in wanted and not shares:
             only |= self.is_data
         predict = ppl.predict(unobserve(self.model), num_draws)
-        try:
-            drawn = dataclasses.replace(predict, only=only)(key, *self.args, **self.kwargs)
-        except NotImplementedError as error:
-            warnings.warn(
-                "to_arviz: the groups prior and prior_predictive are left out, as the prior cannot "
-                f"be drawn: {error}. All other groups are there; groups= names those to have",
-                UserWarning,
-                stacklevel=2,
-            )
-            return {}
+        drawn = dataclasses.replace(predict, only=only)(key, *self.args, **self.kwargs)
         found = {path: _at(drawn, path) for path in only}
         if shares:
             drawn = self.of_data(key, found, is_checked=False)

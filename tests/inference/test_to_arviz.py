@@ -241,6 +241,33 @@ def test_prior_groups_are_joint_draws_of_the_model():
                 np.testing.assert_allclose(found[name][site].values[0], exact[site], rtol=1e-5)
 
 
+def test_a_container_before_any_fit_has_the_draws_of_predict():
+    def labeled(key, x):
+        slope = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="slope")
+        ppl.deterministic(2 * slope, name="double")
+        y = ppl.sample(key, dist.Normal(slope[:, None] * x, 1.0), name="y")
+        return y
+
+    names = {"slope": "county", "y": ["county", "year"]}
+    labeled = ppl.label(labeled, names, {"county": ["a", "b", "c"]})
+    posterior = ppl.condition(labeled, {"y": np.ones((3, 2))})
+    found = inference.prior_to_arviz(
+        KEY, posterior, X[:2], num_draws=70, coords={"year": [2001, 2002]}
+    )
+    have = found.groups() if IS_OLD else found.children
+    assert {*have} == {"prior", "prior_predictive", "observed_data", "constant_data"}
+    exact = ppl.predict(labeled, 70)(KEY, X[:2])
+    for group, names in (("prior", ("slope", "double")), ("prior_predictive", ("y",))):
+        assert {*found[group].data_vars} == {*names}
+        for name in names:
+            np.testing.assert_allclose(found[group][name].values[0], exact[name], rtol=1e-5)
+    assert list(found["prior"]["county"].values) == ["a", "b", "c"]
+    assert found["prior_predictive"]["y"].dims == ("chain", "draw", "county", "year")
+    assert list(found["prior_predictive"]["year"].values) == [2001, 2002]
+    with pytest.raises(NotImplementedError, match="is improper"):
+        inference.prior_to_arviz(KEY, with_flat)
+
+
 def test_log_probabilities_are_compiled_once_for_all_tools():
     """Sensitivity and cross-validation of another result have the program of the container."""
     calls = []
