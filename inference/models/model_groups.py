@@ -1,6 +1,5 @@
 """Groups of ArviZ's container that need the model: densities, predictions, data, names of axes."""
 
-import dataclasses
 import inspect
 import math
 import warnings
@@ -14,27 +13,24 @@ import numpy as np
 import ppl
 from inference.common.leaf_names import named_leaves
 from inference.common.pointwise import log_likelihoods, log_probs
+from inference.models.predictions import OF_PRIOR, Predictions, at_path, recover_taken_out
 from inference.models.same_model import check_model
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
-from ppl.analysis.summed_sites import find_approximate
 from ppl.common.arguments import Arguments
 from ppl.common.distribution_protocol import DistributionWrapper
 from ppl.common.foreign_arrays import convert_arguments
 from ppl.common.missing_data import Ignored, Imputed
 from ppl.core.model_pytree import as_pytree, innermost
-from ppl.core.model_run import trace_model
 from ppl.harvest.names import nest_by_path
 from ppl.harvest.survey import Path, join_scopes
 from ppl.primitives.sample import check_key
 from ppl.transforms.likelihood import Likelihood
 from ppl.transforms.scored_entries import ScoredEntries
 from ppl.transforms.trace import flatten_sites
-from ppl.transforms.unobserve import unobserve
 
 Groups = dict[str, dict[str, Any]]
 Labels = dict[str, tuple[Any, ...]]
-_OF_PRIOR = "prior", "prior_predictive"
 
 
 class ModelGroups(NamedTuple):
@@ -111,7 +107,7 @@ def model_groups(
         prior_key, data_key = jax.random.split(key)
         is_latent = frozenset(latent) - is_data
         own = frozenset(sites) - is_data
-        predictions = _Predictions(model, args, kwargs, is_latent, own, frozenset(is_data))
+        predictions = Predictions(model, args, kwargs, is_latent, own, frozenset(is_data))
         if is_data and "posterior_predictive" in wanted:
             try:
                 drawn = predictions.of_data(data_key, latent)
@@ -119,7 +115,7 @@ def model_groups(
                 error.add_note("groups= without 'posterior_predictive' has all other groups.")
                 raise
             groups["posterior_predictive"] = _pick(drawn, [p for p in sites if p in is_data])
-        if {*_OF_PRIOR} & {*wanted}:
+        if {*OF_PRIOR} & {*wanted}:
             drawn = {}
             try:
                 drawn = predictions.of_prior(prior_key, num_prior_draws, wanted)
@@ -136,7 +132,7 @@ def model_groups(
     known = {p: _is_known(sites[p]) for p in is_data if sites[p].missing is not None}
     graph = _graph(model, args, kwargs)
     if key is not None and "posterior" in wanted:
-        groups["posterior"] = _recover(
+        groups["posterior"] = recover_taken_out(
             jax.random.fold_in(key, 2), graph, latent, model, args, kwargs
         )
     groups = {name: group for name, group in groups.items() if group and name in wanted}
@@ -155,7 +151,7 @@ def prior_groups(
     sites = _run(model, args, kwargs)
     is_data = frozenset(path for path, site in sites.items() if _has_data(site))
     own = frozenset(sites) - is_data
-    drawn = _Predictions(model, args, kwargs, own, own, is_data).of_prior(key, num_draws, _OF_PRIOR)
+    drawn = Predictions(model, args, kwargs, own, own, is_data).of_prior(key, num_draws, OF_PRIOR)
     groups = {
         "prior": _pick(drawn, [path for path in sites if path not in is_data]),
         "prior_predictive": _pick(drawn, [path for path in sites if path in is_data]),
@@ -164,60 +160,6 @@ def prior_groups(
     }
     axes, labels = _axes(_graph(model, args, kwargs))
     return ModelGroups({name: x for name, x in groups.items() if x}, axes, {}, {}, labels)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Predictions:
-    """Predictions of a conditioned model, called with some arguments.
-
-    Attributes:
-        model: The model.
-        args: Its arguments.
-        kwargs: Its keyword arguments.
-        latent: Paths of latent sites without data.
-        own: Paths of latent and deterministic sites without data.
-        is_data: Paths of sites with data.
-    """
-
-    model: Any
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
-    latent: frozenset[Path]
-    own: frozenset[Path]
-    is_data: frozenset[Path]
-
-    def of_data(
-        self, key: jax.Array, draws: Mapping[Path, Any], *, is_checked: bool = True
-    ) -> dict[str, Any]:
-        """Data drawn anew for each draw of the latent sites."""
-        given = nest_by_path({path: draws[path] for path in self.latent})
-        predict = ppl.predict(unobserve(self.model), given)
-        predict = dataclasses.replace(predict, only=self.is_data, is_checked=is_checked)
-        return predict(key, *self.args, **self.kwargs)
-
-    def of_prior(self, key: jax.Array, num_draws: int, wanted: Collection[str]) -> dict[str, Any]:
-        """Draws from the prior, a single chain.
-
-        If data are predicted for draws of the posterior too, the program for that also draws the
-        data of the prior, and another program draws the latent sites alone. With one key, both
-        draw what one program would draw for all sites.
-
-        Raises:
-            NotImplementedError: if the prior is improper.
-        """
-        shares = bool(self.is_data) and {"prior_predictive", "posterior_predictive"} <= {*wanted}
-        only = frozenset[Path]()
-        if "prior" in wanted or shares:
-            only |= self.own
-        if "prior_predictive" in wanted and not shares:
-            only |= self.is_data
-        predict = ppl.predict(unobserve(self.model), num_draws)
-        drawn = dataclasses.replace(predict, only=only)(key, *self.args, **self.kwargs)
-        found = {path: _at(drawn, path) for path in only}
-        if shares:
-            drawn = self.of_data(key, found, is_checked=False)
-            found |= {path: _at(drawn, path) for path in self.is_data}
-        return jax.tree.map(lambda x: x[None], nest_by_path(found))
 
 
 def _run(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[Path, _Site]:
@@ -285,7 +227,7 @@ def _call(function: Callable[..., Any], model: Any, args: Any, kwargs: Any, *mor
 
 def _latent_draws(draws: Mapping[str, Any], sites: Mapping[Path, _Site]) -> dict[Path, Any]:
     """Draws of the latent sites by path."""
-    latent = {path: _at(draws, path) for path, site in sites.items() if site.kind == "latent"}
+    latent = {path: at_path(draws, path) for path, site in sites.items() if site.kind == "latent"}
     lacking = [join_scopes(path) for path, x in latent.items() if x is None]
     if lacking:
         have = ", ".join(name for name, _ in named_leaves(draws))
@@ -305,15 +247,9 @@ def _latent_draws(draws: Mapping[str, Any], sites: Mapping[Path, _Site]) -> dict
     return latent
 
 
-def _at(values: Any, path: Path) -> Any:
-    for name in path:
-        values = values.get(name) if isinstance(values, Mapping) else None
-    return values
-
-
 def _pick(values: Any, paths: Any) -> dict[str, Any]:
     """Arrays of some sites, by name."""
-    found = {path: _at(values, path) for path in paths}
+    found = {path: at_path(values, path) for path in paths}
     return dict(named_leaves(nest_by_path({p: x for p, x in found.items() if x is not None})))
 
 
@@ -400,26 +336,6 @@ def _graph(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         return ppl.graph(model)(*args, **kwargs)
     except NotImplementedError:
         return None
-
-
-def _recover(
-    key: jax.Array,
-    graph: Any,
-    draws: Mapping[Path, Any],
-    model: Any,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Draws of the sites that `marginalize` took out, and of sites that follow from them.
-
-    There are none if `Laplace` took out a site: its draws are exact only with weights.
-    """
-    if graph is None or all(node.kind != "summed" for node in graph.nodes.values()):
-        return {}
-    if find_approximate(trace_model(as_pytree(model), None, args, kwargs).jaxpr):
-        return {}
-    drawn = ppl.recover(model, nest_by_path(draws))(key, *args, **kwargs)
-    return dict(named_leaves(drawn))
 
 
 def _axes(graph: Any) -> tuple[dict[str, tuple[str | None, ...]], Labels]:
