@@ -89,7 +89,7 @@ def carried_curve(start: Shape, end: Shape, obstacles: Obstacles) -> Curve:
     if start == end:
         return _loop(start)
     arcs = [_arc(start, end, side * bulge) for bulge in _BULGES for side in (-1, 1)]
-    costs = [0.02 * i + obstacles.cost(arc) for i, arc in enumerate(arcs)]
+    costs = [0.002 * i + obstacles.cost(arc) for i, arc in enumerate(arcs)]
     return arcs[int(np.argmin(costs))]
 
 
@@ -98,7 +98,7 @@ def loop_room() -> float:
     return _LOOP
 
 
-def sample_curve(curve: Curve, num: int = 16) -> np.ndarray:
+def sample_curve(curve: Curve, num: int = 24) -> np.ndarray:
     """Points along a curve, (number, 2)."""
     t = np.linspace(0.0, 1.0, num)[:, None]
     parts = []

@@ -20,6 +20,8 @@ Plates = tuple[Hashable, ...]
 _NUM_SWEEPS = 12
 _MAX_SWAP_PASSES = 6
 _TOLERANCE = 1e-9
+_MAX_ROW = 8  # nodes in a rank, if some may go to another one
+_MAX_ROWS = 3  # that a crowded rank becomes
 _BORDER_COST = 3  # of a crossing with the border of a plate, in crossings of edges
 _LENGTH_COST = 0.02  # of an edge that goes one place sideways, in crossings
 _WIDTHS = {"node": 1.0, "bend": 0.3, "left": 0.3, "right": 0.3}  # places within a rank
@@ -62,7 +64,7 @@ def find_layers(
         edges: The edges (parent, child) that go downward; they form no circle.
         loose: Edges that do not constrain the ranks; their ends are kept near to each other.
     """
-    ranks = _find_ranks(plates, edges)
+    ranks = _spread(_find_ranks(plates, edges), edges)
     spans = _find_spans(plates, ranks)
     vertices = [Vertex("node", ranks[name], plates[name], name) for name in plates]
     numbers = {name: i for i, name in enumerate(plates)}
@@ -100,6 +102,21 @@ def _find_ranks(plates: Mapping[str, Plates], edges: Sequence[Edge]) -> dict[str
         cost[at + 1] += 0.2
     found = scipy.optimize.linprog(cost, above, -np.array([least for *_, least in rows]))
     return {name: round(found.x[i]) for name, i in column.items()}
+
+
+def _spread(ranks: Mapping[str, int], edges: Sequence[Edge]) -> dict[str, int]:
+    """Ranks where nodes without parents leave crowded ranks, by turns, for the ones above."""
+    spread = dict(ranks)
+    sources = spread.keys() - {b for _, b in edges}
+    rank = max(spread.values())
+    while rank >= min(spread.values()):
+        row = [name for name in spread if spread[name] == rank]
+        num_rows = min(-(-len(row) // _MAX_ROW), _MAX_ROWS)
+        for i, name in enumerate(name for name in row if name in sources):
+            spread[name] -= i % num_rows if num_rows else 0
+        rank -= 1
+    first = min(spread.values())
+    return {name: at - first for name, at in spread.items()}
 
 
 def _find_spans(

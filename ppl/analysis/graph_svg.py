@@ -35,8 +35,8 @@ _SQUARE = 6.0
 _DOUBLE = 3.0  # between the lines of a double line
 _MIN_RADIUS = 26.0
 _ARROW = 8.0
-_FRAME_COST = 0.2  # of a point of an edge in a foreign plate, in points in a node
-_WORD_COST = 0.5
+_FRAME_COST = 0.02  # of a point of an edge in a foreign plate, in points in a node
+_WORD_COST = 0.05
 _STYLES = {
     LATENT: f'fill="{_PAPER}"',
     SUMMED: f'fill="{_PAPER}" stroke-dasharray="5 3"',

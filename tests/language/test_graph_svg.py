@@ -1,5 +1,6 @@
 """Pictures of graphs: where nodes, frames, edges and words are, read from the SVG itself."""
 
+import collections
 import dataclasses
 import functools
 import math
@@ -253,6 +254,17 @@ def test_few_edges_cross():
     for a, b in graph.direct:
         for c, d in graph.direct:
             assert (middle[a] - middle[c]) * (middle[b] - middle[d]) >= -1e-9
+
+
+def test_many_parents_of_one_site_take_several_rows():
+    value = jax.ShapeDtypeStruct((), float)
+    nodes = {f"slope_{i}": Node("latent", "Normal", value, ()) for i in range(13)}
+    nodes["y"] = Node("observed", "Normal", value, ())
+    graph = Graph(nodes, tuple((name, "y") for name in nodes if name != "y"))
+    check(graph)
+    picture = Picture.of(graph.to_svg())
+    rows = collections.Counter(picture.box(name)[1] for name in nodes)
+    assert sorted(rows.values()) == [1, 6, 7]
 
 
 def test_notebooks_and_files_have_the_picture(tmp_path):
