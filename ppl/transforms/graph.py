@@ -16,8 +16,8 @@ from ppl.common.text_table import html_table, table
 from ppl.core.model_pytree import Model
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest.names import suggest_names
-from ppl.harvest.survey import Path, join_scopes, show
-from ppl.transforms.label import Dimension, labels_of
+from ppl.harvest.survey import Path, join_scopes
+from ppl.transforms.label import Dimension, labels_of, show_labeled
 from ppl.transforms.trace import Inspect
 
 Edge = tuple[str, str]
@@ -248,12 +248,7 @@ def _node(site: GraphSite, plates: tuple[Plate, ...]) -> Node:
 
 def _show(node: Node) -> str:
     """Dtype and shape of the value, as ``float32[3]`` or ``float32[team: 3]``."""
-    if not node.labels:
-        return show(jax.tree.leaves(node.value))
-    (leaf,) = jax.tree.leaves(node.value)
-    sizes = zip(node.labels, leaf.shape, strict=True)
-    axes = (str(size) if dim is None else f"{dim[0]}: {size}" for dim, size in sizes)
-    return f"{leaf.dtype}[{', '.join(axes)}]"
+    return show_labeled(jax.tree.leaves(node.value), node.labels)
 
 
 def _row(name: str, node: Node, parents: Collection[str]) -> tuple[str, ...]:

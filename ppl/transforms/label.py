@@ -18,7 +18,7 @@ from ppl.harvest.jax_core import is_traced
 from ppl.harvest.leaf_values import short_repr
 from ppl.harvest.names import suggest_names
 from ppl.harvest.sowing import Site
-from ppl.harvest.survey import Found, Path, describe, join_scopes
+from ppl.harvest.survey import Found, Path, describe, join_scopes, show
 from ppl.primitives.site_kinds import FACTOR
 
 # Name of a dimension, and names of the entries along it if they have any.
@@ -181,6 +181,21 @@ def labels_of(sites: Mapping[Path, Found]) -> dict[Path, tuple[Dimension | None,
     """Labels of sites that have any, by path."""
     shapes = {path: found.collapse().avals for path, found in sites.items() if found.site.labels}
     return {p: _written(sites[p].site, len(x[0].shape)) for p, x in shapes.items() if len(x) == 1}
+
+
+def show_labeled(leaves: Sequence[Any], labels: Sequence[Dimension | None]) -> str:
+    """Arrays or abstract values by dtype and shape, as `float32[3]` or `float32[team: 3]`.
+
+    Args:
+        leaves: The arrays of a site.
+        labels: Labels of its axes, if it has any; then there is one array.
+    """
+    if not labels:
+        return show(leaves)
+    (leaf,) = leaves
+    sizes = zip(labels, leaf.shape, strict=True)
+    axes = (str(size) if dim is None else f"{dim[0]}: {size}" for dim, size in sizes)
+    return f"{leaf.dtype}[{', '.join(axes)}]"
 
 
 def label(

@@ -20,9 +20,10 @@ from ppl.harvest.names import nest_by_path
 from ppl.harvest.program import Program
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.sowing import Site
-from ppl.harvest.survey import Path, join_scopes, show, struct_of
+from ppl.harvest.survey import Path, join_scopes, struct_of
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import DETERMINISTIC, RANDOM, kind_of
+from ppl.transforms.label import Dimension, labels_of, show_labeled
 
 _WIDTH = 40  # characters that the description of a support may have
 
@@ -42,6 +43,8 @@ class SiteTrace:
             None for a deterministic site.
         kind: "latent", "observed", "deterministic" or "factor".
         families: The names of its distributions, if they differ between the branches of a `cond`.
+        labels: For each axis of the value None, or the name of the dimension with the names of its
+            entries, see `label`; empty without labels.
     """
 
     value: Any
@@ -49,6 +52,7 @@ class SiteTrace:
     log_prob: jax.Array | None
     kind: str = dataclasses.field(metadata={"static": True})
     families: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
+    labels: tuple[Dimension | None, ...] = dataclasses.field(default=(), metadata={"static": True})
 
     @property
     def support(self) -> Any:
@@ -111,7 +115,7 @@ def _row(path: Path, site: SiteTrace) -> tuple[str, ...]:
     return (
         join_scopes(path),
         site.kind,
-        show(map(jax.typeof, jax.tree.leaves(site.value))),
+        show_labeled(list(map(jax.typeof, jax.tree.leaves(site.value))), site.labels),
         " | ".join(site.families) if d is None else distribution_protocol.name_of(d),
         _support(site.support),
         "" if log_prob is None else _number(jnp.sum(log_prob)),
@@ -229,6 +233,8 @@ def trace(model: Model) -> Callable[..., Trace]:
         run = inspection(model, program)
         run.check()
         outs, records = run.run({})
+        for path, labels in labels_of(run.sites).items():
+            records[path] = dataclasses.replace(records[path], labels=labels)
         return Trace(program.unflatten(outs), nest_by_path(records))
 
     return traced

@@ -137,6 +137,9 @@ def test_graphs_show_dimensions():
     graph = ppl.graph(posterior())()
     assert "float32[team: 3, 2]" in str(graph)
     assert graph.nodes["attack"].labels == (("team", tuple(TEAMS)),)
+    run = ppl.trace(lambda key: jax.vmap(posterior())(jax.random.split(key, 2)))(KEY)
+    assert "float32[2, team: 3, 2]" in str(run)
+    assert run.sites["points"].labels == (None, ("team", tuple(TEAMS)))
 
 
 @pytest.mark.parametrize(
