@@ -61,7 +61,7 @@ class _Parameter:
     Attributes:
         low, high: Its extreme elements.
         sources: Names of the latent sites that it depends on.
-        is_value: Whether it is the value of its only source.
+        is_value: Whether it is the value of its only source, maybe repeated.
     """
 
     low: Any
@@ -103,7 +103,7 @@ def describe_model(
             before = {x: {x, *graph.ancestors(x)} for x in parents}
             text = _words(found[site], before) if site in found else ""
             if not 0 < len(text) <= _WIDTH:
-                text = f"{node.family}({', '.join(parents)})"
+                text = node.family + (f"(f({', '.join(parents)}))" if parents else "")
             sites.append(SiteDescription(site, node.kind, text))
     return ModelDescription(name, shown[start:], shown[:start], sites)
 
@@ -133,7 +133,9 @@ def _distributions(
     """
     paths = _latent_paths(model, args, kwargs)
     first = [np.asarray(_at(draws, path))[0, 0] for path in paths]
-    other = [np.asarray(_at(draws, path))[-1, -1] for path in paths]
+    other = [_other_draw(np.asarray(_at(draws, path))) for path in paths]
+    if any(np.array_equal(x, y) for x, y in zip(first, other, strict=True)):
+        return {}  # a site that has not moved cannot tell what depends on it
     chosen = np.eye(len(paths), dtype=bool)
     if len(paths) > _MAX_SITES:
         chosen = np.ones((1, len(paths)), bool)
@@ -190,6 +192,15 @@ def _latent_paths(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
     return found
 
 
+def _other_draw(x: np.ndarray) -> np.ndarray:
+    """The last draw, or the last one that differs from the first draw, if any does."""
+    if not np.array_equal(x[-1, -1], x[0, 0]):
+        return x[-1, -1]
+    flat = x.reshape(-1, *x.shape[2:])
+    differ = np.any((flat != flat[0]).reshape(len(flat), -1), axis=1)
+    return flat[np.flatnonzero(differ)[-1]] if differ.any() else flat[0]
+
+
 def _at(draws: Any, path: Path) -> Any:
     for name in path:
         draws = draws[name]
@@ -201,7 +212,9 @@ def _differ(x: jax.Array, y: jax.Array) -> jax.Array:
 
 
 def _is_same(x: jax.Array, value: jax.Array) -> jax.Array:
-    return jnp.all(x == value) if jnp.shape(x) == jnp.shape(value) else jnp.zeros((), bool)
+    if jnp.shape(value) not in ((), jnp.shape(x)):
+        return jnp.zeros((), bool)
+    return jnp.all(x == value)
 
 
 def _extremes(x: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -219,7 +232,7 @@ def _words(d: Any, before: Mapping[str, Collection[str]]) -> str:
     if isinstance(d, tuple | list) and any(isinstance(x, _Parameter) for x in d):
         return f"({', '.join(_words(x, before) for x in d)})"
     if not dataclasses.is_dataclass(d):
-        return str(d)
+        return type(d).__name__ if hasattr(d, "log_prob") else str(d)
     parts = []
     for field in dataclasses.fields(d):
         value = getattr(d, field.name)
@@ -234,6 +247,9 @@ def _words_of_parameter(x: _Parameter, before: Mapping[str, Collection[str]]) ->
     if x.is_value:
         return x.sources[0]
     if x.sources:
-        return f"f({', '.join(site for site in before if {*x.sources} & {*before[site]})})"
+        own = [site for site in before if site in x.sources]
+        if len(own) < len(x.sources):  # some are behind deterministic sites
+            own = [site for site in before if {*x.sources} & {*before[site]}]
+        return f"f({', '.join(own)})"
     low, high = f"{x.low:.4g}", f"{x.high:.4g}"
     return low if low == high else f"{low} to {high}"

@@ -146,8 +146,10 @@ def write_report(
     ]
     sections.append(("Versions and times", _versions_section(clock.seconds)))
     if title is None:
-        title = "Report" if found is None else f"Report on {found.described.name}"
-    top = verdict(summary.problems, summary.verdict) + _facts(result, summary)
+        name = "" if found is None else found.described.name
+        title = f"Report on {name}" if name.isidentifier() else "Report"
+    about = summary.about or f"{summary.num_chains} chains x {summary.num_draws} draws"
+    top = paragraph(about, "soft") + verdict(summary.problems, summary.verdict) + _facts(result)
     if found is None:
         top += paragraph(
             "Made without the model: report(path, posterior, *args, key=key) also shows the "
@@ -169,13 +171,11 @@ def _groups(
     return found, tuple(str(warning.message) for warning in caught)
 
 
-def _facts(result: Any, summary: Summary) -> str:
-    """Table of what was run."""
-    about = summary.about or f"{summary.num_chains} chains x {summary.num_draws} draws"
+def _facts(result: Any) -> str:
+    """Facts of what was run."""
     made = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
     rows = [
         ("result", type(result).__name__),
-        ("draws", about),
         *result._facts_of_run(),
         ("written", made),
     ]
@@ -352,10 +352,11 @@ def _loo_section(found: _Model | None, result: Any) -> list[tuple[str, str]]:
         largest_k=largest_pareto_k(num_draws),
     )
     head, *rows = estimate._rows()
-    body = table(rows, head=head, numbers=(1, 2))
-    body += "".join(paragraph(note) for note in estimate._notes())
+    words = estimate._notes()[1]
+    body = paragraph(about, "soft") + table(rows, head=head, numbers=(1, 2))
+    body += verdict(estimate.problems, words)
     worst = np.argsort(-np.nan_to_num(loo.pareto_k, nan=np.inf), kind="stable")[:_NUM_WORST]
-    rows = [(names[i], f"{loo.pareto_k[i]:.2f}", f"{loo.elpd[i]:.2f}") for i in worst]
+    rows = [(names[i], f"{loo.pareto_k[i]:.2f}", f"{loo.elpd[i]:z.2f}") for i in worst]
     body += heading("Observations with the highest Pareto k")
     body += table(rows, head=("observation", "Pareto k", "elpd"), numbers=(1, 2))
     return [("Cross-validation", body)]

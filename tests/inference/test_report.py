@@ -114,9 +114,15 @@ def test_a_report_has_words_tables_and_pictures(tmp_path):
 def test_priors_show_numbers_or_the_sites_behind_them(tmp_path, no_pictures):
     page = written(RESULT, tmp_path / "report.html", POSTERIOR, SCALE, key=jax.random.key(0))
     assert "Normal(loc=1, scale=5)" in page.text
-    assert "Normal(loc=f(home), scale=spread)" in page.text
+    assert "Normal(loc=home, scale=spread)" in page.text
     assert "Normal(loc=f(attack), scale=0.5 to 4)" in page.text
     assert "Pictures are left out" in page.text
+
+
+def test_of_sites_that_never_moved_parents_are_told(tmp_path, no_pictures):
+    stuck = dict(RESULT.draws) | {"spread": np.ones((2, 100), np.float32)}
+    page = written(MCMCResult(stuck, {}, None), tmp_path / "report.html", POSTERIOR, SCALE)
+    assert "Normal(f(home, spread))" in page.text
 
 
 def test_cross_validation_is_that_of_loo(tmp_path, no_pictures):

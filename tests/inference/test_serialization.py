@@ -159,6 +159,7 @@ NEVER_SAVED = re.findall(
     Live MEADS MEADSInfo MEADSState Masks ModeSearchResult ModeSummary ModelDescription
     ModelGroups ModelParameters NUTS NUTSInfo NUTSTrajectory NormalStart Observed Odds Origin
     PaddedFactor Pairs PathfinderEnds PathfinderPath Point PointwiseLOO PowerScaling
+    Predictions
     Progress ProgressReport Proposal Ranks RecordedInit RoundLengths RowValues RunDraws RunSettings
     SVGDAdvance
     SVIInfo SVIProblem SVIStep Samples Schedule Search Share SiteDescription SiteGroup
