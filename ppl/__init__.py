@@ -29,6 +29,7 @@ from ppl.primitives.factor import factor
 from ppl.primitives.module import module
 from ppl.primitives.param import param
 from ppl.primitives.sample import sample
+from ppl.primitives.state import state, update_state
 from ppl.transforms.block import block
 from ppl.transforms.condition import condition
 from ppl.transforms.coordinates import Coordinates, SiteCoordinates, coordinates
@@ -106,8 +107,10 @@ __all__ = [
     "simulate",
     "sow",
     "sow_cond",
+    "state",
     "trace",
     "unconstrain",
+    "update_state",
     "with_params",
 ]
 

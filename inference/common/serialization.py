@@ -56,6 +56,7 @@ TAGS = {
     "MeanField": "inference.guides.normal:MeanField",
     "Mixture": "inference.guides.low_rank_normal:GuideMixture",
     "ModelAndGuide": "inference.variational.svi_step:ModelAndGuide",
+    "StateValues": "inference.models.carried_state:StateValues",
     "TargetParameters": "inference.models.model_parameters:TargetParameters",
     "Network": "inference.guides.masked_mlp:Network",
     "NeuralSpline": "inference.guides.flows:NeuralSpline",

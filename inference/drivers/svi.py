@@ -264,6 +264,8 @@ def svi(
             recorder=recorder,
         )
         # Draw from the fitted guide, and weigh the draws by the model.
+        carried = fitted.state.carried
+        problem = problem.with_state(carried)
         sampled = draw_from_guide(key, problem, fitted.state.average, num_draws)
         parts = jax.device_get(values_of(problem, fitted.state.average))
     # Describe the fit.
@@ -292,6 +294,8 @@ def svi(
         centering=jax.tree.map(lambda x: x[None], parts.centering),
         batching=batching,
         guide_parameters=parts.of_guide_by_name,
+        model_state=None if carried is None else jax.device_get(carried.model),
+        guide_state=None if carried is None else jax.device_get(carried.guide),
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from inference.drivers.init_from_result import normal_start
 from inference.initialization.initial_positions import STRATEGIES
+from inference.models.carried_state import carried_state
 from inference.models.guide_function import GuideFunction, bind_guide
 from inference.models.minibatch import GivenBatch, batches
 from inference.models.model_parameters import ModelParameters, make_parametric_target
@@ -39,8 +40,8 @@ def make_problem(
 
     Raises:
         TypeError: if an argument has the wrong type.
-        ValueError: if the guide or the objective does not suit the model, or if a parameter of the
-            model and a parameter of the guide have one name.
+        ValueError: if the guide or the objective does not suit the model, or if a parameter or a
+            state of the model and one of the guide have one name.
     """
     is_function = not hasattr(guide, "sample")
     target, parametric = make_parametric_target(
@@ -52,7 +53,8 @@ def make_problem(
     )
     problem = problem_of(key, target, guide, objective, optimizer, num_particles, batch, is_fed)
     _check_names(parametric, problem.guide)
-    return problem._replace(parametric=jax.device_put(parametric))
+    carried = carried_state(problem.target, problem.guide)
+    return problem._replace(parametric=jax.device_put(parametric), carried=jax.device_put(carried))
 
 
 def problem_of(

@@ -13,9 +13,11 @@ from inference.common.layout import Layout
 from ppl.common.arguments import Arguments
 from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.core.model_pytree import as_pytree
+from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest.names import nest_by_path
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.survey import Path
+from ppl.transforms.predict import Complete
 from ppl.transforms.prior_weights import ParameterError
 from ppl.transforms.trace import flatten_sites
 
@@ -65,6 +67,12 @@ class DiscreteTarget:
                 "has no density, and svi alone finds parameters of models. Put the values of a fit "
                 "in its place: ppl.with_params(model, result.model_parameters)."
             )
+        if states := jax.eval_shape(ppl.reap(model, tag="state"), random.key(0), *args, **kwargs):
+            raise ParameterError(
+                f"the model has the state {next(iter(states))!r}, made by ppl.state, which svi "
+                "alone carries from step to step. Put the state of a fit in its place: "
+                "ppl.with_params(model, result.model_parameters, result.model_state)."
+            )
         derived = tuple(p for p, x in sites.items() if x.kind == "deterministic")
         model = as_pytree(model)
         captured = fingerprint(model, arguments, data)
@@ -108,8 +116,13 @@ class DiscreteTarget:
 
     def constrain(self, position: Mapping[str, Any]) -> dict[str, Any]:
         """Values of the latent sites and of the deterministic sites that follow from them."""
-        fixed = ppl.intervene(self.model, position)
-        return pick(self.call(ppl.simulate(fixed), random.key(0)), self._paths)
+        args, kwargs = self.arguments.join(self.data)
+        program = trace_model(self.model, random.key(0), args, kwargs)
+        run = ModelRun(self.model, program, Complete())
+        entries = run.entries(position, "constrain", complete=True)
+        records = run.run(run.fit_entries(entries, "constrain"), live_outs=False)[1]
+        derived = {path: records[path][0] for path in self.derived}
+        return pick(nest_by_path({**entries, **derived}), self._paths)
 
     def sites(self, position: Mapping[str, Any]) -> dict[str, Any]:
         """Traces of the sites, each with `value`, `distribution` and `log_prob`, for messages."""

@@ -13,6 +13,7 @@ import ppl
 from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
 from inference.common.serialization import Leaves, restore_structure
+from inference.models.carried_state import initial_state, with_state
 from inference.models.discrete_target import (
     DiscreteTarget,
     fingerprint,
@@ -39,18 +40,20 @@ class GuideFunction:
         target: The model.
         jumps: Paths of sites whose draws are not differentiable in the parameters.
         captured: Fingerprint of the constants that the function captures.
+        state: Values of `ppl.state` of the function by name; None if it has none.
     """
 
     guide: Callable[..., Any]
     target: DiscreteTarget
     jumps: tuple[Path, ...] = dataclasses.field(default=(), metadata={"static": True})
     captured: tuple[Hashable, ...] = dataclasses.field(default=(), metadata={"static": True})
+    state: Any = None
     has_density: ClassVar[bool] = True
 
     @classmethod
-    def loaded(cls, guide: Callable[..., Any]) -> "GuideFunction":
+    def loaded(cls, guide: Callable[..., Any], state: Any) -> "GuideFunction":
         """Guide of a result from a file: its function, without the model that it was fitted to."""
-        return cls(as_pytree(guide), None)  # pyright: ignore[reportArgumentType]
+        return cls(as_pytree(guide), None, state=state)  # pyright: ignore[reportArgumentType]
 
     @property
     def layout(self) -> Layout:
@@ -101,7 +104,7 @@ class GuideFunction:
 
     def at(self, parameters: dict[str, Any]) -> Callable[..., Any]:
         """Model of the latent sites: the function with these parameters planted."""
-        return Partial(plant_parameters, self.guide, parameters)
+        return Partial(plant_parameters, with_state(self.guide, self.state), parameters)
 
 
 def make_target(
@@ -144,7 +147,8 @@ def guide_function(guide: Callable[..., Any], target: DiscreteTarget) -> GuideFu
         )
     jumps = tuple(path for path, site in drawn.items() if _jumps(site))
     captured = fingerprint(function, target.arguments, target.data)
-    return dataclasses.replace(made, jumps=jumps, captured=captured)
+    state = initial_state(function, args, kwargs)
+    return dataclasses.replace(made, jumps=jumps, captured=captured, state=state)
 
 
 def plant_parameters(

@@ -1,4 +1,4 @@
-"""Parameters of a model, and weights of centering, which are fitted together with the guide."""
+"""Parameters, weights of centering and state of a model, which change together with the guide."""
 
 import dataclasses
 from collections.abc import Callable
@@ -10,6 +10,7 @@ from jax.scipy.special import expit
 from jax.tree_util import Partial
 
 import ppl
+from inference.models.carried_state import initial_state, with_state
 from inference.models.guide_function import make_target, plant_parameters
 from inference.runtime.devices import copy_to_default_device
 from ppl.core.model_pytree import as_pytree
@@ -89,13 +90,16 @@ def make_parametric_target(
 def _make_target(
     model: Callable[..., Any], args: tuple[Any, ...], kwargs: Any, *, is_function: bool
 ) -> tuple[Any, Any]:
-    """Target of a guide to a model, and the model's parameters by name, or None."""
+    """Target of a guide to a model with its initial state, and its parameters by name, or None."""
     try:
         return make_target(model, args, kwargs, is_function=is_function), None
     except ParameterError:  # found in the trace that a target needs anyhow
         pass
     model, args, kwargs = copy_to_default_device((as_pytree(model), args, kwargs))
-    # A fixed key, as for a guide: parameters begin with the numbers in the code.
+    # A fixed key, as for a guide: parameters and state begin with the numbers in the code.
     initial = ppl.reap(model, tag="param", exclusive=True)(jax.random.key(0), *args, **kwargs)
+    model = with_state(model, initial_state(model, args, kwargs))
+    if not initial:
+        return make_target(model, args, kwargs, is_function=is_function), None
     planted = Partial(plant_parameters, model, initial)
     return make_target(planted, args, kwargs, is_function=is_function), initial

@@ -81,6 +81,8 @@ class SVIResult(GuideResult):
         guide_parameters: Values of the parameters of a guide that is a function, made by
             `ppl.param`, by name and on their supports; None for other guides. `parameters` are the
             same numbers on unconstrained space.
+        model_state, guide_state: Last values of the state of the model and of the guide, made by
+            `ppl.state`, by name; None if there is none.
         batching: Data from which the result was computed, if steps saw batches: "all" for all data,
             "first" for the first batch; "" if every step saw all data.
     """
@@ -94,6 +96,8 @@ class SVIResult(GuideResult):
     centering: dict[str, Any] = dataclasses.field(default_factory=dict)
     batching: str = dataclasses.field(default="", metadata={"static": True})
     guide_parameters: Any = None
+    model_state: Any = None
+    guide_state: Any = None
     _verdict: ClassVar[str] = "No problem found: Pareto k is low, and the ELBO has stopped rising."
 
     @classmethod
@@ -126,7 +130,7 @@ class SVIResult(GuideResult):
                 f"{os.fspath(path)!r} keeps its guide, {result.guide}: load it without guide="
             )
         is_function = not hasattr(guide, "sample")
-        given = GuideFunction.loaded(guide) if is_function else guide  # pyright: ignore[reportArgumentType]
+        given = GuideFunction.loaded(guide, result.guide_state) if is_function else guide  # pyright: ignore[reportArgumentType]
         saved = str(result.guide)
         name = str(given)
         if saved != name and " at 0x" not in saved + name:

@@ -420,7 +420,7 @@ def _culprits(problem: SVIProblem, state: SVIState) -> list[str]:
     seed = jnp.asarray(state.seed)
     step = jnp.asarray(state.step)
     keys = keys_of(seed, step, jnp.asarray(problem.particles))
-    problem = problem.at(seed, step)
+    problem = problem.at(seed, step).with_state(state.carried)
     at, of_guide = problem.split(state.parameters)
     for key in keys:
         position = problem.guide.sample(of_guide, key)

@@ -70,6 +70,7 @@ class SVIState(NamedTuple):
         average: Polynomial-decay average of the parameters: step `t` has a weight like ``t**7``.
         optimizer_state: State of the optimizer.
         settling: Record of the test whether the ELBO has settled.
+        carried: State of the model and the guide, made by `ppl.state`; None if they have none.
 
     References:
         Shamir and Zhang (2013), Stochastic gradient descent for non-smooth optimization:
@@ -82,6 +83,7 @@ class SVIState(NamedTuple):
     average: Any
     optimizer_state: Any
     settling: Any
+    carried: Any = None
 
 
 class ModelAndGuide(NamedTuple):
@@ -110,6 +112,24 @@ class Parametric(Protocol):
         ...
 
 
+class Carried(Protocol):
+    """State that a target and a guide carry from step to step; a pytree.
+
+    Attributes:
+        initial: The state before the first step.
+    """
+
+    initial: Any
+
+    def at(self, target: Any, guide: Any, values: Any) -> tuple[Any, Any]:
+        """The target and the guide with other state."""
+        ...
+
+    def call(self, function: Callable[[Any], Any], at: Any, values: Any) -> tuple[Any, Any]:
+        """The result of a function of `at` that evaluates them, and the next state."""
+        ...
+
+
 class SVIProblem(NamedTuple):
     """The target, guide, objective and optimizer of an SVI run; a pytree.
 
@@ -123,6 +143,7 @@ class SVIProblem(NamedTuple):
         batches: A function ``(key, target, guide)`` that draws a batch of the data: it returns the
             target, guide and layout of one step. `None` if each step sees all data.
         parametric: The parameters of the target. `None` if it has none.
+        carried: The state of the target and the guide. `None` if they have none.
     """
 
     target: Target
@@ -133,6 +154,7 @@ class SVIProblem(NamedTuple):
     layout: Layout
     batches: Callable[[jax.Array, Target, Guide], tuple[Target, Guide, Layout]] | None = None
     parametric: Parametric | None = None
+    carried: Carried | None = None
 
     def at(self, seed: jax.Array, step: jax.Array) -> "SVIProblem":
         """The problem of a step, for its batch of the data."""
@@ -141,6 +163,13 @@ class SVIProblem(NamedTuple):
         key = random.wrap_key_data(jnp.stack(threefry(seed ^ _BATCHES, step)), impl="threefry2x32")
         target, guide, layout = self.batches(key, self.target, self.guide)
         return self._replace(target=target, guide=guide, layout=layout)
+
+    def with_state(self, values: Any) -> "SVIProblem":
+        """The problem with other state of the target and the guide."""
+        if self.carried is None:
+            return self
+        target, guide = self.carried.at(self.target, self.guide, values)
+        return self._replace(target=target, guide=guide)
 
     def split(self, parameters: Any) -> tuple["SVIProblem", Any]:
         """The problem of the model with its part of the parameters, and the guide's part."""
@@ -185,6 +214,7 @@ def begin_svi(
         average=parameters,
         optimizer_state=problem.optimizer.value.init(parameters),
         settling=Settling(zero, jnp.full_like(zero, jnp.nan), changes),
+        carried=None if problem.carried is None else problem.carried.initial,
     )
     # Strongly typed, as the results of a loop are.
     return jax.tree.map(lambda x: lax.convert_element_type(x, jnp.result_type(x)), state)
@@ -277,22 +307,27 @@ def _take_step(
 
     The state stays as it is if they are not, or if the step does not count.
     """
-    elbo, gradient = _elbo_and_gradient(problem, state)
+    elbo, gradient, carried = _elbo_and_gradient(problem, state)
     is_finite = jnp.isfinite(elbo) & _all_finite(gradient)
-    after = _apply_update(problem, state, elbo, gradient)
+    after = _apply_update(problem, state, elbo, gradient)._replace(carried=carried)
     return select_leaves(is_finite & counts, after, state), elbo, is_finite
 
 
-def _elbo_and_gradient(problem: SVIProblem, state: SVIState) -> tuple[jax.Array, Any]:
-    """The ELBO of the next step, and the gradient of its negative."""
+def _elbo_and_gradient(problem: SVIProblem, state: SVIState) -> tuple[jax.Array, Any, Any]:
+    """The ELBO of the next step, the gradient of its negative, and the state after the step."""
     keys = keys_of(state.seed, state.step, jnp.asarray(problem.particles))
-    problem = problem.at(state.seed, state.step)
+    problem = problem.at(state.seed, state.step).with_state(state.carried)
 
     def loss(parameters):
         return -problem.elbo(parameters, keys)
 
-    value, gradient = jax.value_and_grad(loss)(state.parameters)
-    return -value, gradient
+    evaluate = jax.value_and_grad(loss)
+    if problem.carried is None:
+        value, gradient = evaluate(state.parameters)
+        return -value, gradient, None
+    of_step = evaluate, state.parameters, state.carried
+    (value, gradient), carried = problem.carried.call(*of_step)
+    return -value, gradient, carried
 
 
 def _apply_update(problem: SVIProblem, state: SVIState, elbo: jax.Array, gradient: Any) -> SVIState:

@@ -3,7 +3,7 @@
 from ppl.analysis.dependence import Dependence, Earlier, MutableArrayError
 from ppl.harvest.jaxprs import Jaxpr
 from ppl.harvest.survey import Path
-from ppl.primitives.site_kinds import DETERMINISTIC, LATENT, PARAM, kind_of
+from ppl.primitives.site_kinds import DETERMINISTIC, LATENT, PARAM, STATE, kind_of
 
 
 def find_constant_sites(jaxpr: Jaxpr) -> frozenset[Path]:
@@ -30,7 +30,8 @@ def find_constant_sites(jaxpr: Jaxpr) -> frozenset[Path]:
         if path in seen:
             return True
         site = sites[path].site
-        return kind_of(site) != LATENT and site.tag != PARAM and is_known(path, seen)
+        is_fitted = kind_of(site) == LATENT or site.tag in (PARAM, STATE)
+        return not is_fitted and is_known(path, seen)
 
     latent = (path for path, sown in sites.items() if kind_of(sown.site) == LATENT)
     return frozenset(path for path in latent if is_known(path))

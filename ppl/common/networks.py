@@ -117,14 +117,33 @@ def _take_apart_tree(net: Any, where: str) -> Network:
     return _of_leaves(net, lambda tree: tree, where)
 
 
+def named_arrays(tree: Any, where: str) -> tuple[Any, Callable[[Any], Any]]:
+    """The arrays of a tree by path, and a function that puts others in their place.
+
+    A single array is no dict. Random keys and leaves that are not arrays stay in the tree.
+
+    Raises:
+        TypeError: If there are no arrays.
+        ValueError: If two arrays have one path.
+    """
+    if jax.tree_util.all_leaves([tree]) and _is_state(tree):
+        return jnp.asarray(tree), lambda array: array
+    structure, named = _leaves_by_path(tree, where)
+    arrays = {name: jnp.asarray(x) for name, x in named.items() if _is_state(x)}
+    if not arrays:
+        raise TypeError(f"{where}: expected a pytree of arrays, got {tree!r}.")
+    return arrays, lambda values: jax.tree.unflatten(structure, (named | values).values())
+
+
+def _is_state(leaf: Any) -> bool:
+    is_number = isinstance(leaf, float) and not isinstance(leaf, np.generic)
+    is_array = is_number or isinstance(leaf, jax.Array | np.ndarray | np.generic)
+    return is_array and not jnp.issubdtype(jnp.result_type(leaf), jax.dtypes.prng_key)
+
+
 def _of_leaves(tree: Any, rebuild: Callable[[Any], Any], where: str) -> Network:
     """The arrays of floats of a tree, by path; other leaves of the tree are kept unchanged."""
-    leaves, structure = tree_flatten_with_path(tree)
-    named = {_path_name(path): leaf for path, leaf in leaves}
-    if len(named) < len(leaves):
-        names = [_path_name(path) for path, _ in leaves]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{where}: two parts of the network have the path {twice!r}: rename one.")
+    structure, named = _leaves_by_path(tree, where)
     parameters = {name: jnp.asarray(x) for name, x in named.items() if _is_parameter(x)}
     if not parameters:
         raise TypeError(
@@ -135,6 +154,21 @@ def _of_leaves(tree: Any, rebuild: Callable[[Any], Any], where: str) -> Network:
         return rebuild(jax.tree.unflatten(structure, (named | values).values()))
 
     return Network(parameters, put_back)
+
+
+def _leaves_by_path(tree: Any, where: str) -> tuple[Any, dict[str, Any]]:
+    """The structure of a tree, and its leaves by path.
+
+    Raises:
+        ValueError: If two leaves have one path.
+    """
+    leaves, structure = tree_flatten_with_path(tree)
+    named = {_path_name(path): leaf for path, leaf in leaves}
+    if len(named) < len(leaves):
+        names = [_path_name(path) for path, _ in leaves]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{where}: two parts of the network have the path {twice!r}: rename one.")
+    return structure, named
 
 
 def _is_parameter(leaf: Any) -> bool:

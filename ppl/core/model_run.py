@@ -46,6 +46,7 @@ from ppl.primitives.site_kinds import (
     OBSERVED,
     PARAM,
     RANDOM,
+    STATE,
     TAGS,
     Hidden,
     kind_of,
@@ -375,11 +376,17 @@ class ModelRun(Harvester):
 
     def parameters(self) -> list[Path]:
         """The paths of parameters made by `param`."""
+        return self._paths_of(PARAM)
 
-        def is_param(site):
-            return site.tag == PARAM
+    def states(self) -> list[Path]:
+        """The paths of what `state` has made."""
+        return self._paths_of(STATE)
 
-        return list(Survey(is_param, lambda _: False, CONSTRUCTS)(self._program.jaxpr))
+    def _paths_of(self, tag: str) -> list[Path]:
+        def has_tag(site):
+            return site.tag == tag
+
+        return list(Survey(has_tag, lambda _: False, CONSTRUCTS)(self._program.jaxpr))
 
     def records(self, plants: Mapping[Path, Any]) -> dict[Path, Any]:
         """The records by path of an action that scores sites: parts of a density.

@@ -14,9 +14,10 @@ from ppl.harvest.rules import CONSTRUCTS
 from ppl.harvest.sowing import Site
 from ppl.harvest.survey import Path, Survey
 from ppl.primitives.param import PARAM_VALUE
-from ppl.primitives.site_kinds import PARAM, TAGS, Hidden
+from ppl.primitives.site_kinds import PARAM, STATE, TAGS, Hidden
 
-_OF_PARAMS = (PARAM, PARAM_VALUE)
+_VALUES = (PARAM_VALUE, STATE)  # the tags of numbers that a fit gives to a model
+_OF_PARAMS = (PARAM, *_VALUES)
 
 
 class Separated(NamedTuple):
@@ -46,7 +47,7 @@ def separate(program: Program, key: Any) -> Separated:
 
 
 def _is_param(site: Site) -> bool:
-    return site.tag == PARAM
+    return site.tag in (PARAM, STATE)
 
 
 def _is_known(site: Site) -> bool:
@@ -76,11 +77,11 @@ class SowParams(Action):
     resows = True
 
     def matches(self, site: Site) -> bool:
-        """Whether the sow is of the value of a parameter."""
-        return site.tag == PARAM_VALUE
+        """Whether the sow is of the value of a parameter, or of state."""
+        return site.tag in _VALUES
 
     def strips(self, site: Site) -> bool:
-        """Whether the sow does not belong to a parameter."""
+        """Whether the sow belongs neither to a parameter nor to state."""
         return site.tag not in _OF_PARAMS
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
@@ -104,12 +105,12 @@ class PlantParams(Action):
     strips_own: bool = False
 
     def matches(self, site: Site) -> bool:
-        """Whether the sow is of the value of a parameter."""
-        return site.tag == PARAM_VALUE
+        """Whether the sow is of the value of a parameter, or of state."""
+        return site.tag in _VALUES
 
     def strips(self, site: Site) -> bool:
         """Whether the sow is of the position of a parameter, or a user's own."""
-        return _is_param(site) or (self.strips_own and not _is_known(site))
+        return site.tag == PARAM or (self.strips_own and not _is_known(site))
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         """The planted value."""

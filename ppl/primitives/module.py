@@ -53,8 +53,8 @@ def module(
             at ``init(jax.random.key(0), *inputs)``.
 
     Returns:
-        The network with its parameters in place, ready to be called. Changes that a call makes to
-        the network itself, such as running means, are lost.
+        The network with its parameters in place, ready to be called. What a call changes in the
+        network itself, such as running means, is lost unless `state` carries it.
 
     Raises:
         TypeError: If `net` is not a network, or a prior is not a distribution.

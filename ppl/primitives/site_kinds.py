@@ -11,6 +11,8 @@ FACTOR = "factor"
 RANDOM = "random"  # the tag of latent and observed sites; each other kind is its own tag
 SUMMED = "summed"  # in graphs: a latent site that was summed out
 PARAM = "param"  # the tag of parameters of guides
+STATE = "state"  # the tag of state that a fit carries from step to step
+NEW_STATE = "new_state"  # the tag of its next value
 TAGS = (RANDOM, DETERMINISTIC, FACTOR)
 
 

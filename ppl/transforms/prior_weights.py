@@ -87,7 +87,7 @@ class PriorWeights:
 
 
 class ParameterError(ValueError):
-    """Error for a model with a `param`, where only random variables are of use."""
+    """Error for a model with a `param` or a `state`, where only random variables are of use."""
 
 
 def latent_sites(run: ModelRun) -> dict[Path, Found]:
@@ -98,6 +98,12 @@ def latent_sites(run: ModelRun) -> dict[Path, Found]:
             "density, and inference.svi alone finds parameters of models. Draw it with ppl.sample, "
             "from dist.Flat if nothing is known of it, make it an argument, or put the values of a "
             "fit in its place: ppl.with_params(model, result.model_parameters)."
+        )
+    if states := run.states():
+        raise ParameterError(
+            f"{run.name} has the state {describe(states[0])}, made by ppl.state, which "
+            "inference.svi alone carries from step to step. Put the state of a fit in its place: "
+            "ppl.with_params(model, result.model_parameters, result.model_state)."
         )
     latent = run.latent()
     if not latent:

@@ -8,7 +8,7 @@ from jax.random import key, split
 
 import distributions as dist
 import ppl
-from inference import MeanField, PointMass, svi, svi_step
+from inference import MeanField, PointMass, SVIResult, importance, mcmc, svi, svi_step
 
 X = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
 Y = np.sin(X.sum(1))
@@ -134,3 +134,282 @@ def test_starts_at_once_look_for_a_finite_elbo():
     states = jax.vmap(init, in_axes=(0, None))(keys, 1.0)
     assert_same(states, jax.tree.map(lambda *x: jnp.stack(x), *(init(k, 1.0) for k in keys)))
     assert (np.asarray(states.parameters) > 1.3).all()
+
+
+# A library: a function of a key, rows and whether to train, which normalizes the rows by batch
+# normalization with parameters and state.
+
+
+def normalize_equinox():
+    eqx = pytest.importorskip("equinox", reason="equinox is not installed")
+    made = lambda: eqx.nn.BatchNorm(3, "rows", mode="batch")  # noqa: E731
+    net, state = eqx.nn.make_with_state(made)()
+
+    def normalize(key, x, is_training):
+        layer = eqx.nn.inference_mode(ppl.module(key, net, name="f"), not is_training)
+        old = ppl.state(state, name="stats")
+        mapped = jax.vmap(layer, axis_name="rows", in_axes=(0, None), out_axes=(0, None))
+        out, new = mapped(x, old)
+        ppl.update_state(new, name="stats")
+        return out
+
+    return normalize
+
+
+def normalize_nnx():
+    nnx = pytest.importorskip("flax.nnx", reason="flax is not installed")
+    net = nnx.BatchNorm(3, rngs=nnx.Rngs(0))
+
+    def normalize(key, x, is_training):
+        layer = ppl.module(key, net, name="f")
+        nnx.update(layer, ppl.state(nnx.state(layer, nnx.BatchStat), name="stats"))
+        out = layer(x, use_running_average=not is_training)
+        ppl.update_state(nnx.state(layer, nnx.BatchStat), name="stats")
+        return out
+
+    return normalize
+
+
+def normalize_linen():
+    nn = pytest.importorskip("flax.linen", reason="flax is not installed")
+    net = nn.BatchNorm()
+    made = net.init(key(0), X, use_running_average=True)
+
+    def normalize(key, x, is_training):
+        variables = {
+            "params": ppl.module(key, made["params"], name="f"),
+            "batch_stats": ppl.state(made["batch_stats"], name="stats"),
+        }
+        mutable = ["batch_stats"]
+        out, new = net.apply(variables, x, use_running_average=not is_training, mutable=mutable)
+        ppl.update_state(new["batch_stats"], name="stats")
+        return out
+
+    return normalize
+
+
+def normalize_pair():
+    """Functions init and apply of the form of `haiku.transform_with_state`."""
+
+    def init(key, x):
+        return {"scale": jnp.ones(3), "bias": jnp.zeros(3)}, {"m": jnp.zeros(3), "v": jnp.ones(3)}
+
+    def apply(params, state, rng, x, is_training):
+        m, v = (x.mean(0), x.var(0)) if is_training else (state["m"], state["v"])
+        new = {"m": 0.99 * state["m"] + 0.01 * m, "v": 0.99 * state["v"] + 0.01 * v}
+        one = lambda x: (x - m) / jnp.sqrt(v + 1e-5) * params["scale"] + params["bias"]  # noqa: E731
+        return jax.vmap(one)(x), new if is_training else state
+
+    params, state = init(key(0), X)
+
+    def normalize(key, x, is_training):
+        layer = ppl.module(key, params, name="f")
+        out, new = apply(layer, ppl.state(state, name="stats"), None, x, is_training)
+        ppl.update_state(new, name="stats")
+        return out
+
+    return normalize
+
+
+LAYERS = [normalize_equinox, normalize_nnx, normalize_linen, normalize_pair]
+BATCHES = [(X[i : i + 4] + i, Y[i : i + 4], True) for i in (0, 4, 8)]
+
+
+def normalized(normalize):
+    def prior(key, x, is_training=False):
+        slope = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="slope")
+        mean = ppl.deterministic(normalize(key, x, is_training) @ slope, name="mean")
+        ppl.sample(key, dist.Normal(mean, 1.0), name="y")
+
+    def posterior(key, x, y, is_training=False):
+        ppl.condition(prior, {"y": y})(key, x, is_training)
+
+    return prior, posterior
+
+
+def running(num_steps):
+    """Running means and variances after some steps, by hand."""
+    mean, var = np.zeros(3), np.ones(3)
+    for step in range(num_steps):
+        x = BATCHES[step % 3][0].astype(np.float64)
+        mean = 0.99 * mean + 0.01 * x.mean(0)
+        var = 0.99 * var + 0.01 * x.var(0)
+    return mean, var
+
+
+def in_order(state):
+    """The mean and the variance of the state of a layer."""
+    mean, var = (np.asarray(x) for x in state["stats"].values() if np.shape(x) == (3,))
+    return mean, var
+
+
+@pytest.mark.parametrize("library", LAYERS)
+def test_running_statistics_are_those_of_a_loop_by_hand(library, tmp_path):
+    """In svi, in steps, with several particles; fixed in predictions and in a saved fit."""
+    prior, posterior = normalized(library())
+    settings = {"batches": BATCHES, "num_steps": 7, "num_draws": 4}
+    result = svi(key(0), posterior, X, Y, **settings)
+    assert_close = lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6)  # noqa: E731
+    mean, var = running(7)
+    assert_close(in_order(result.model_state), (mean, var))
+    several = svi(key(0), posterior, X, Y, num_particles=3, **settings)
+    assert_close(in_order(several.model_state), (mean, var))
+    init, update = svi_step(posterior)
+    state = init(key(0), *BATCHES[0])
+    for step in range(7):
+        state, _ = update(state, *BATCHES[step % 3])
+    assert_same(jax.tree.leaves(state), jax.tree.leaves(result.state))
+    fitted = ppl.with_params(prior, result.model_parameters, result.model_state)
+    drawn = ppl.predict(fitted, result.draws)(key(1), X)["mean"]
+    layer = result.model_parameters["f"]
+    share = 1 - 0.99**7 if library is normalize_equinox else 1.0  # Equinox starts at 0
+    out = (X - mean / share) / np.sqrt(var / share + 1e-5)
+    out = out * layer.get("scale", layer.get("weight")) + layer["bias"]
+    np.testing.assert_allclose(drawn, result.draws["slope"] @ out.T, rtol=1e-3, atol=1e-4)
+    result.save(tmp_path / "fit")
+    loaded = SVIResult.load(tmp_path / "fit")
+    again = ppl.with_params(prior, loaded.model_parameters, loaded.model_state)
+    assert_same(ppl.predict(again, loaded.draws)(key(1), X)["mean"], drawn)
+    more = svi(key(0), posterior, X, Y, **settings | {"state": loaded.state, "num_steps": 0})
+    assert_same(more.model_state, result.model_state)
+
+
+def counting(key, x, y):
+    """Counts of steps and sums of data are the state of the model; the classes are summed out."""
+    count = ppl.state(jnp.int32(0), name="count")
+    shift = ppl.state(jnp.zeros(()), name="shift")
+    ppl.update_state(count + 1, name="count")
+    ppl.update_state(0.5 * shift + jnp.sum(x), name="shift")
+    loc = ppl.sample(key, dist.Normal(0.0, 1.0), name="loc")
+    k = ppl.sample(key, dist.Bernoulli(probs=0.25), name="k")
+    mean = jnp.where(k == 1, loc, -loc) + shift + ppl.param(0.5, name="offset")
+    ppl.condition(lambda key: ppl.sample(key, dist.Normal(mean, 1.0), name="y"), {"y": y})(key)
+
+
+def counting_guide(key, x, y):
+    seen = ppl.state({"max": jnp.float32(-9.0)}, name="seen")
+    ppl.update_state({"max": jnp.maximum(seen["max"], x.max())}, name="seen")
+    loc = ppl.param(0.0, name="loc") + seen["max"]
+    ppl.sample(key, dist.Normal(loc, 1.0), name="loc")
+
+
+SUMMED = ppl.marginalize(counting, ["k"])
+COUNTED = [(jnp.float32([i, i + 1]), jnp.float32(0.1 * i)) for i in range(3)]
+ALL = jnp.ones(2), jnp.float32(0.3)
+
+
+def fit_counting(num_steps=5, **settings):
+    settings = {"guide": counting_guide, "batches": COUNTED, "num_draws": 5} | settings
+    return svi(key(0), SUMMED, *ALL, num_steps=num_steps, **settings)
+
+
+def test_state_of_a_summed_model_and_of_its_guide(tmp_path):
+    result = fit_counting()
+    shift = 0.0
+    for step in range(5):
+        shift = 0.5 * shift + float(COUNTED[step % 3][0].sum())
+    assert_same(result.model_state, {"count": np.int32(5), "shift": np.float32(shift)})
+    assert_same(result.guide_state, {"seen": {"max": np.float32(3.0)}})
+    # The density of the fitted model.
+    fitted = ppl.with_params(SUMMED, result.model_parameters, result.model_state)
+    normal = jax.scipy.stats.norm.logpdf
+    loc = 0.7
+    means = np.array([loc, -loc]) + shift + result.model_parameters["offset"]
+    each = np.log([0.25, 0.75]) + np.asarray(normal(0.3, means))
+    expected = normal(loc) + np.logaddexp(*each)
+    np.testing.assert_allclose(ppl.log_density(fitted)({"loc": loc}, *ALL), expected, rtol=1e-5)
+    # The fitted guide, also of a file.
+    result.save(tmp_path / "fit")
+    loaded = SVIResult.load(tmp_path / "fit", guide=counting_guide)
+    spread = result.guide_parameters["loc"] + 3.0
+    for found in (result, loaded):
+        site = ppl.trace(found.guide_function())(key(1), *ALL).sites["loc"]
+        np.testing.assert_allclose(site.distribution.loc, spread, rtol=1e-6)
+        weighted = importance(key(2), fitted, *ALL, guide=found, num_draws=4)
+        assert np.isfinite(weighted.log_weights).all()
+
+
+def test_state_goes_on_from_checkpoints_and_many_starts(tmp_path):
+    whole = fit_counting(8)
+    fit_counting(4, checkpoint=tmp_path)
+    assert_same(fit_counting(8, checkpoint=tmp_path).state, whole.state)
+    init, update = svi_step(SUMMED, guide=counting_guide)
+    states = jax.vmap(init, in_axes=(0, None, None))(split(key(0), 2), *COUNTED[0])
+    step = jax.jit(jax.vmap(update, in_axes=(0, None, None)))
+    for i in range(8):
+        states, _ = step(states, *COUNTED[i % 3])
+    np.testing.assert_array_equal(states.carried.model["count"], [8, 8])
+    one = jax.tree.map(lambda x: x[0], states.carried)
+    jax.tree.map(np.testing.assert_array_equal, one, whole.state.carried)
+
+
+def shaped(new, name="m"):
+    def model(key):
+        m = ppl.state(jnp.zeros(3), name="m")
+        ppl.update_state(new(m), name=name)
+        ppl.sample(key, dist.Normal(m.sum(), 1.0), name="z")
+
+    return model
+
+
+REFUSED = {
+    "shape": (shaped(lambda m: m[:2]), r"'m' float32\[2\], expected float32\[3\]"),
+    "dtype": (shaped(lambda m: jnp.zeros(3, int)), r"'m' int32\[3\], expected float32\[3\]"),
+    "name": (shaped(lambda m: m, "n"), "for 'n', which no ppl.state has made; there are 'm'"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_updates_that_do_not_fit_are_refused(name):
+    model, message = REFUSED[name]
+    with pytest.raises(ValueError, match=message):
+        svi(key(0), model, num_steps=2)
+
+
+def test_state_that_a_fit_lacks_is_named():
+    model = shaped(lambda m: m)
+    with pytest.raises(ValueError, match=r"has the state 'm', made by ppl\.state.*with_params"):
+        mcmc(key(0), model)
+    expected = r"has the state 'm', expected float32\[3\], got nothing; the given state has 'n'"
+    with pytest.raises(ValueError, match=expected):
+        ppl.with_params(model, None, {"n": jnp.zeros(3)})(key(0))
+    with pytest.raises(ValueError, match=r"expected float32\[3\], got shape \(2,\)"):
+        ppl.with_params(model, None, {"m": jnp.zeros(2)})(key(0))
+
+    def guide(key):
+        loc = ppl.param(0.0, name="loc") + ppl.state(jnp.zeros(()), name="m")
+        ppl.sample(key, dist.Normal(loc, 1.0), name="z")
+
+    with pytest.raises(ValueError, match="both have the state 'm'"):
+        svi(key(0), model, guide=guide)
+    with pytest.raises(TypeError, match="state 'm': expected a pytree of arrays"):
+        ppl.state({"a": "b"}, name="m")
+    done = mcmc(key(0), ppl.with_params(model, None, {"m": jnp.ones(3)}), num_warmup=5, num_draws=5)
+    assert done.draws["z"].shape[1] == 5
+
+
+def test_a_guide_draws_codes_of_rows_with_summed_classes():
+    """The result's weights and deterministic values are those by hand."""
+
+    def row(key, y):
+        k = ppl.sample(key, dist.Bernoulli(probs=0.25), name="k")
+        code = ppl.sample(key, dist.Normal(jnp.where(k == 1, 2.0, 0.0), 1.0), name="code")
+        ppl.deterministic(2.0 * code, name="twice")
+        ppl.condition(lambda key: ppl.sample(key, dist.Normal(code, 1.0), name="y"), {"y": y})(key)
+
+    def model(key, y):
+        rows = jax.vmap(ppl.marginalize(row, ["k"]))
+        ppl.nest(rows, scope="rows")(split(key, len(y)), y)
+
+    def guide(key, y):
+        slope = ppl.param(0.5, name="slope")
+        one = lambda key, y: ppl.sample(key, dist.Normal(slope * y, 0.5), name="code")  # noqa: E731
+        ppl.nest(jax.vmap(one), scope="rows")(split(key, len(y)), y)
+
+    result = svi(key(0), model, Y, guide=guide, num_steps=3, num_draws=4)
+    code = result.draws["rows"]["code"]
+    assert_same(result.draws["rows"]["twice"], 2.0 * code)
+    normal = jax.scipy.stats.norm.logpdf
+    prior = np.logaddexp(np.log(0.75) + normal(code), np.log(0.25) + normal(code, 2.0))
+    expected = (prior + normal(np.broadcast_to(Y, code.shape), code)).sum(-1)
+    np.testing.assert_allclose(result.log_density, expected, rtol=1e-5)

@@ -87,7 +87,10 @@ def check(code, value, arrays):
                 check(x, parts[name], arrays)
         case {"pairs": items}:
             check({"list": items}, list(value.items()), arrays)
-        case {"tuple": items} | {"list": items} | {"leaves": items} | {"named": _, "items": items}:
+        case {"named": _, "items": items}:
+            assert all(x is None for x in value[len(items) :])  # of fields that came later
+            check({"list": items}, value[: len(items)], arrays)
+        case {"tuple": items} | {"list": items} | {"leaves": items}:
             for x, part in zip(
                 items, jax.tree.leaves(value) if "leaves" in code else value, strict=True
             ):
@@ -150,7 +153,8 @@ def records():
 NEVER_SAVED = re.findall(
     r"\w+",
     """
-    Adaptation AdjustedMCLMC Advance Ascent Batches BestNormal Bins ChEES Chain ChainPlan
+    Adaptation AdjustedMCLMC Advance Ascent Batches BestNormal Bins CarriedState ChEES Chain
+    ChainPlan
     ClimbSettings Climber Column Combined Comparison CompiledProgram Conditioned Curvature
     DensityKernel DiscreteTarget DualAveraging ELBOTrace Edge Effort ElpdEstimate
     EnsembleChains EnsembleState Fit FitsSummary FittedParameters Fold GivenBatch GuideDraws

@@ -1,0 +1,146 @@
+"""State of models and guides, made by `ppl.state`, that a fit carries from step to step."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.tree_util import Partial
+
+import ppl
+from inference.common.leaf_names import named_leaves
+from ppl.harvest.pytrees import register_dataclass
+
+
+class StateValues(NamedTuple):
+    """Values of the state of a fit by name.
+
+    Attributes:
+        model: State of the model; None if it has none.
+        guide: State of the guide; None if it has none.
+    """
+
+    model: Any
+    guide: Any
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class CarriedState:
+    """State that a fit carries from step to step.
+
+    Attributes:
+        initial: The state before the first step.
+    """
+
+    initial: StateValues
+
+    def at(self, target: Any, guide: Any, values: StateValues) -> tuple[Any, Any]:
+        """Target and guide with other state."""
+        if values.model is not None:
+            target = dataclasses.replace(target, model=_replace(target.model, values.model))
+        if values.guide is not None:
+            guide = dataclasses.replace(guide, state=values.guide)
+        return target, guide
+
+    def call(
+        self, function: Callable[[Any], Any], at: Any, values: StateValues
+    ) -> tuple[Any, StateValues]:
+        """Result of a function of `at` that evaluates target and guide, and the next state."""
+        out, found = ppl.call_and_reap(function, tag="new_state")(at)
+        self._check(found)
+        return out, StateValues(*(_next(old, found) for old in values))
+
+    def _check(self, found: Mapping[Any, Any]) -> None:
+        """Checks the next values of the state.
+
+        Raises:
+            ValueError: if an update is of no state, or of another shape or dtype.
+        """
+        known = {}
+        for part in self.initial:
+            known |= dict(named_leaves(part or {}))
+        for name, x in named_leaves(found):
+            wanted = known.get(name)
+            if wanted is None:
+                listed = ", ".join(map(repr, known))
+                raise ValueError(
+                    f"ppl.update_state gives a value for {name!r}, which no ppl.state has made; "
+                    f"there are {listed}"
+                )
+            is_like = x.dtype == wanted.dtype and x.shape[x.ndim - wanted.ndim :] == wanted.shape
+            if not is_like or x.ndim < wanted.ndim:
+                raise ValueError(
+                    f"ppl.update_state gives {name!r} {x.dtype}{list(x.shape)}, expected "
+                    f"{wanted.dtype}{list(wanted.shape)}, as ppl.state has made it"
+                )
+
+
+def carried_state(target: Any, guide: Any) -> CarriedState | None:
+    """State of a target and a guide; None if they have none.
+
+    Raises:
+        ValueError: if model and guide have state of one name.
+    """
+    of_model = _state_in(target.model)
+    of_guide = getattr(guide, "state", None)
+    if of_model is None and of_guide is None:
+        return None
+    common = sorted(set(of_model or ()) & set(of_guide or ()))
+    if common:
+        raise ValueError(
+            f"the model and guide {guide!r} both have the state {common[0]!r}: give them different "
+            "names"
+        )
+    return CarriedState(StateValues(of_model, of_guide))
+
+
+def initial_state(function: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+    """State of a model or a guide before the first step, by name; None if it has none."""
+    reaped = ppl.reap(function, tag="state", exclusive=True)
+    return reaped(jax.random.key(0), *args, **kwargs) or None
+
+
+def with_state(function: Any, values: Any) -> Any:
+    """A model or guide with a state; unchanged if `values` is None."""
+    return function if values is None else Partial(_plant_state, function, values)
+
+
+def _plant_state(function: Any, values: Any, key: Any, *args: Any, **kwargs: Any) -> Any:
+    return ppl.plant(function, tag="state")(values, key, *args, **kwargs)
+
+
+def _state_in(model: Any) -> Any:
+    """The state of a model that `with_state` has made, perhaps with parameters around it."""
+    if isinstance(model, Partial):
+        if model.func is _plant_state:
+            return model.args[1]
+        return _state_in(model.args[0]) if model.args else None
+    return None
+
+
+def _replace(model: Any, values: Any) -> Any:
+    """A model that `with_state` has made, perhaps with parameters around it, with other state."""
+    inner, *rest = model.args
+    if model.func is _plant_state:
+        return Partial(_plant_state, inner, values)
+    return Partial(model.func, _replace(inner, values), *rest)
+
+
+def _next(old: Any, found: Mapping[Any, Any]) -> Any:
+    """The next state: what was updated, and the rest as it was."""
+    if not isinstance(old, Mapping):
+        return old if old is None else _collapse(old, found)
+    return {name: _next(x, found[name]) if name in found else x for name, x in old.items()}
+
+
+def _collapse(old: Any, new: Any) -> jax.Array:
+    """One of several next values: the mean of floats, else the first."""
+    old = jnp.asarray(old)
+    axes = tuple(range(new.ndim - old.ndim))
+    if not axes:
+        return new
+    if jnp.issubdtype(new.dtype, jnp.floating):
+        return jnp.mean(new, axes)
+    return new[(0,) * len(axes)]
