@@ -1,5 +1,6 @@
 """calibrate: simulation-based calibration of a fit."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -239,7 +240,8 @@ class _Simulator(NamedTuple):
         total = len(jax.tree.leaves(self.draws)[0])
         which = np.arange(num) * total // num
         draws = jax.tree.map(lambda x: x[which], self.draws)
-        return merge(draws, ppl.predict(self.model, draws)(key, *self.args))
+        predict = dataclasses.replace(ppl.predict(self.model, draws), needs_names=False)
+        return merge(draws, predict(key, *self.args))
 
     def measure(self, values: Values, data: Values, num_axes: int) -> tuple[Any, np.ndarray]:
         """Names and values of all quantities, ``(simulation, ..., quantity)``.

@@ -44,7 +44,8 @@ class Predictions:
         """Data drawn anew for each draw of the latent sites."""
         given = nest_by_path({path: draws[path] for path in self.latent})
         predict = ppl.predict(unobserve(self.model), given)
-        predict = dataclasses.replace(predict, only=self.is_data, is_checked=is_checked)
+        choice = {"only": self.is_data, "is_checked": is_checked, "needs_names": False}
+        predict = dataclasses.replace(predict, **choice)  # arguments are those of the fit
         return predict(key, *self.args, **self.kwargs)
 
     def of_prior(self, key: jax.Array, num_draws: int, wanted: Collection[str]) -> dict[str, Any]:

@@ -49,12 +49,18 @@ class Header:
         categories: The names of the categories of each column of codes, in the order of the codes.
         indices: The names of rows, by the name of their dimension.
         unusable: Columns that hold no numbers: the name, the kind of error, and its words.
+        one_a_row: Columns of codes with another category in each row, not in the order of rows.
+        settled: Columns of codes whose names are those of the model.
+        needs_names: Whether a model may read only settled columns of codes.
     """
 
     names: tuple[Any, ...]
     categories: tuple[tuple[Any, Names], ...] = ()
     indices: tuple[tuple[Any, Names], ...] = ()
     unusable: tuple[tuple[Any, type[Exception], str], ...] = ()
+    one_a_row: tuple[Any, ...] = ()
+    settled: tuple[Any, ...] = ()
+    needs_names: bool = False
 
     @property
     def usable(self) -> tuple[Any, ...]:
@@ -90,12 +96,12 @@ class Columns:
         ([1, 0, 1], ('a', 'b'), 3)
     """
 
-    _arrays: dict[Any, Any]
-    _header: Header
+    arrays: dict[Any, Any]
+    header: Header
 
     def __init__(self, arrays: Mapping[Any, Any], header: Header):
-        self._arrays = dict(arrays)
-        self._header = header
+        self.arrays = dict(arrays)
+        self.header = header
 
     @classmethod
     def of(cls, table: Any) -> "Columns":
@@ -118,12 +124,12 @@ class Columns:
     @property
     def columns(self) -> tuple[Any, ...]:
         """The names of all columns, in order."""
-        return self._header.names
+        return self.header.names
 
     @property
     def categories(self) -> dict[Any, tuple[Any, ...]]:
         """The names of the categories of each column of codes, in the order of the codes."""
-        return {name: names.entries for name, names in self._header.categories}
+        return {name: names.entries for name, names in self.header.categories}
 
     def __getitem__(self, name: Any) -> Any:
         """The array of a column; of a list of names, the matrix of these columns, as floats."""
@@ -134,61 +140,73 @@ class Columns:
                 "columns are looked up by name; some rows of all of them are "
                 "jax.tree.map(lambda x: x[rows], data)"
             )
-        if name in self._arrays:
-            return self._arrays[name]
+        if name in self.arrays:
+            self._check_names(name)
+            return self.arrays[name]
         raise self._explain_missing(name)
 
     def __getattr__(self, name: str) -> Any:
         """The array of a column."""
         if name.startswith("_"):
             raise AttributeError(name)
-        if name in self._header.names:
+        if name in self.header.names:
             return self[name]
         raise AttributeError(str(self._explain_missing(name)))
 
     def __contains__(self, name: Any) -> bool:
         """Whether there is a column of this name."""
-        return name in self._header.names
+        return name in self.header.names
 
     def __iter__(self) -> Iterator[Any]:
         """The names of the columns."""
-        return iter(self._header.names)
+        return iter(self.header.names)
 
     def __len__(self) -> int:
         """The number of rows."""
-        sizes = {np.shape(x)[:1] for x in self._arrays.values()}
+        sizes = {np.shape(x)[:1] for x in self.arrays.values()}
         if len(sizes) == 1 and (size := sizes.pop()):
             return size[0]
         raise TypeError(
             "no one number of rows: "
-            + ", ".join(f"{name!r} has the shape {np.shape(x)}" for name, x in self._arrays.items())
+            + ", ".join(f"{name!r} has the shape {np.shape(x)}" for name, x in self.arrays.items())
         )
 
     def __repr__(self) -> str:
         """The names of the columns, with dtype, shape and categories if they are arrays."""
-        shown = {name: "no array" for name, *_ in self._header.unusable}
-        for name, x in self._arrays.items():
+        shown = {name: "no array" for name, *_ in self.header.unusable}
+        for name, x in self.arrays.items():
             shown[name] = f"{getattr(x, 'dtype', '')}{list(np.shape(x))}"
-        for name, names in self._header.categories:
+        for name, names in self.header.categories:
             shown[name] = f"{shown[name]} of {names}"
-        return f"Columns({', '.join(f'{x!r}: {shown[x]}' for x in self._header.names)})"
+        return f"Columns({', '.join(f'{x!r}: {shown[x]}' for x in self.header.names)})"
 
     def tree_flatten_with_keys(self) -> tuple[list[tuple[Any, Any]], Header]:
         """The arrays with the names of their columns, and the header."""
-        keys = map(jax.tree_util.DictKey, self._header.usable)
-        return [(key, self._arrays[key.key]) for key in keys], self._header
+        keys = map(jax.tree_util.DictKey, self.header.usable)
+        return [(key, self.arrays[key.key]) for key in keys], self.header
 
     def tree_flatten(self) -> tuple[list[Any], Header]:
         """The arrays and the header."""
-        return [self._arrays[name] for name in self._header.usable], self._header
+        return [self.arrays[name] for name in self.header.usable], self.header
 
     @classmethod
     def tree_unflatten(cls, header: Header, arrays: Any) -> "Columns":
         """Columns of arrays and a header."""
         return cls(zip(header.usable, arrays, strict=True), header)  # pyright: ignore
 
+    def _check_names(self, name: Any) -> None:
+        """Raise a ValueError for codes that may not mean what they meant in a fit."""
+        categories = dict(self.header.categories) if self.header.needs_names else {}
+        if name in categories and name not in self.header.settled:
+            raise ValueError(
+                f"column {name!r} holds the categories {categories[name]}, and draws alone do not "
+                "say which entry of a site belongs to which. Give the fit of a labeled model, "
+                "ppl.predict(model, result), or the names with the model, ppl.label(model, dims, "
+                f"coords={{{name!r}: names}})."
+            )
+
     def _as_floats(self, name: Any) -> jax.Array:
-        if name in dict(self._header.categories):
+        if name in dict(self.header.categories):
             raise TypeError(
                 f"column {name!r} holds categories, whose codes are no quantity, for a matrix of "
                 "columns"
@@ -197,12 +215,12 @@ class Columns:
         return array if jnp.issubdtype(array.dtype, jnp.inexact) else array.astype(float)
 
     def _explain_missing(self, name: Any) -> Exception:
-        for unusable, kind, words in self._header.unusable:
+        for unusable, kind, words in self.header.unusable:
             if unusable == name:
                 return kind(f"column {name!r}: {words}")
-        names = ", ".join(map(repr, self._header.names))
+        names = ", ".join(map(repr, self.header.names))
         remedy = f"Use one of: {names}." if names else "There are no columns."
-        if name in dict(self._header.indices):
+        if name in dict(self.header.indices):
             remedy = "It is the name of the index: give table.reset_index()."
         return ValueError(f"there is no column {name!r}. {remedy}")
 
@@ -220,6 +238,13 @@ class Column:
     array: Any = None
     categories: Names | None = None
     error: tuple[type[Exception], str] | None = None
+
+    @property
+    def is_one_a_row(self) -> bool:
+        """Whether there are as many categories as rows, in another order."""
+        if self.categories is None or len(self.categories.entries) != len(self.array):
+            return False
+        return not np.array_equal(self.array, np.arange(len(self.array)))
 
 
 def is_of(library: str, value: Any) -> bool:
@@ -253,6 +278,7 @@ def _collect(columns: Mapping[Any, Column], indices: Mapping[Any, Any]) -> Colum
         tuple((name, x.categories) for name, x in columns.items() if x.categories is not None),
         tuple((dim, names) for dim, names in named.items() if names is not None),
         tuple((name, *x.error) for name, x in columns.items() if x.error is not None),
+        tuple(name for name, x in columns.items() if x.is_one_a_row),
     )
     return Columns({name: columns[name].array for name in header.usable}, header)
 
@@ -273,10 +299,22 @@ def entry_names(given: Any) -> tuple[Any, ...]:
     array = np.asarray(given)
     if array.ndim != 1:
         raise ValueError(f"a list of names, got an array of shape {array.shape}")
-    if array.dtype.kind == "M":  # of nanoseconds NumPy makes integers
-        array = array.astype("datetime64[us]")
+    if array.dtype.kind == "M":
+        days = array.astype("datetime64[D]")
+        is_of_days = np.all((days == array) | np.isnat(array))
+        array = days if is_of_days else array.astype("datetime64[us]")  # "ns" would be integers
     entries = array.tolist()
     return tuple(x if x is None or isinstance(x, str | int | float) else str(x) for x in entries)
+
+
+def numbers_of(column: Any) -> Any:
+    """A column of nullable numbers of pandas as an array, gaps as NaN; anything else as it is."""
+    dtype = getattr(getattr(column, "dtype", None), "numpy_dtype", None)
+    if dtype is None or not is_of("pandas", column):
+        return column
+    if column.isna().any():
+        return column.to_numpy(dtype=float, na_value=np.nan)
+    return column.to_numpy(dtype=dtype)
 
 
 def convert_column(given: Any) -> Column:
@@ -304,7 +342,7 @@ def convert_column(given: Any) -> Column:
             )
         )
     if is_number:
-        array = np.asarray(series.to_numpy(dtype=getattr(dtype, "numpy_dtype", None)))
+        array = np.asarray(numbers_of(series))
         categories = None
     else:
         coded: Any = series.array if is_categorical else pandas.Categorical(series)

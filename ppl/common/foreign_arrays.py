@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ppl.common.columns import columns_of, convert_column, is_of
+from ppl.common.columns import columns_of, convert_column, is_of, numbers_of
 from ppl.harvest import leaf_values
 
 _KNOWN = jax.Array | np.ndarray | np.generic
@@ -74,7 +74,7 @@ def _as_numpy(name: str, leaf: Any) -> Any:
     if isinstance(leaf, np.ma.MaskedArray) and not np.ma.count_masked(leaf):
         leaf = leaf.data
     if hasattr(leaf, "__array__") and not isinstance(leaf, _KNOWN):
-        leaf = np.asarray(leaf)
+        leaf = np.asarray(numbers_of(leaf))
     if isinstance(leaf, np.ndarray) and leaf.dtype.kind in _REMEDIES:
         kind, remedy = _REMEDIES[leaf.dtype.kind]
         shown = reprlib.repr(leaf.tolist())

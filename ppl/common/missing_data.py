@@ -10,9 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppl.common import distribution_protocol
+from ppl.common.column_names import names_of_data
+from ppl.common.columns import Names, numbers_of
 from ppl.harvest import jax_core, leaf_values
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.sowing import Site
+
+# Names of the axes of data, and pairs of a dimension and the names of its entries.
+DataNames = tuple[tuple[str | None, ...], tuple[tuple[str, Names], ...]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,12 +51,14 @@ class Missing:
         missing: Boolean array, True at missing entries.
         gaps: The number of missing entries for `impute`, None for `ignore`.
         not_counts: Why the known entries cannot be cast to integers; empty if they can be.
+        names: Names of the axes of the data, and of the entries along each of these dimensions.
     """
 
     data: Any
     missing: Any
     gaps: Gaps | None = dataclasses.field(metadata={"static": True})
     not_counts: str = dataclasses.field(metadata={"static": True})
+    names: DataNames = dataclasses.field(default=((), ()), metadata={"static": True})
 
 
 @register_dataclass
@@ -198,6 +205,7 @@ def impute(data: Any, missing: Any = None) -> Missing | jax.Array:
     References:
         Gelman et al., *Bayesian Data Analysis*, 3rd ed. (2013), chapter 18.
     """
+    names = names_of_data(data)
     data, missing = _check_data_and_mask("impute", data, missing)
     if jax_core.is_traced(missing):
         raise ValueError(
@@ -208,7 +216,7 @@ def impute(data: Any, missing: Any = None) -> Missing | jax.Array:
     if not (np.any(missing) or jnp.issubdtype(data.dtype, jnp.floating)):
         return data
     gaps = Gaps(int(np.sum(missing)), np.size(missing))
-    return Missing(data, jnp.asarray(missing), gaps, _why_not_counts(data, missing))
+    return Missing(data, jnp.asarray(missing), gaps, _why_not_counts(data, missing), names)
 
 
 def ignore(data: Any, missing: Any = None) -> Missing:
@@ -247,8 +255,9 @@ def ignore(data: Any, missing: Any = None) -> Missing:
     References:
         Rubin, "Inference and missing data", Biometrika 63 (1976).
     """
+    names = names_of_data(data)
     data, missing = _check_data_and_mask("ignore", data, missing)
-    return Missing(data, missing, None, _why_not_counts(data, missing))
+    return Missing(data, missing, None, _why_not_counts(data, missing), names)
 
 
 def _why_not_counts(data: jax.Array, missing: Any) -> str:
@@ -268,6 +277,7 @@ def _why_not_counts(data: jax.Array, missing: Any) -> str:
 
 def _check_data_and_mask(where: str, data: Any, missing: Any) -> tuple[jax.Array, Any]:
     masked: Any = False
+    data = numbers_of(data)
     if isinstance(data, np.ma.MaskedArray):
         masked = np.ma.getmaskarray(data)
         data = data.data

@@ -12,7 +12,9 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from ppl.common import distribution_protocol, foreign_arrays
+from ppl.common.column_names import names_of_data
 from ppl.common.missing_data import (
+    DataNames,
     Gaps,
     Ignored,
     Imputed,
@@ -43,6 +45,7 @@ from ppl.harvest.interpreter import Operands
 from ppl.harvest.sowing import Site
 from ppl.harvest.survey import Path, describe
 from ppl.primitives.site_kinds import OBSERVED
+from ppl.transforms.label import Label, label_by_data
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +148,9 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
         data: The values of sites by name, nested as the scopes are. A site under `vmap` or in a
             scan has the axes of `vmap` and of the loop in front. Give data with gaps as
             `ppl.impute(data)`, to infer the missing entries, or as `ppl.ignore(data)`, to integrate
-            them out. A conditioned model under `vmap` observes its data once for each key.
+            them out. A conditioned model under `vmap` observes its data once for each key. A series
+            of pandas whose index has a name, and an array of xarray, label the axes of their site
+            (see `label`).
 
     Returns:
         A model of the same arguments with these sites observed. It is a pytree whose leaves are the
@@ -169,6 +174,7 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
     """
     if not isinstance(data, Mapping):
         raise TypeError(f"condition: expected a dict of values by site, got {reprlib.repr(data)}.")
+    model = _label_by_data(model, data)
     data = foreign_arrays.convert_values(data)
     check_no_nan(
         "condition",
@@ -178,6 +184,31 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
         "ppl.ignore(data) to integrate them out, where nothing else depends on them.",
     )
     return _condition(model, data, ())
+
+
+def _label_by_data(model: Model, data: Mapping[str, Any]) -> Model:
+    """The model with the names that data have, an index of pandas or dimensions of xarray.
+
+    A dimension that has other numbers of entries in other data stays without a name.
+    """
+
+    def is_missing(x):
+        return isinstance(x, Missing)
+
+    found: dict[str, DataNames] = {}
+    sizes: dict[str, set[int]] = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(dict(data), is_leaf=is_missing):
+        names = leaf.names if isinstance(leaf, Missing) else names_of_data(leaf)
+        found[jax.tree_util.keystr(path, simple=True, separator=".")] = names
+        for dim, entries in names[1]:
+            sizes.setdefault(dim, set()).add(len(entries.entries))
+    several = [dim for dim, lengths in sizes.items() if len(lengths) > 1]
+    for name, (dims, coords) in found.items():
+        own = tuple(None if dim in several else dim for dim in dims)
+        if any(own):
+            entries = {dim: x.entries for dim, x in coords if dim in own}
+            model = label_by_data(model, {name: own}, entries)
+    return model
 
 
 def _condition(model: Model, data: Mapping[str, Any], taken_out: Sequence[str]) -> Model:
@@ -229,6 +260,8 @@ class Conditioned(Partial):
     def _data(self) -> list[tuple[str, str]]:
         """Names of the sites with data, of all conditions, each with a description of its data."""
         inner, data = self.args
+        while isinstance(getattr(inner, "func", None), Label):
+            inner = inner.args[0]
 
         def is_whole(x):
             return isinstance(x, Missing)

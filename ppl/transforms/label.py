@@ -9,6 +9,9 @@ import numpy as np
 from jax.tree_util import Partial
 
 from ppl.analysis.summed_sites import find_with_summed
+from ppl.common.column_names import code_by_names, names_in_arguments
+from ppl.common.columns import entry_names
+from ppl.common.foreign_arrays import convert_arguments
 from ppl.core.inside_sums import commutes, move_inside, names_within
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
@@ -23,6 +26,18 @@ from ppl.primitives.site_kinds import FACTOR
 
 # Name of a dimension, and names of the entries along it if they have any.
 Dimension = tuple[str, tuple[Any, ...] | None]
+
+
+class NamesOfData(tuple):
+    """Names of entries that data have, which no other names may replace; hashed once."""
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        return super().__hash__()
+
+    def __hash__(self) -> int:
+        """The hash of the names."""
+        return self._hash
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,21 +64,29 @@ class Label:
     Attributes:
         dims: Names of dimensions by site; None for an axis without one.
         coords: Names of entries by dimension.
+        is_of_data: Whether they are those of data, which must agree with all others.
     """
 
     dims: tuple[tuple[str, tuple[str | None, ...]], ...]
     coords: tuple[tuple[str, tuple[Any, ...]], ...]
+    is_of_data: bool = False
 
     def __call__(self, model: Model, key: Any, *args: Any, **kwargs: Any) -> Any:
-        """The model with labels at its sites."""
+        """The model with labels at its sites, and columns of the arguments coded by them."""
+        args, kwargs = convert_arguments(args, kwargs)
+        used = {dim for _, dims in self.dims for dim in dims if dim is not None}
+        origin = "the data" if self.is_of_data else "coords"
+        coords = names_in_arguments((args, kwargs), used, dict(self.coords), origin)
+        if not self.is_of_data:
+            args, kwargs = code_by_names((args, kwargs), dict(self.coords), used)
         program = trace_model(model, key, args, kwargs)
         run = ModelRun(model, program, WriteLabels())
         here = {join_scopes(p) for p, x in run.sites.items() if x.site.tag != FACTOR}
         absent, rest = self.split([name for name, _ in self.dims if name not in here])
-        if absent is not None:
+        if absent is not None and not self.is_of_data:  # else condition refuses the site
             before = absent.label_taken_out(model, run, find_with_summed(program.jaxpr))
             return rest(before, key, *args, **kwargs)
-        labels = self._find(run.sites)
+        labels = self._find(run.sites, coords)
         return program.unflatten(ModelRun(model, program, WriteLabels(labels)).run({})[0])
 
     def split(self, names: Collection[str]) -> tuple["Label | None", "Label"]:
@@ -101,21 +124,24 @@ class Label:
             raise ValueError(f"label: dims: there is no site {unknown[0]!r}{clause}. {others}")
         return before
 
-    def _find(self, sites: Mapping[Path, Found]) -> dict[Path, tuple[Dimension | None, ...]]:
+    def _find(
+        self, sites: Mapping[Path, Found], coords: Mapping[str, tuple[Any, ...]]
+    ) -> dict[Path, tuple[Dimension | None, ...]]:
         """Labels by path.
 
         Raises:
-            ValueError: If a site has another number of axes or of entries.
+            ValueError: If a site has another number of axes or of entries, or names of data differ
+                from others.
         """
         named = {p: x for p, x in sites.items() if x.site.tag != FACTOR}
         dims_of = dict(self.dims)
         given = {p: dims_of[n] for p in named if (n := join_scopes(p)) in dims_of}
-        coords = dict(self.coords)
+        coords = self._add_names_of_sites(named, coords)
         found = {}
         for path, site in named.items():
             avals = site.collapse().avals
             if len(avals) != 1:
-                if path in given:
+                if path in given and not self.is_of_data:
                     raise ValueError(
                         f"label: dims: site {describe(path)} has {len(avals)} arrays, and a name "
                         "of a dimension is for one. Label a deterministic site of each array."
@@ -123,15 +149,60 @@ class Label:
                 continue
             shape = avals[0].shape
             known = _written(site.site, len(shape))
+            if self.is_of_data and len(given.get(path, ())) > len(shape):
+                continue  # condition refuses the data
             dims = _complete(path, given.get(path, ()), known, site)
-            for dim, size in zip(dims, shape, strict=True):
-                _check_size(path, dim, size, coords)
+            if self.is_of_data:
+                _check_dims(path, dims, _complete(path, (), known, site))
+            axes = [  # condition refuses data of another size
+                (
+                    dim,
+                    old,
+                    None if self.is_of_data and len(coords.get(dim or "", ())) != size else size,
+                )
+                for dim, old, size in zip(dims, known, shape, strict=True)
+            ]
+            for dim, old, size in axes:
+                if size is not None:
+                    self._check_data(path, dim, old, coords)
+                    _check_size(path, dim, size, coords)
             if any(dims):
                 found[path] = tuple(
-                    None if dim is None else (dim, coords.get(dim, old and old[1]))
-                    for dim, old in zip(dims, known, strict=True)
+                    _dimension(dim, old, {} if size is None else coords) for dim, old, size in axes
                 )
         return found
+
+    def _add_names_of_sites(
+        self, sites: Mapping[Path, Found], coords: Mapping[str, tuple[Any, ...]]
+    ) -> dict[str, tuple[Any, ...]]:
+        """Names of entries by dimension, with those that data of a site have."""
+        found = dict(coords)
+        used = {dim for _, dims in self.dims for dim in dims if dim is not None}
+        labels: Any = (x for site in sites.values() for x in site.site.labels if x is not None)
+        for dim, names in labels:
+            if dim in used and isinstance(names, NamesOfData):
+                found.setdefault(dim, names)
+        return found
+
+    def _check_data(
+        self, path: Path, dim: str | None, old: Dimension | None, coords: Mapping[Any, Any]
+    ) -> None:
+        """Check that names of data are those that are known otherwise.
+
+        Raises:
+            ValueError: If they differ.
+        """
+        if dim not in coords or old is None or old[0] != dim or old[1] in (None, coords[dim]):
+            return
+        if self.is_of_data or isinstance(old[1], NamesOfData):
+            of_model, of_data = old[1], coords[dim]
+            if not self.is_of_data:
+                of_model, of_data = of_data, of_model
+            raise ValueError(
+                f"label: the entries of dimension {dim!r} of site {describe(path)} are called "
+                f"{short_repr(list(of_model))} by the model, and {short_repr(list(of_data))} in "
+                "data. Sort the data as the names of the model are, or rename a dimension."
+            )
 
 
 def _complete(
@@ -160,6 +231,29 @@ def _complete(
             is_new = axis.name is not None and str(axis.name) not in own
             own[i] = str(axis.name) if own[i] is None and is_new else own[i]
     return tuple(own)
+
+
+def _dimension(
+    dim: str | None, old: Dimension | None, coords: Mapping[Any, Any]
+) -> Dimension | None:
+    """The label of an axis: its dimension, with new names of the entries or those before."""
+    before = old and old[1]
+    names = coords.get(dim, before)
+    return None if dim is None else (dim, before if before == names else names)
+
+
+def _check_dims(path: Path, dims: tuple[str | None, ...], known: tuple[str | None, ...]) -> None:
+    """Check that data have the dimensions that their site has.
+
+    Raises:
+        ValueError: If they are called otherwise.
+    """
+    for dim, old in zip(dims, known, strict=True):
+        if None not in (dim, old) and dim != old:
+            raise ValueError(
+                f"label: an axis of site {describe(path)} is called {old!r}, and {dim!r} in its "
+                f"data. Rename one of them: the index of a series by data.rename_axis({old!r})."
+            )
 
 
 def _check_size(path: Path, dim: str | None, size: int, coords: Mapping[Any, Any]) -> None:
@@ -216,7 +310,10 @@ def label(
             the last axes, leaves an axis without one. A `vmap` with an `axis_name` has named its
             axis already.
         coords: Names of the entries by dimension: strings, numbers or dates, as a list, an array or
-            an index of pandas. A dimension that no site has is passed over.
+            an index of pandas. A dimension that no site has is passed over. Without names here,
+            those of the arguments count: an index or a coordinate that is called as the dimension,
+            or the categories of a column; and those of data (see `condition`). A column of the
+            arguments that is called as a dimension is coded by the names here.
 
     Returns:
         A model with labels.
@@ -224,8 +321,9 @@ def label(
     Raises:
         TypeError: If `dims` or `coords` is not a dict, or a name of a dimension is not a string.
         ValueError: If two entries of a dimension or two dimensions of a site have one name, or an
-            entry has none. When the result is called or transformed, if there is no such site, or
-            its number of axes or of entries along a dimension is another one.
+            entry has none. When the result is called or transformed, if there is no such site, its
+            number of axes or of entries along a dimension is another one, names of data or of
+            arguments are in another order, or a column has a category without a name.
 
     Example:
         >>> import jax, jax.numpy as jnp, inference, ppl, distributions as dist
@@ -320,4 +418,18 @@ def _as_list(dim: str, given: Any) -> list[Any]:
         raise ValueError(
             f"label: coords: {dim!r} takes a list of names, got an array of shape {array.shape}"
         )
-    return array.tolist()
+    return list(entry_names(array))
+
+
+def label_by_data(
+    model: Model, dims: Mapping[str, tuple[str | None, ...]], coords: Mapping[str, tuple[Any, ...]]
+) -> Model:
+    """The model with the names that data of its sites have.
+
+    Args:
+        model: A function of a random key.
+        dims: Names of the dimensions of the data by site, a name within a scope joined by dots.
+        coords: Names of their entries by dimension.
+    """
+    names = tuple((dim, NamesOfData(x)) for dim, x in coords.items())
+    return Partial(Label(tuple(dims.items()), names, is_of_data=True), as_pytree(model))

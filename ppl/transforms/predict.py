@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ppl.common import foreign_arrays
 from ppl.common.arguments import Arguments
+from ppl.common.column_names import code_by_names, require_names
 from ppl.common.cut_off_draws import warn_of_cut_off
 from ppl.common.draw_chunks import choose_chunk_size, has_chunks, join_chunks, map_chunks
+from ppl.common.foreign_arrays import convert_arguments, convert_values
 from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, trace_model
@@ -72,6 +73,8 @@ class Predict:
         chunk_size: How many draws are made at once, or None for the default.
         only: Paths of the sites to predict, or None for all.
         is_checked: Whether given draws must lie in the supports of their sites.
+        names: Names of the entries of dimensions, by which columns of the arguments are coded.
+        needs_names: Whether columns of categories need names of the fit or of the model.
     """
 
     model: Model
@@ -79,6 +82,8 @@ class Predict:
     chunk_size: int | None
     only: frozenset[Path] | None = None
     is_checked: bool = True
+    names: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+    needs_names: bool = True
 
     def __call__(self, key: jax.Array, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Values of all sites neither given nor observed, with the axes of the draws in front."""
@@ -107,6 +112,9 @@ class Predict:
     ) -> tuple["PredictionPlan", list[Any], Leaves, list[Path]]:
         """The plan, the data of the model, the given draws and the sites that are drawn."""
         check_key("predict", key)
+        args, kwargs = code_by_names(convert_arguments(args, kwargs), dict(self.names))
+        if self.needs_names and not isinstance(self.draws, int):
+            args, kwargs = require_names((args, kwargs))
         arguments, data = Arguments.split(args, kwargs)
         run = ModelRun(self.model, trace_model(self.model, None, args, kwargs), Complete())
         run.check_kinds()
@@ -322,7 +330,7 @@ def _check_not_cut(where: str, path: Path, leaves: Sequence[Any], found: Found) 
 
 
 def predict(
-    model: Model, draws: Mapping[str, Any] | int, *, chunk_size: int | None = None
+    model: Model, draws: Mapping[str, Any] | int | Any, *, chunk_size: int | None = None
 ) -> Predict:
     """Predictive distribution of a model: all other sites drawn anew for each given draw.
 
@@ -340,8 +348,9 @@ def predict(
         model: A function of a random key.
         draws: Values of latent sites by name, nested as the scopes are, with the same axes in
             front, as in the result of a sampler: (chain, draw, ...). Latent sites that have no
-            value here are drawn anew; deterministic sites are computed anew. Or an integer: the
-            number of draws of all sites.
+            value here are drawn anew; deterministic sites are computed anew. Or the result of a
+            fit, whose labels say how columns of categories are coded. Or an integer: the number of
+            draws of all sites.
         chunk_size: How many draws are made at once. By default 64, or 4096 if there are more than
             16384 draws, but at most as many as have 2^24 numbers. The program of a chunk is
             compiled once for any number of draws.
@@ -367,12 +376,13 @@ def predict(
         >>> ppl.predict(model, draws)(jax.random.key(0), jnp.arange(3.0))["y"].shape
         (4, 100, 3)
     """
+    names = _names_of_fit(draws)
+    draws = getattr(draws, "draws", draws)
     if isinstance(draws, bool) or not isinstance(draws, Mapping | int | np.integer):
-        instead = " Give its draws: result.draws." if hasattr(draws, "draws") else ""
         raise TypeError(
-            f"predict: expected a dict of draws or their number, got {short_repr(draws)}.{instead}"
+            f"predict: expected a fit, a dict of draws or their number, got {short_repr(draws)}."
         )
-    draws = foreign_arrays.convert_values(draws) if isinstance(draws, Mapping) else int(draws)
+    draws = convert_values(draws) if isinstance(draws, Mapping) else int(draws)
     if isinstance(draws, int) and draws < 1:
         raise ValueError(f"predict: the number of draws must be at least 1, got {draws}.")
     is_count = isinstance(chunk_size, int | np.integer) and not isinstance(chunk_size, bool)
@@ -380,4 +390,14 @@ def predict(
         raise ValueError(
             f"predict: chunk_size must be an integer of at least 1, got {chunk_size!r}."
         )
-    return Predict(as_pytree(model), draws, chunk_size)
+    return Predict(as_pytree(model), draws, chunk_size, names=names)
+
+
+def _names_of_fit(fit: Any) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+    """Names of entries by dimension that the sites of a fit have, if they all agree."""
+    found: dict[str, set[tuple[Any, ...]]] = {}
+    for _, _, *labels in getattr(fit, "sites", ()):
+        for dim, names in (x for x in (labels or [()])[0] if x is not None):
+            if names is not None:
+                found.setdefault(dim, set()).add(tuple(names))
+    return tuple((dim, next(iter(x))) for dim, x in found.items() if len(x) == 1)

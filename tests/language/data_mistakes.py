@@ -91,6 +91,29 @@ def _():
     ppl.trace(line)(KEY, table["field"])
 
 
+@mistake("Data in another order than the names", names=["'team'", "'y'", "['a', 'b', 'c']", "'c'"])
+def _():
+    named = ppl.label(line, {"y": "team"}, {"team": ["a", "b", "c"]})
+    y = pandas.Series([1.0, 2.0, 3.0], index=pandas.Index(["c", "b", "a"], name="team"))
+    ppl.condition(named, {"y": y})(KEY, X)
+
+
+@mistake("A category that has no name", names=["'field'", "'east'", "['north', 'south']"])
+def _():
+    named = ppl.label(line, coords={"field": ["north", "south"]})
+    ppl.trace(named)(KEY, pandas.DataFrame({"field": ["north", "east"]}))
+
+
+@mistake("Draws that do not name categories", names=["'field'", "['a', 'b']", "result", "label"])
+def _():
+    def model(key, data):
+        level = ppl.sample(key, dist.Normal(jnp.zeros(2), 1.0), name="level")
+        return ppl.sample(key, dist.Normal(level[data["field"]], 1.0), name="y")
+
+    table = pandas.DataFrame({"field": ["a", "b", "a"]})
+    ppl.predict(model, {"level": jnp.zeros((100, 2))})(KEY, table)
+
+
 @mistake("Data that are None", names=["'y'", "float32[3]", "None"])
 def _():
     ppl.condition(line, {"y": None})(KEY, X)

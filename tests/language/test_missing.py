@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from jax import lax
 from jax.random import key, split
@@ -355,7 +356,8 @@ def test_counts_with_gaps_may_be_floats(of):
     by_hand = -1.0 - np.log([1.0, 24.0, 2.0])  # Poisson of rate 1: -1 - log n!
     wanted = by_hand.sum() if of is ppl.impute else by_hand[[0, 2]].sum()
     values = {"n": np.array([7, 4, 7])} if of is ppl.impute else {}
-    for data in (HOLE, HOLE.astype(np.float32), np.ma.masked_invalid(HOLE)):
+    nullable = pd.Series([1, None, 2], dtype="Int64")
+    for data in (HOLE, HOLE.astype(np.float32), np.ma.masked_invalid(HOLE), nullable):
         model = ppl.condition(NUMBERS, {"n": of(data)})
         assert_close(
             jax.jit(lambda m: ppl.log_density(m)(values))(model), jnp.asarray(wanted), "float32"
@@ -363,12 +365,15 @@ def test_counts_with_gaps_may_be_floats(of):
         assert model(KEY)[np.array([0, 2])].tolist() == [1, 2]
     whole = ppl.condition(NUMBERS, {"n": of(np.array([1.0, 4.0, 2.0]))})
     assert_close(ppl.log_density(whole)({}), jnp.asarray(by_hand.sum()), "float32")
+    integers = ppl.condition(NUMBERS, {"n": pd.Series([1, 4, 2], dtype="Int64")})
+    assert_close(ppl.log_density(integers)({}), jnp.asarray(by_hand.sum()), "float32")
 
 
 ERRORS = {
     "silent": (lambda: ppl.condition(SITE, {"y": HOLE}), ValueError, r"1 of the 3 data of site 'y' are NaN.*ppl.impute\(data\).*ppl.ignore\(data\)"),
     "silent-in-scope": (lambda: ppl.condition(SITE, {"a": {"y": jnp.asarray(HOLE)}}), ValueError, "site 'a.y' are NaN"),
     "silent-scalar": (lambda: ppl.condition(SITE, {"y": np.float32(NAN)}), ValueError, "1 of the 1 data of site 'y' are NaN"),
+    "silent-nullable": (lambda: ppl.condition(NUMBERS, {"n": pd.Series([1, None], dtype="Int64")}), ValueError, "1 of the 2 data of site 'n' are NaN.*ppl.ignore"),
     "silent-masked": (lambda: ppl.condition(SITE, {"y": MASKED}), ValueError, "2 of the 3 data of site 'y' are NaN or masked.*ppl.impute"),
     "imputed-before": (lambda: ppl.condition(ppl.condition(SITE, {"y": ppl.impute(HOLE)}), {"y": np.ones(3)})(KEY), ValueError, "condition: site 'y' is observed in part already. Give all of its data at once"),
     "imputed-before-with-intervene": (lambda: ppl.intervene(ppl.condition(SITE, {"y": ppl.impute(HOLE)}), {"y": np.ones(3)})(KEY), ValueError, "intervene: site 'y' is observed in part. Intervene first"),

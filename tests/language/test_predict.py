@@ -13,7 +13,6 @@ from jax import lax
 from jax.random import PRNGKey, fold_in, key, split
 
 import distributions as dist
-import inference
 import ppl
 from ppl.transforms.predict import _predict_on_cpu
 
@@ -260,12 +259,11 @@ ERRORS = {
     "no-draws-in-a-stream": (lambda: next(ppl.predict(line, {"slope": jnp.zeros(0)}).stream(KEY, X)), ValueError, r"'slope' have the axes \(0,\) in front"),
     "no-draws-of-one": (lambda: ppl.predict(line, {"slope": jnp.zeros(0), "scale": jnp.ones(3)})(KEY, X), ValueError, r"'(slope|scale)' have the axes \((0|3),\) in front, those of '(slope|scale)' \((0|3),\)"),
     "none": (lambda: ppl.predict(line, 0), ValueError, "at least 1, got 0"),
-    "array": (lambda: ppl.predict(line, X), TypeError, "expected a dict of draws or their number"),
+    "array": (lambda: ppl.predict(line, X), TypeError, "expected a fit, a dict of draws or their number"),
     "chunk": (lambda: ppl.predict(line, DRAWS, chunk_size=0), ValueError, "chunk_size must be an integer of at least 1, got 0"),
     "chunk-flag": (lambda: ppl.predict(line, DRAWS, chunk_size=True), ValueError, "chunk_size must be an integer of at least 1, got True"),
     "complex": (lambda: ppl.predict(COUNTLESS, {"x": jnp.ones(2) * 1j})(KEY), TypeError, "'x' has the dtype float32, its draws have complex64"),
     "text": (lambda: ppl.predict(COUNTLESS, {"x": "x"})(KEY), TypeError, "site 'x': its draws must be numbers, got 'x'"),
-    "result": (lambda: ppl.predict(line, inference.mcmc(KEY, COUNTLESS, num_warmup=5, num_draws=5, progress=False)), TypeError, "got MCMCResult.*Give its draws: result.draws"),
     "list": (lambda: ppl.predict(COUNTLESS, {"x": [1.0, 2.0]})(KEY), ValueError, "'x' has the shape.*got a list. Use jnp.asarray"),
     "floats-for-counts": (lambda: ppl.predict(COUNT, {"n": jnp.array([3.5, 2.0])})(KEY), TypeError, r"'n' has the dtype int32, its draws have float32.*astype\('int32'\)"),
     "key": (lambda: ppl.predict(line, DRAWS)(X), TypeError, "predict: expected one random key"),

@@ -1,0 +1,211 @@
+"""Names that data have: labels of sites, codes of categories, and errors where two differ."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import distributions as dist
+import inference
+import ppl
+
+KEY = jax.random.key(0)
+FRAME = pd.DataFrame({"field": ["north", "south", "south", "west"], "rain": [1.0, 2.0, 3.0, 4.0]})
+FIELDS = ("north", "south", "west")
+PLOTS = pd.Index([10, 11, 12, 13], name="plot")
+Y = pd.Series([101.0, 202.0, 203.0, 304.0], index=PLOTS)
+LEVELS = jnp.array([100.0, 200.0, 300.0])
+
+
+def crop(key, data):
+    level = ppl.sample(
+        key, dist.Normal(jnp.zeros(len(data.categories["field"])), 1.0), name="level"
+    )
+    return ppl.sample(key, dist.Normal(level[data["field"]] + data.rain, 1e-3), name="crop")
+
+
+def walk(key):
+    x = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="x")
+    ppl.sample(key, dist.Normal(x, 1.0), name="y")
+
+
+NAMED = ppl.label(crop, {"level": "field"})
+
+
+def labels(model, *args):
+    return {name: node.labels for name, node in ppl.graph(model)(*args).nodes.items()}
+
+
+def fit_of(draws):
+    fit = inference.svi(KEY, ppl.condition(NAMED, {"crop": Y}), FRAME, num_steps=2, num_draws=2)
+    return dataclasses.replace(fit, draws={"level": draws})
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return fit_of(jnp.broadcast_to(LEVELS, (1, 2, 3)))
+
+
+def test_an_index_labels_the_site_that_it_observes():
+    numbers = tuple(PLOTS)
+    assert labels(ppl.condition(crop, {"crop": Y}), FRAME)["crop"] == (("plot", numbers),)
+    gaps = ppl.ignore(Y.mask(Y > 300))
+    assert labels(ppl.condition(crop, {"crop": gaps}), FRAME)["crop"] == (("plot", numbers),)
+    array = xr.DataArray(Y)
+    assert labels(ppl.condition(crop, {"crop": array}), FRAME)["crop"] == (("plot", numbers),)
+    for nameless in (
+        Y.rename_axis(None),
+        Y.set_axis(pd.Index([1, 1, 2, 3], name="plot")),
+        Y.set_axis(pd.MultiIndex.from_product([[1, 2], [3, 4]], names=["a", "b"])),
+        xr.DataArray(Y.to_numpy()),
+    ):
+        assert labels(ppl.condition(crop, {"crop": nameless}), FRAME)["crop"] == ()
+
+
+def test_names_of_data_reach_other_sites_and_change_no_number():
+    days = pd.date_range("2026-01-30", periods=3, name="day")
+    y = pd.Series([1.0, 2.0, 3.0], index=days)
+    names = ("2026-01-30", "2026-01-31", "2026-02-01")
+    inside = ppl.condition(ppl.label(walk, {"x": "day"}), {"y": y})
+    outside = ppl.label(ppl.condition(walk, {"y": y}), {"x": "day"})
+    for model in (inside, outside):
+        assert labels(model) == {"x": (("day", names),), "y": (("day", names),)}
+    summed = ppl.condition(ppl.marginalize(walk, {"x": ppl.Gaussian()}), {"y": ppl.ignore(y)})
+    assert labels(summed)["y"] == (("day", names),)
+    bare = ppl.condition(walk, {"y": y.to_numpy()})
+    values = {"x": jnp.arange(3.0)}
+    assert ppl.log_density(inside)(values) == ppl.log_density(bare)(values)
+    assert repr(inside) == repr(bare)
+    assert "x: float32" in repr(ppl.condition(ppl.condition(walk, values), {"y": y}))
+
+
+def test_an_index_of_two_lengths_names_nothing():
+    def model(key):
+        ppl.sample(key, dist.Normal(jnp.zeros(2), 1.0), name="a")
+        ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="b")
+
+    series = [pd.Series(np.ones(n), pd.Index(range(n), name="day")) for n in (2, 3)]
+    found = labels(ppl.condition(model, dict(zip("ab", series, strict=True))))
+    assert found == {"a": (), "b": ()}
+
+
+def test_arguments_name_the_entries_of_dimensions(fit):
+    assert labels(NAMED, FRAME)["level"] == (("field", FIELDS),)
+    assert fit.sites[0][2] == (("field", FIELDS),)
+    by_index = ppl.label(crop, {"crop": "plot"})
+    assert labels(by_index, FRAME.set_index(PLOTS))["crop"] == (("plot", tuple(PLOTS)),)
+    dataset = xr.Dataset.from_dataframe(FRAME.set_index(PLOTS))
+    assert labels(by_index, dataset)["crop"] == (("plot", tuple(PLOTS)),)
+    other = FRAME.replace({"field": {"west": "east"}})
+    assert labels(NAMED, other)["level"] == (("field", ("east", "north", "south")),)
+
+
+def test_names_of_the_model_code_columns():
+    backwards = ppl.label(crop, {"level": "field"}, {"field": ["west", "south", "north", "east"]})
+    values = {"level": jnp.array([3.0, 2.0, 1.0, 7.0]), "crop": Y.to_numpy(np.float32)}
+    by_hand = dist.Normal(jnp.array([1.0, 2.0, 2.0, 3.0]) + FRAME["rain"].to_numpy(), 1e-3)
+    levels = dist.Normal(0.0, 1.0).log_prob(values["level"]).sum()
+    expected = by_hand.log_prob(values["crop"]).sum() + levels
+    np.testing.assert_allclose(ppl.log_density(backwards)(values, FRAME), expected, rtol=1e-6)
+    kinds = FRAME.assign(
+        field=pd.Categorical(FRAME["field"], categories=["south", "west", "north"])
+    )
+    np.testing.assert_allclose(ppl.log_density(backwards)(values, kinds), expected, rtol=1e-6)
+
+
+def test_predictions_code_columns_by_the_names_of_the_fit(fit):
+    predict = ppl.predict(NAMED, fit)
+    for rows in ([0, 1, 2, 3], [3, 1], [2, 1, 3]):
+        part = FRAME.iloc[rows]
+        expected = np.array([101.0, 202.0, 203.0, 304.0])[rows]
+        kinds = part["field"].astype(pd.CategoricalDtype(["west", "north", "south"]))
+        for table in (part, part.assign(field=kinds)):
+            np.testing.assert_allclose(predict(KEY, table)["crop"][0, 0], expected, atol=0.01)
+    pinned = ppl.predict(ppl.label(crop, coords={"field": FIELDS}), fit.draws)
+    np.testing.assert_allclose(pinned(KEY, FRAME[3:])["crop"][0, 0], 304.0, atol=0.01)
+    assert ppl.predict(crop, 2)(KEY, FRAME)["level"].shape == (2, 3)
+
+
+def test_containers_of_a_labeled_fit_need_no_more_names():
+    posterior = ppl.condition(NAMED, {"crop": Y})
+    fit = inference.svi(KEY, posterior, FRAME, num_steps=2, num_draws=2)
+    groups = ["posterior_predictive", "observed_data"]
+    data = fit.to_arviz(posterior, FRAME, key=KEY, groups=groups)
+    for group in groups:
+        assert data[group]["crop"].coords["plot"].values.tolist() == list(PLOTS)
+
+
+OTHER = pd.Index([13, 12, 11, 10], name="plot")
+PLOT = {"crop": "plot"}
+BACKWARDS = {"plot": list(OTHER)}
+CONFLICTS = {
+    "coords inside": (
+        lambda: ppl.condition(ppl.label(crop, PLOT, BACKWARDS), {"crop": Y}),
+        r"'crop' are called \[13, 12, 11, 10\] by the model, and \[10, 11, 12, 13\] in data",
+    ),
+    "coords outside": (
+        lambda: ppl.label(ppl.condition(crop, {"crop": Y}), PLOT, BACKWARDS),
+        r"'crop' are called \[13, 12, 11, 10\] by the model, and \[10, 11, 12, 13\] in data",
+    ),
+    "dimension": (
+        lambda: ppl.condition(ppl.label(crop, {"crop": "match"}), {"crop": Y}),
+        r"axis of site 'crop' is called 'match', and 'plot' in its data.*rename_axis\('match'\)",
+    ),
+    "rows": (
+        lambda: ppl.condition(lambda key, data: crop(key, data), {"crop": Y.set_axis(OTHER)}),
+        r"'plot' are \[13, 12, 11, 10\] by the data, and \[10, 11, 12, 13\] by the index of arg",
+    ),
+    "coords and rows": (
+        lambda: ppl.label(crop, PLOT, BACKWARDS),
+        r"'plot' are \[13, 12, 11, 10\] by coords, and \[10, 11, 12, 13\] by the index of argum",
+    ),
+    "size": (
+        lambda: ppl.condition(crop, {"crop": Y[:3]}),
+        r"condition: site 'crop': expected float32\[4\], got float32\[3\]",
+    ),
+    "site": (lambda: ppl.condition(crop, {"corp": Y}), "condition: .* no site 'corp'"),
+    "two labels": (
+        lambda: ppl.label(
+            ppl.label(crop, coords={"field": FIELDS}), coords={"field": FIELDS[::-1]}
+        ),
+        r"'field' is coded by the names \['west', 'south', 'north'\], and a label inside .*\['nor",
+    ),
+    "unseen": (
+        lambda: ppl.label(crop, coords={"field": ["north", "south"]}),
+        r"'field' has the category 'west', which is none of the names .* \['north', 'south'\]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONFLICTS)
+def test_names_that_differ_are_told_both(name):
+    make, words = CONFLICTS[name]
+    with pytest.raises(ValueError, match=words):
+        ppl.graph(make())(FRAME.set_index(PLOTS) if "rows" in name else FRAME)
+
+
+def test_categories_of_two_tables_or_of_each_row_are_told():
+    two = ppl.label(lambda key, data, other: crop(key, data), {"level": "field"})
+    other = FRAME.replace({"field": {"west": "east"}})
+    words = (
+        r"by column 'field' of argument 0, and \['east', 'north', 'south'\] by column 'field' of a"
+    )
+    with pytest.raises(ValueError, match=words):
+        ppl.graph(two)(FRAME, other)
+    with pytest.raises(ValueError, match=r"another name in each row.*set_index\('field'\)"):
+        ppl.graph(NAMED)(FRAME.iloc[[3, 0, 1]])
+    assert labels(NAMED, FRAME.iloc[[0, 1, 3]])["level"] == (("field", FIELDS),)
+
+
+def test_draws_alone_do_not_name_categories(fit):
+    other = FRAME.replace({"field": {"west": "east"}})
+    words = r"'field' holds the categories \['east', 'north', 'south'\], and draws alone do not say"
+    for model in (crop, NAMED):
+        with pytest.raises(ValueError, match=words + r".*ppl.predict\(model, result\)"):
+            ppl.predict(model, fit.draws)(KEY, other)
+    with pytest.raises(ValueError, match="category 'east', which is none of the names of 'field'"):
+        ppl.predict(NAMED, fit)(KEY, other)
