@@ -364,8 +364,8 @@ def predict(
             are no draws, a draw that is not traced lies outside of the support of its site, or a
             site to be drawn and a known site both depend on a site that `marginalize` has taken
             out.
-        TypeError: If `draws` is neither a dict nor a number. When called, if draws of integers are
-            floats.
+        TypeError: If `draws` is neither a fit, a dict nor a number. When called, if draws of
+            integers are floats.
 
     Example:
         >>> import jax, jax.numpy as jnp, ppl, distributions as dist
