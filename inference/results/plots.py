@@ -103,7 +103,9 @@ class Plots:
         name = "plot_ppc_dist" if is_new(_arviz()) else "plot_ppc"
         group = "posterior_predictive"
         few = {} if is_new(_arviz()) else {"num_pp_samples": 50, "random_seed": 0}
-        return _plot("predictive", name, data, names, {**few, **(options or {})}, group)
+        chosen = _check_names(where, data, names, group)
+        _give_axes_to_numbers(data)
+        return _plot("predictive", name, data, chosen, {**few, **(options or {})}, group)
 
     def plot_loo_pit(
         self,
@@ -135,6 +137,7 @@ class Plots:
             raise ValueError(
                 f"plot_loo_pit shows one observed site; choose it by names=, among {chosen}"
             )
+        _give_axes_to_numbers(data)
         given = {"var_names": chosen} if is_new(_arviz()) else {"y": chosen[0]}
         return _plot("loo_pit", "plot_loo_pit", data, None, {**given, **(options or {})})
 
@@ -210,6 +213,14 @@ def _check_names(where: str, data: Any, names: Names, group: str) -> list[str] |
             )
         found += sites
     return found
+
+
+def _give_axes_to_numbers(data: Any) -> None:
+    """Gives an axis of one entry to observed numbers: ArviZ takes distributions along axes."""
+    for name, array in data["observed_data"].data_vars.items():
+        for group in ("posterior_predictive", *_OF_DATA):
+            if not array.dims and group in data:
+                data[group][name] = data[group][name].expand_dims(f"{name}_entry", -1)
 
 
 def _places(where: str, index: str, labels: Sequence[Any]) -> list[int]:
