@@ -108,7 +108,7 @@ def log_density(row: Row) -> None:
 
             def of(x: Any, values: Any, made: Any = made) -> Any:
                 values = nested(row, {**flat(row, values), site: x})
-                return ppl.log_density(made)(values, jnp.asarray(X))
+                return ppl.log_density(made)(values, row.argument())
 
             at = flat(row, stacked)[site]
             found, slope = jax.jit(jax.vmap(jax.value_and_grad(of)))(at, stacked)
@@ -117,13 +117,13 @@ def log_density(row: Row) -> None:
     if not (oracle.gap or oracle.unscored):
         with jax.enable_x64(True):
             values = nested(row, {**points[0], **{k: ENTRY[k] for k in oracle.observed}})
-            close(ppl.log_density(row.make(given=True))(values, jnp.asarray(X)), expected[0])
+            close(ppl.log_density(row.make(given=True))(values, row.argument()), expected[0])
 
 
 def log_probs(row: Row) -> None:
     """Each entry of each site, in its place."""
     with jax.enable_x64(True):
-        found = flat(row, ppl.log_probs(row.make())(nested(row, pick(row, 0)), jnp.asarray(X)))
+        found = flat(row, ppl.log_probs(row.make())(nested(row, pick(row, 0)), row.argument()))
     expected = row.oracle.scores(pick(row, 0))
     assert found.keys() == expected.keys()
     for name, scores in expected.items():
@@ -145,12 +145,12 @@ def check_moments(name: str, draws: Any, mean: Any, variance: Any) -> None:
 def simulate(row: Row) -> None:
     """Means and variances of all sites, the data drawn anew; and the data where they are given."""
     expected = row.oracle.prior_moments()
-    draw = jax.jit(jax.vmap(lambda k: ppl.simulate(row.make(given=True))(k, jnp.asarray(X))))
+    draw = jax.jit(jax.vmap(lambda k: ppl.simulate(row.make(given=True))(k, row.argument())))
     found = flat(row, draw(split(key(1), NUM_MANY)))
     assert found.keys() == expected.keys()
     for name, moments in expected.items():
         check_moments(name, found[name], *moments)
-    given = flat(row, ppl.simulate(row.make())(key(2), jnp.asarray(X)))
+    given = flat(row, ppl.simulate(row.make())(key(2), row.argument()))
     assert given.keys() == expected.keys()
     for name in row.oracle.observed:
         known = np.arange(len(ENTRY[name])) != (GAP if row.oracle.gap and name == "v" else -1)
@@ -161,13 +161,13 @@ def predict(row: Row) -> None:
     """Means and variances of new data, given the latent sites; and of a gap in the given data."""
     values = {k: x for k, x in pick(row, 0).items() if k != "v"}
     draws = jax.tree.map(lambda x: jnp.broadcast_to(x, (NUM_MANY, *x.shape)), nested(row, values))
-    found = flat(row, ppl.predict(row.make(given=True), draws)(key(3), jnp.asarray(X)))
+    found = flat(row, ppl.predict(row.make(given=True), draws)(key(3), row.argument()))
     for name, moments in row.oracle.predicted(values).items():
         if name not in row.oracle.unscored:
             check_moments(name, found.pop(name), *moments)
     assert not set(found) - set(row.oracle.kinds), found.keys()
     if "v" in row.oracle.latent:
-        gap = flat(row, ppl.predict(row.make(), draws)(key(3), jnp.asarray(X)))["v"]
+        gap = flat(row, ppl.predict(row.make(), draws)(key(3), row.argument()))["v"]
         mean, variance = row.oracle.predicted(values)["v"]
         is_gap = np.arange(3) == GAP
         check_moments("v", gap, np.where(is_gap, mean, V), np.where(is_gap, variance, 0.0))
@@ -176,7 +176,7 @@ def predict(row: Row) -> None:
 def trace(row: Row) -> None:
     """The log probability of each site, summed over its entries, at a draw."""
     with jax.enable_x64(True):
-        traced = ppl.trace(row.make())(key(4), jnp.asarray(X))
+        traced = ppl.trace(row.make())(key(4), row.argument())
         sites = flat(row, dict(traced.sites))
         values = {k: np.asarray(sites[k].value) for k in row.oracle.latent}
         scored = {
@@ -191,7 +191,7 @@ def trace(row: Row) -> None:
 
 def graph(row: Row) -> None:
     """The kinds of all sites, and the edges between b, w and v."""
-    found = ppl.graph(row.make())(jnp.asarray(X))
+    found = ppl.graph(row.make())(row.argument())
     kinds = {name: node.kind for name, node in found.nodes.items()}
     assert kinds == {row.oracle.full(name): kind for name, kind in row.oracle.kinds.items()}
     of = lambda names: prefixed(row, names)  # noqa: E731
@@ -208,7 +208,7 @@ def graph(row: Row) -> None:
 def unconstrain(row: Row) -> None:
     """The density of a position is that of its values times the volume that they span."""
     with jax.enable_x64(True):
-        space = ppl.unconstrain(row.make(), jnp.asarray(X))
+        space = ppl.unconstrain(row.make(), row.argument())
         position = space.initial(key(5))
         leaves, tree = jax.tree.flatten(position)
         sizes = np.cumsum([leaf.size for leaf in leaves])[:-1]
@@ -245,7 +245,7 @@ def made(row: Row) -> Any:
 @functools.cache
 def sampled(row: Row) -> Any:
     """A short run of NUTS."""
-    return inference.mcmc(key(6), made(row), jnp.asarray(X), progress=False, **sizes(row))
+    return inference.mcmc(key(6), made(row), row.argument(), progress=False, **sizes(row))
 
 
 def check_log_density(row: Row, result: Any) -> None:
@@ -291,7 +291,7 @@ def svi(row: Row) -> None:
     """The bound is below the log evidence, the greatest of all parameters, and near to it."""
     guide = inference.FullRank()
     fit = inference.svi(
-        key(7), row.make(), jnp.asarray(X), guide=guide, num_steps=3000, progress=False
+        key(7), row.make(), row.argument(), guide=guide, num_steps=3000, progress=False
     )
     shifts = np.linspace(-1.0, 3.0, 41) if row.has(NET) else [row.oracle.shift]
     grids = [dataclasses.replace(row.oracle, shift=x).posterior() for x in shifts]
@@ -302,7 +302,7 @@ def svi(row: Row) -> None:
 def importance(row: Row) -> None:
     """Weights of draws from the prior are by the oracle's scores; the evidence is near to its."""
     found = inference.importance(
-        key(12), made(row), jnp.asarray(X), num_draws=NUM_MANY, progress=False
+        key(12), made(row), row.argument(), num_draws=NUM_MANY, progress=False
     )
     draws, oracle = flat(row, found.draws), row.oracle
     for i in range(8):
@@ -319,7 +319,7 @@ def recover(row: Row) -> None:
     """Means and variances of what is taken out, given the rest."""
     values = pick(row, 0)
     draws = jax.tree.map(lambda x: jnp.broadcast_to(x, (NUM_MANY, *x.shape)), nested(row, values))
-    found = flat(row, ppl.recover(row.make(), draws)(key(8), jnp.asarray(X)))
+    found = flat(row, ppl.recover(row.make(), draws)(key(8), row.argument()))
     expected = row.oracle.recovered(values)
     assert expected.keys() <= found.keys()
     for name, moments in expected.items():
@@ -332,7 +332,7 @@ def conditional(row: Row) -> None:
         values, site = pick(row, 0), focus(row)
         (name,) = prefixed(row, [site])
         inputs = nested(row, values)
-        found = ppl.conditional(row.make(), name)(inputs, jnp.asarray(X))
+        found = ppl.conditional(row.make(), name)(inputs, row.argument())
         at = np.linspace(-2.0 if site == "mu" else 0.5, 3.0, 6)
         expected = np.array([row.oracle.log_density(values | {site: x}) for x in at])
         if found is None:
@@ -377,7 +377,7 @@ def loo(row: Row) -> None:
 
     Draws are weighted as the density counts an observation, which is predicted without factors.
     """
-    found = inference.loo(sampled(row), made(row), jnp.asarray(X))
+    found = inference.loo(sampled(row), made(row), row.argument())
     parts = log_likelihoods(row, sampled(row).draws)
     expected = {}
     shapes = {}
@@ -402,7 +402,7 @@ def cross_validate(row: Row) -> None:
     (name,) = prefixed(row, [site])
     folds = np.arange(len(ENTRY[site])) // 2
     found = inference.cross_validate(
-        key(9), row.make(), jnp.asarray(X), folds=folds, site=name, **sizes(row)
+        key(9), row.make(), row.argument(), folds=folds, site=name, **sizes(row)
     )
     terms = dict(zip(found.names, found.pointwise, strict=True))
     mine = [(s, i) for s, i in entries(row) if s == site]
@@ -429,7 +429,7 @@ def predictive(row: Row, name: str, i: int, grid: Any) -> np.ndarray:
 
 def to_arviz(row: Row) -> None:
     """Draws, data and log likelihoods by observation."""
-    data = sampled(row).to_arviz(made(row), jnp.asarray(X))
+    data = sampled(row).to_arviz(made(row), row.argument())
     names = prefixed(row, row.oracle.latent)
     assert names <= set(data["posterior"].data_vars)
     if "mu" in row.oracle.out:  # Data are scored together with b.
@@ -448,7 +448,7 @@ def calibrate(row: Row) -> None:
     report = inference.calibrate(
         key(10),
         row.make(given=True),
-        jnp.asarray(X),
+        row.argument(),
         observed=observed,
         num_simulations=60,
         num_warmup=150,
@@ -477,7 +477,7 @@ def check_simulated(row: Row, observed: list[str]) -> None:
     report = inference.calibrate(
         key(10),
         row.make(given=True),
-        jnp.asarray(X),
+        row.argument(),
         observed=observed,
         fit=fit,
         num_simulations=2,
@@ -492,7 +492,7 @@ def mcmc_each(row: Row) -> None:
     """Two data sets at once, each with its posterior."""
     stacked = np.stack([X, X[::-1]])
     fits = inference.mcmc_each(
-        key(11), row.make(), jnp.asarray(stacked), progress=False, **sizes(row)
+        key(11), row.make(), row.argument(stacked), progress=False, **sizes(row)
     )
     for i in range(2):
         check_posterior(row, fits[i].draws, stacked[i])
@@ -504,11 +504,11 @@ def checkpoint(row: Row) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "run"
         inference.mcmc(
-            key(6), row.make(), jnp.asarray(X), checkpoint=path, progress=False, **settings
+            key(6), row.make(), row.argument(), checkpoint=path, progress=False, **settings
         )
         num_draws = sizes(row)["num_draws"]
         again = inference.resume(
-            path, row.make(), jnp.asarray(X), num_draws=num_draws, progress=False
+            path, row.make(), row.argument(), num_draws=num_draws, progress=False
         )
     whole = sampled(row).draws
     jax.tree.map(np.testing.assert_array_equal, again.draws, whole)

@@ -41,7 +41,8 @@ ppl.sample(key, dist.Normal(mu + 2.0 * z, 1.0), name="y")
 | `nest` | is around the whole model |
 | `reparam` | takes `ppl.LearnedCentering()` for `b` |
 | `label` | names the entries of `v` |
-| `with_params` | gives the location of `mu` |
+| `with_params` | gives the location of `mu`, a parameter or a state |
+| a table as argument | has `x` as a column: a data frame of pandas; of xarray for `mcmc_each` |
 | `impute`, `ignore` | say what a gap in `v` is |
 | `auto_marginal` | takes out `mu` and `w`, or `w` alone where the weights of the rows differ |
 | `module` | has `w` as the weights of a network, or the location of `mu` as a parameter |

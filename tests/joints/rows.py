@@ -7,6 +7,8 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import pandas
+import xarray
 
 import distributions as dist
 import ppl
@@ -26,9 +28,15 @@ def model(
     has_param: bool = False,
     has_net: bool = False,
     has_weights: bool = False,
+    has_state: bool = False,
+    has_table: bool = False,
 ) -> None:
     """The model of `tests.joints.oracle`."""
+    x = x["x"] if has_table else x
     shift = ppl.param(0.0, name="shift") if has_param else 0.0
+    if has_state:
+        shift = ppl.state(0.0, name="shift")
+        ppl.update_state(2.0 * shift + 1.0, name="shift")
     if has_net:
         shift = ppl.module(key, {"shift": jnp.zeros(())}, name=SCOPE)["shift"]
     mu = ppl.sample(key, dist.Normal(shift, 2.0), name="mu")
@@ -142,6 +150,13 @@ WITH_PARAMS = Step(
     {"shift": SHIFT},
     {"has_param": True},
 )
+STATE = Step(
+    "with_params (state)",
+    lambda m, _, scope: ppl.with_params(m, None, _within(scope, {"shift": SHIFT})),
+    {"shift": SHIFT},
+    {"has_state": True},
+)
+TABLE = Step("a table as argument", lambda m, *_: m, {}, {"has_table": True})
 MODULE = Step(
     "module",
     lambda m, *_: m,
@@ -212,12 +227,20 @@ class Row:
         for i, step in enumerate(self.steps):
             if given and step.name == AUTO.name:  # What is exact is found with the data.
                 data = (step for step in self.steps[i:] if step.is_data)
-                plan = ppl.auto_marginal(Row((*self.steps[:i], *data)).make())(jnp.asarray(X))
+                plan = ppl.auto_marginal(Row((*self.steps[:i], *data)).make())(self.argument())
                 made = ppl.marginalize(made, dict(plan))
             elif not (given and step.is_data):
                 made = step.apply(made, has_sum, scope)
             scope = SCOPE if step is NEST else scope
         return made
+
+    def argument(self, x: Any = X) -> Any:
+        """The argument of the model: an array, or a table that has it as a column."""
+        if not self.has(TABLE):
+            return jnp.asarray(x)
+        if np.ndim(x) == 1:
+            return pandas.DataFrame({"x": x})
+        return xarray.Dataset({"x": (("series", "row"), x)})
 
     def has(self, *steps: Step) -> bool:
         """Whether some transformation is in the row."""
@@ -235,13 +258,16 @@ def _with_marginals() -> list[Row]:
     for marginal in MARGINALS:
         data = (CONDITION_Y,) if "z" in marginal.sites else ()
         rows += [Row((*data, INTERVENE_V, marginal)), Row((*data, marginal, INTERVENE_V))]
-    return [*rows, Row((CONDITION, LABEL, BOTH)), Row((CONDITION, BOTH, LABEL))]
+    for step in (LABEL, STATE):
+        rows += [Row((CONDITION, step, BOTH)), Row((CONDITION, BOTH, step))]
+    return [*rows, Row((CONDITION, TABLE, BOTH))]
 
 
 def _without_marginals() -> list[Row]:
     """Each other transformation before the data, and two of them in both orders."""
-    rows = [Row((step, CONDITION)) for step in (LABEL, *OTHERS) if step is not WEIGH]
-    rows += [Row((CONDITION, LABEL, NEST)), Row((CONDITION, NEST, LABEL))]
+    rows = [Row((step, CONDITION)) for step in (LABEL, STATE, *OTHERS) if step is not WEIGH]
+    for step in (LABEL, STATE):
+        rows += [Row((CONDITION, step, NEST)), Row((CONDITION, NEST, step))]
     for one, other in itertools.permutations((*OTHERS, IMPUTE, IGNORE), 2):
         if (one.is_data and other.is_data) or other is WEIGH:
             continue
@@ -254,6 +280,8 @@ SINGLES = [
     Row((CONDITION,)),
     *(Row((CONDITION, step)) for step in OTHERS),
     Row((CONDITION, LABEL)),
+    Row((CONDITION, STATE)),
+    Row((CONDITION, TABLE)),
     Row((IMPUTE,)),
     Row((IGNORE,)),
     *(Row((CONDITION, step)) for step in MARGINALS if step is not BOTH_LAPLACE),
