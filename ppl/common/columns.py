@@ -52,6 +52,8 @@ class Header:
         one_a_row: Columns of codes with another category in each row, not in the order of rows.
         settled: Columns of codes whose names are those of the model.
         needs_names: Whether a model may read only settled columns of codes.
+        of_first: Columns of a batch with other categories than in the data that a fit began with:
+            the name, and their categories there, None if they were numbers.
     """
 
     names: tuple[Any, ...]
@@ -61,6 +63,7 @@ class Header:
     one_a_row: tuple[Any, ...] = ()
     settled: tuple[Any, ...] = ()
     needs_names: bool = False
+    of_first: tuple[tuple[Any, Names | None], ...] = ()
 
     @property
     def usable(self) -> tuple[Any, ...]:
@@ -196,7 +199,18 @@ class Columns:
 
     def _check_names(self, name: Any) -> None:
         """Raise a ValueError for codes that may not mean what they meant in a fit."""
-        categories = dict(self.header.categories) if self.header.needs_names else {}
+        of_first = dict(self.header.of_first)
+        if name in of_first and name not in self.header.settled:
+            own = _describe_kind(dict(self.header.categories).get(name))
+            raise ValueError(
+                f"column {name!r} of a batch holds {own}, but {_describe_kind(of_first[name])} in "
+                "the data that the fit began with, so its numbers would mean other entries. "
+                "Give the same categories in each batch, "
+                "pandas.Categorical(x, categories=[all of them]), or the names with the model, "
+                f"ppl.label(model, dims, coords={{{name!r}: names}})."
+            )
+        needs_names = self.header.needs_names and not of_first
+        categories = dict(self.header.categories) if needs_names else {}
         if name in categories and name not in self.header.settled:
             raise ValueError(
                 f"column {name!r} holds the categories {categories[name]}, and draws alone do not "
@@ -223,6 +237,10 @@ class Columns:
         if name in dict(self.header.indices):
             remedy = "It is the name of the index: give table.reset_index()."
         return ValueError(f"there is no column {name!r}. {remedy}")
+
+
+def _describe_kind(categories: Names | None) -> str:
+    return "numbers" if categories is None else f"the categories {categories}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -269,6 +287,40 @@ def columns_of(table: Any) -> Columns | None:
 
 
 _TWICE = Column(error=(ValueError, "two columns have this name; rename one of them"))
+
+
+def compare_categories(arguments: Any, first: Any) -> Any:
+    """Arguments of a batch, which refuse columns with other categories than in the first ones.
+
+    A model may read such a column only if a label in it says how the column is coded.
+
+    Args:
+        arguments: Arguments of a batch, a pytree.
+        first: Arguments that a fit began with, a pytree.
+    """
+
+    def is_columns(value: Any) -> bool:
+        return isinstance(value, Columns)
+
+    leaves = jax.tree_util.tree_leaves_with_path(first, is_leaf=is_columns)
+    expected = {path: dict(x.header.categories) for path, x in leaves if is_columns(x)}
+
+    def compare(path: Any, given: Any) -> Any:
+        if not is_columns(given) or path not in expected:
+            return given
+        own = dict(given.header.categories)
+        of_first = expected[path]
+        names = [x for x in given.header.usable if own.get(x) != of_first.get(x)]
+        if not names:
+            return given
+        header = dataclasses.replace(
+            given.header,
+            of_first=tuple((name, of_first.get(name)) for name in names),
+            needs_names=True,  # else the categories of a batch would settle what codes mean
+        )
+        return Columns(given.arrays, header)
+
+    return jax.tree_util.tree_map_with_path(compare, arguments, is_leaf=is_columns)
 
 
 def _collect(columns: Mapping[Any, Column], indices: Mapping[Any, Any]) -> Columns:

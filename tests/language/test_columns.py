@@ -132,6 +132,55 @@ def test_rows_of_a_table_are_minibatches():
     assert fit.draws["slope"].mean() == pytest.approx(FRAME["rain"].sum() / 5, abs=0.1)
 
 
+def by_field(key, data):
+    level = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="level")
+    likelihood = lambda key: ppl.sample(key, dist.Normal(level[data.field], 1.0), name="y")  # noqa: E731
+    ppl.condition(likelihood, {"y": data.y})(key)
+
+
+def field_rows(fields, **dtype):
+    return pd.DataFrame({"field": pd.Series(fields, **dtype), "y": np.arange(len(fields)) + 1.0})
+
+
+ALL_FIELDS = pd.CategoricalDtype(["a", "b", "c"])
+
+
+def fit_rows(model, *batches):
+    return inference.svi(KEY, model, batches=batches, num_steps=6).parameters.loc
+
+
+def step_rows(model, *batches):
+    init, update = inference.svi_step(model)
+    state = init(KEY, batches[0])
+    for batch in batches:
+        state, _ = update(state, batch)
+    return state.step
+
+
+@pytest.mark.parametrize("fit", [fit_rows, step_rows])
+@pytest.mark.parametrize("dims", [None, {"level": "field"}])
+def test_batches_with_other_categories_are_refused(fit, dims):
+    model = by_field if dims is None else ppl.label(by_field, dims)
+    of_numbers = field_rows([1, 2, 0])
+    for other, found in (
+        (field_rows(["b", "c", "d"]), r"the categories \['b', 'c', 'd'\]"),
+        (of_numbers, "numbers"),
+    ):
+        words = rf"'field' of a batch holds {found}, but the categories \['a', 'b', 'c'\] in.*Categ"
+        with pytest.raises(ValueError, match=words):
+            fit(model, field_rows(["a", "b", "c"]), other)
+    with pytest.raises(ValueError, match=r"holds the categories \['a', 'b', 'c'\], but numbers"):
+        fit(by_field, of_numbers, field_rows(["a", "b", "c"]))
+
+
+def test_batches_coded_by_all_names_are_coded_alike():
+    parts = (["a", "b"], ["b", "c"])
+    expected = fit_rows(by_field, *(field_rows(x, dtype=ALL_FIELDS) for x in parts))
+    named = ppl.label(by_field, {"level": "field"}, {"field": ["a", "b", "c"]})
+    found = fit_rows(named, *map(field_rows, parts))
+    np.testing.assert_array_equal(found, expected)
+
+
 UNUSABLE = pd.DataFrame(
     {
         "gaps": [1.0, np.nan, np.nan],
