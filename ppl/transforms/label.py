@@ -272,9 +272,16 @@ def _written(site: Site, num_axes: int) -> tuple[Dimension | None, ...]:
 
 
 def labels_of(sites: Mapping[Path, Found]) -> dict[Path, tuple[Dimension | None, ...]]:
-    """Labels of sites that have any, by path."""
+    """Labels of sites that have any, by path, as plain tuples that files can hold."""
     shapes = {path: found.collapse().avals for path, found in sites.items() if found.site.labels}
-    return {p: _written(sites[p].site, len(x[0].shape)) for p, x in shapes.items() if len(x) == 1}
+    labels = {p: _written(sites[p].site, len(x[0].shape)) for p, x in shapes.items() if len(x) == 1}
+    return {path: tuple(map(_as_plain, x)) for path, x in labels.items()}
+
+
+def _as_plain(label: Dimension | None) -> Dimension | None:
+    if label is None or not isinstance(label[1], NamesOfData):
+        return label
+    return label[0], tuple(label[1])
 
 
 def show_labeled(leaves: Sequence[Any], labels: Sequence[Dimension | None]) -> str:

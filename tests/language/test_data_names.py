@@ -139,6 +139,23 @@ def test_containers_of_a_labeled_fit_need_no_more_names():
         assert data[group]["crop"].coords["plot"].values.tolist() == list(PLOTS)
 
 
+@pytest.mark.parametrize("engine", ["svi", "mcmc"])
+def test_names_of_data_are_saved_with_a_fit(engine, tmp_path):
+    days = pd.Index(["mon", "tue", "wed"], name="day")
+    posterior = ppl.condition(
+        ppl.label(walk, {"x": "day"}), {"y": pd.Series([1.0, 2.0, 3.0], index=days)}
+    )
+    if engine == "svi":
+        fit = inference.svi(KEY, posterior, num_steps=2, num_draws=2, checkpoint=tmp_path / "run")
+    else:
+        steps: dict = {"num_chains": 1, "num_warmup": 2, "num_draws": 2}
+        fit = inference.mcmc(KEY, posterior, **steps, checkpoint=tmp_path / "run")
+    fit.save(tmp_path / "fit.npz")
+    loaded = type(fit).load(tmp_path / "fit.npz")
+    assert loaded.sites == (("x", False, (("day", ("mon", "tue", "wed")),)),)
+    assert loaded.summary().names == ("x[mon]", "x[tue]", "x[wed]")
+
+
 OTHER = pd.Index([13, 12, 11, 10], name="plot")
 PLOT = {"crop": "plot"}
 BACKWARDS = {"plot": list(OTHER)}
