@@ -31,7 +31,8 @@ def code_by_names(arguments: Any, coords: Coords, used: Collection[str] = ()) ->
     Args:
         arguments: Arguments of a model, a pytree.
         coords: Names of entries by dimension.
-        used: Dimensions that take their names from the columns, whose codes stay.
+        used: Dimensions that take their names from the arguments, which settle nothing where a
+            model may read only settled columns.
 
     Raises:
         ValueError: If a category is none of the names, or the column is coded by others.
@@ -43,11 +44,13 @@ def code_by_names(arguments: Any, coords: Coords, used: Collection[str] = ()) ->
         categories = dict(header.categories)
         settled = set(header.settled)
         for name, own in header.categories:
-            if name in coords:
+            if name not in coords:
+                continue
+            if own.entries != coords[name]:
                 is_settled = name in settled
                 arrays = {**arrays, name: _code(arrays[name], name, own, coords[name], is_settled)}
                 categories[name] = Names(tuple(coords[name]))
-            if name in coords or (name in used and not header.needs_names):
+            if not (name in used and header.needs_names):
                 settled.add(name)
         header = dataclasses.replace(
             header,
@@ -65,21 +68,20 @@ def _code(codes: Any, name: Any, own: Names, wanted: tuple[Any, ...], is_settled
     Raises:
         ValueError: If there is no name for a category, or the codes are settled.
     """
-    if own.entries == wanted:
-        return codes
     if is_settled:
         raise ValueError(
             f"column {name!r} is coded by the names {own}, and a label inside gives {name!r} the "
             f"names {short_repr(list(wanted))}. Name the entries of a dimension once."
         )
-    unknown = [x for x in own.entries if x not in wanted]
+    code_of = {x: i for i, x in enumerate(wanted)}
+    unknown = [x for x in own.entries if x not in code_of]
     if unknown:
         raise ValueError(
             f"column {name!r} has the category {unknown[0]!r}, which is none of the names of "
             f"{name!r} in the model, {short_repr(list(wanted))}. Leave these rows out; a category "
             "of pandas that no row has goes by x.cat.remove_unused_categories()."
         )
-    places = jnp.asarray([wanted.index(x) for x in own.entries], np.int32)
+    places = jnp.asarray([code_of[x] for x in own.entries], np.int32)
     return places[jnp.asarray(codes)] if places.size else codes
 
 
@@ -130,9 +132,11 @@ def _names_in(
             if dim in dims:
                 yield dim, names, f"the index of {where}"
         for dim, names in columns.header.categories:
-            if dim not in dims or dim in coords or dim in dict(columns.header.indices):
+            is_settled = dim in columns.header.settled
+            is_of_rows = dim in dict(columns.header.indices) and not is_settled  # coded by them
+            if dim not in dims or dim in coords or is_of_rows:
                 continue
-            if dim in columns.header.one_a_row and dim not in columns.header.settled:
+            if dim in columns.header.one_a_row and not is_settled:
                 raise ValueError(
                     f"label: column {dim!r} of {where} has another name in each row, so that the "
                     f"names of {dim!r} may be in the order of rows, or sorted as its codes are. "

@@ -78,7 +78,8 @@ class Label:
         origin = "the data" if self.is_of_data else "coords"
         coords = names_in_arguments((args, kwargs), used, dict(self.coords), origin)
         if not self.is_of_data:
-            args, kwargs = code_by_names((args, kwargs), dict(self.coords), used)
+            from_arguments = used - set(dict(self.coords))
+            args, kwargs = code_by_names((args, kwargs), coords, from_arguments)
         program = trace_model(model, key, args, kwargs)
         run = ModelRun(model, program, WriteLabels())
         here = {join_scopes(p) for p, x in run.sites.items() if x.site.tag != FACTOR}

@@ -117,6 +117,35 @@ def test_names_of_the_model_code_columns():
     np.testing.assert_allclose(ppl.log_density(backwards)(values, kinds), expected, rtol=1e-6)
 
 
+def by_county(key, data):
+    effect = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="effect")
+    ppl.deterministic(effect[data["county"]], name="row")
+
+
+@pytest.mark.parametrize("kind", ["pandas", "xarray"])
+def test_a_column_that_is_the_index_is_coded_by_it(kind):
+    frame = pd.DataFrame({"county": ["b", "c", "a"], "rain": [1.0, 2.0, 3.0]})
+    table = frame.set_index("county", drop=False)
+    if kind == "xarray":
+        table = xr.Dataset({"rain": ("county", [1.0, 2.0, 3.0])}, {"county": ["b", "c", "a"]})
+    model = ppl.label(by_county, {"effect": "county"})
+    assert labels(model, table)["effect"] == (("county", ("b", "c", "a")),)
+    values = {"effect": jnp.array([[20.0, 30.0, 10.0]])}  # of b, c and a
+    known = ppl.predict(ppl.label(model, coords={"county": ["b", "c", "a"]}), values)
+    assert known(KEY, table)["row"][0].tolist() == [20.0, 30.0, 10.0]
+    given = ppl.intervene(model, {"effect": values["effect"][0]})
+    assert ppl.trace(given)(KEY, table).sites["row"].value.tolist() == [20.0, 30.0, 10.0]
+    fit = inference.svi(KEY, model, table, num_steps=2, num_draws=2)
+    fit = dataclasses.replace(fit, draws={"effect": jnp.array([[[20.0, 30.0, 10.0]]])})
+    plain = frame.iloc[[2, 0]]
+    assert ppl.predict(model, fit)(KEY, plain)["row"].ravel().tolist() == [10.0, 20.0]
+    words = r"are \['a', 'c', 'b'\] by the index .*, and \['b', 'c', 'a'\] by column 'county'"
+    with pytest.raises(ValueError, match=words):
+        ppl.predict(model, fit)(KEY, frame.set_index("county", drop=False).iloc[[2, 1, 0]])
+    with pytest.raises(ValueError, match="draws alone do not say"):
+        ppl.predict(model, values)(KEY, table)
+
+
 def test_predictions_code_columns_by_the_names_of_the_fit(fit):
     predict = ppl.predict(NAMED, fit)
     for rows in ([0, 1, 2, 3], [3, 1], [2, 1, 3]):
