@@ -13,6 +13,7 @@ Curve = tuple[Point, ...]  # cubic Bezier curves joined at every third point
 
 _CLEARANCE = 5.0
 _BULGES = (28.0, 50.0, 80.0, 120.0, 180.0)
+_FLATNESS = 0.2  # how far an arc goes sideways, by its length
 _LOOP = 24.0
 
 
@@ -91,6 +92,23 @@ def carried_curve(start: Shape, end: Shape, obstacles: Obstacles) -> Curve:
     arcs = [_arc(start, end, side * bulge) for bulge in _BULGES for side in (-1, 1)]
     costs = [0.002 * i + obstacles.cost(arc) for i, arc in enumerate(arcs)]
     return arcs[int(np.argmin(costs))]
+
+
+def quick_curve(start: Shape, end: Shape, num_ranks: int) -> Curve:
+    """A curve that is not compared with others: it may cross other parts of the picture.
+
+    Args:
+        start: The parent.
+        end: The child.
+        num_ranks: How many ranks below the parent it is. Edges to the next rank are straight, and
+            others are arcs, so that edges between nodes in one column do not hide each other.
+    """
+    if start == end:
+        return _loop(start)
+    if num_ranks == 1:
+        return _straight(start, end)
+    side = 1 if num_ranks % 2 else -1
+    return _arc(start, end, side * _FLATNESS * math.dist(start.center, end.center))
 
 
 def loop_room() -> float:

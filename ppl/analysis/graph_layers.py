@@ -7,6 +7,7 @@ from its first to its last; all that lies between the borders belongs to the pla
 
 import collections
 import dataclasses
+import graphlib
 import itertools
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -22,6 +23,8 @@ _MAX_SWAP_PASSES = 6
 _TOLERANCE = 1e-9
 _MAX_ROW = 8  # nodes in a rank, if some may go to another one
 _MAX_ROWS = 3  # that a crowded rank becomes
+_MAX_NODES = 300  # and the most edges and bends, of a graph whose order is searched for
+_MAX_SEGMENTS = 400
 _BORDER_COST = 3  # of a crossing with the border of a plate, in crossings of edges
 _LENGTH_COST = 0.02  # of an edge that goes one place sideways, in crossings
 _WIDTHS = {"node": 1.0, "bend": 0.3, "left": 0.3, "right": 0.3}  # places within a rank
@@ -46,12 +49,15 @@ class Layers:
         chains: For each direct edge, the numbers of its vertices from parent to child.
         spans: The first and the last rank of each plate.
         order: For each rank, the numbers of its vertices from left to right.
+        is_large: Whether the graph is too large for a search: no edge has bends, and vertices are
+            in program order.
     """
 
     vertices: Sequence[Vertex]
     chains: Mapping[Edge, Sequence[int]]
     spans: Mapping[Hashable, tuple[int, int]]
     order: Sequence[Sequence[int]]
+    is_large: bool = False
 
 
 def find_layers(
@@ -64,20 +70,25 @@ def find_layers(
         edges: The edges (parent, child) that go downward; they form no circle.
         loose: Edges that do not constrain the ranks; their ends are kept near to each other.
     """
-    ranks = _spread(_find_ranks(plates, edges), edges)
+    is_large = len(plates) > _MAX_NODES or len(edges) + len(loose) > _MAX_SEGMENTS
+    found = _longest_paths(plates, edges) if is_large else _find_ranks(plates, edges)
+    ranks = _spread(found, edges)
+    num_segments = sum(ranks[b] - ranks[a] for a, b in edges)
+    is_large = is_large or num_segments > _MAX_SEGMENTS
     spans = _find_spans(plates, ranks)
     vertices = [Vertex("node", ranks[name], plates[name], name) for name in plates]
     numbers = {name: i for i, name in enumerate(plates)}
     chains = {}
     for a, b in edges:
         chain = [numbers[a]]
-        for rank in range(ranks[a] + 1, ranks[b]):
+        for rank in range(ranks[a] + 1, ranks[a] if is_large else ranks[b]):
             chain.append(len(vertices))
             vertices.append(Vertex("bend", rank, _plates_of_bend(plates, spans, a, b, rank)))
         chains[a, b] = [*chain, numbers[b]]
-    ordering = _Ordering(vertices, spans, list(chains.values()))
+    ordering = _Ordering(vertices, spans, [] if is_large else list(chains.values()))
     ordering.ties = [(numbers[a], numbers[b]) for a, b in loose if a != b]
-    return Layers(ordering.vertices, chains, spans, ordering.best())
+    order = ordering.first() if is_large else ordering.best()
+    return Layers(ordering.vertices, chains, spans, order, is_large)
 
 
 def _find_ranks(plates: Mapping[str, Plates], edges: Sequence[Edge]) -> dict[str, int]:
@@ -101,7 +112,20 @@ def _find_ranks(plates: Mapping[str, Plates], edges: Sequence[Edge]) -> dict[str
         cost[at] -= 0.2
         cost[at + 1] += 0.2
     found = scipy.optimize.linprog(cost, above, -np.array([least for *_, least in rows]))
+    if found.x is None:
+        return _longest_paths(plates, edges)
     return {name: round(found.x[i]) for name, i in column.items()}
+
+
+def _longest_paths(names: Iterable[str], edges: Sequence[Edge]) -> dict[str, int]:
+    """The ranks where each node is as high as its parents admit."""
+    parents: dict[str, list[str]] = {name: [] for name in names}
+    for a, b in edges:
+        parents[b].append(a)
+    ranks: dict[str, int] = {}
+    for name in graphlib.TopologicalSorter(parents).static_order():
+        ranks[name] = max((ranks[parent] + 1 for parent in parents[name]), default=0)
+    return {name: ranks[name] for name in parents}
 
 
 def _spread(ranks: Mapping[str, int], edges: Sequence[Edge]) -> dict[str, int]:
@@ -197,6 +221,11 @@ class _Ordering:
             if weight == 1:
                 self.neighbors[0][b].append(a)
                 self.neighbors[1][a].append(b)
+
+    def first(self) -> list[list[int]]:
+        """The order of the program."""
+        self._set_plate_keys()
+        return self._arrange()
 
     def best(self) -> list[list[int]]:
         """The order with the least cost, from several starts."""

@@ -1,6 +1,7 @@
 """Coordinates of a drawn graph: nodes in layers, and frames of plates around them."""
 
 import dataclasses
+import graphlib
 import itertools
 from collections.abc import Hashable, Mapping, Sequence
 
@@ -19,6 +20,8 @@ _FRAME_FOOT = 24.0  # below the last rank of a plate, with room for its label
 _STEEPNESS = 0.14  # least height of a gap between ranks, by the way an edge goes sideways
 _MAX_RANK_GAP = 110.0
 _MIN_COMPACTNESS = 1e-3
+_MAX_DISTANCES = 400  # of the exact solution; its time grows with their cube
+_NUM_TURNS = 20  # of the approximate one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,11 +43,13 @@ class Layout:
         frames: The left, top, right and bottom end of each plate's frame.
         bends: Where each direct edge passes the nodes of other ranks: an x, and the y where their
             rank begins and ends.
+        is_large: Whether the graph is too large for a search, so that no edge has bends.
     """
 
     centers: Mapping[str, Point]
     frames: Mapping[Hashable, tuple[float, float, float, float]]
     bends: Mapping[Edge, Sequence[tuple[float, float, float]]]
+    is_large: bool = False
 
 
 def lay_out(
@@ -80,7 +85,7 @@ def lay_out(
         edge: [(x[i], *bands[layers.vertices[i].rank]) for i in chain[1:-1]]
         for edge, chain in layers.chains.items()
     }
-    return Layout(centers, frames, bends)
+    return Layout(centers, frames, bends, layers.is_large)
 
 
 def _find_columns(
@@ -118,7 +123,11 @@ def _find_columns(
         for i, j in itertools.pairwise(chain):
             bends = (vertices[i].kind == "bend") + (vertices[j].kind == "bend")
             springs.append((column[i], column[j], weight * (1 + bends)))
-    x = _shortest_springs(free, springs, distances)
+    x = None
+    if not layers.is_large and len(distances) <= _MAX_DISTANCES:
+        x = _shortest_springs(free, springs, distances)
+    if x is None:
+        x = _short_springs(free, springs, distances)
     sides = {plate: (float(x[at]), float(x[at + 1])) for plate, at in first.items()}
     return [float(x[at]) for at in column], sides
 
@@ -137,10 +146,10 @@ def _shortest_springs(
     num: int,
     springs: Sequence[tuple[int, int, float]],
     distances: Mapping[tuple[int, int], float],
-) -> np.ndarray:
+) -> np.ndarray | None:
     """The x with the least sum of weight * (x[i] - x[j])**2 where x[j] - x[i] >= distance.
 
-    A least-distance problem, solved by non-negative least squares.
+    A least-distance problem, solved by non-negative least squares; None if the solver fails.
 
     References:
         Lawson and Hanson, *Solving Least Squares Problems* (1995): chapter 23, section 4.
@@ -161,9 +170,49 @@ def _shortest_springs(
     system = np.vstack([np.linalg.solve(root, order.T), least / unit])
     target = np.zeros(num + 1)
     target[-1] = 1.0
-    dual, _ = scipy.optimize.nnls(system, target, maxiter=50 * len(distances))
+    try:
+        dual, _ = scipy.optimize.nnls(system, target, maxiter=50 * len(distances))
+    except RuntimeError:  # too many iterations
+        return None
     residual = system @ dual - target
+    if not residual[-1] < 0:
+        return None
     return np.linalg.solve(root.T, residual[:-1] / -residual[-1]) * unit
+
+
+def _short_springs(
+    num: int,
+    springs: Sequence[tuple[int, int, float]],
+    distances: Mapping[tuple[int, int], float],
+) -> np.ndarray:
+    """An x as of `_shortest_springs`, by a bounded number of moves of one coordinate each.
+
+    It starts as far left as the distances admit. A move takes a coordinate to the mean of those at
+    the other ends of its springs, or as near to it as the distances admit.
+    """
+    before: list[list[int]] = [[] for _ in range(num)]
+    after: list[list[int]] = [[] for _ in range(num)]
+    for i, j in distances:
+        before[j].append(i)
+        after[i].append(j)
+    ends: list[list[int]] = [[] for _ in range(num)]
+    weights: list[list[float]] = [[] for _ in range(num)]
+    for i, j, weight in springs:
+        for a, b in ((i, j), (j, i)):
+            ends[a].append(b)
+            weights[a].append(weight)
+    x = np.zeros(num)
+    order = [*graphlib.TopologicalSorter(dict(enumerate(before))).static_order()]
+    for j in order:
+        x[j] = max((x[i] + distances[i, j] for i in before[j]), default=0.0)
+    for _ in range(_NUM_TURNS):
+        order.reverse()  # first from the right, where there is room
+        for i in order:
+            if ends[i]:
+                low = max((x[k] + distances[k, i] for k in before[i]), default=-np.inf)
+                high = min((x[k] - distances[i, k] for k in after[i]), default=np.inf)
+                x[i] = max(low, min(high, np.average(x[ends[i]], weights=weights[i])))
+    return x
 
 
 def _find_rows(

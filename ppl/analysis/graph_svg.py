@@ -15,6 +15,7 @@ from ppl.analysis.graph_curves import (
     carried_curve,
     direct_curve,
     loop_room,
+    quick_curve,
     sample_curve,
 )
 from ppl.analysis.graph_layout import Extent, Layout, Point, lay_out
@@ -126,7 +127,8 @@ def svg(
     parts = []
     for plate, name in plate_names.items():
         frame = layout.frames[plate]
-        parts.append(_frame(name, frame, _is_right(frame, labels[plate], edges)))
+        is_right = layout.is_large or _is_right(frame, labels[plate], edges)
+        parts.append(_frame(name, frame, is_right))
     parts += [_edge(edge, arrow=sites[edge.child].kind != FACTOR) for edge in edges]
     parts += [_node(site, shapes[name], lines[name]) for name, site in sites.items()]
     ends = _bounds(layout, extents, edges)
@@ -176,6 +178,8 @@ def _curves(
     carried: Sequence[tuple[str, str]],
 ) -> list[_Edge]:
     """The edges with their curves, past other nodes, other plates and words if possible."""
+    if layout.is_large:
+        return _quick_curves(shapes, direct, carried)
     found = []
     for edges, later in ((direct, False), (carried, True)):
         for a, b in edges:
@@ -190,6 +194,22 @@ def _curves(
                 bends = layout.bends[a, b]
                 curve = direct_curve(shapes[a], shapes[b], bends, obstacles)
             found.append(_Edge(a, b, curve, later))
+    return found
+
+
+def _quick_curves(
+    shapes: Mapping[str, Shape],
+    direct: Sequence[tuple[str, str]],
+    carried: Sequence[tuple[str, str]],
+) -> list[_Edge]:
+    """The edges of a large graph, whose curves do not look at what they cross."""
+    heights = sorted({shape.center[1] for shape in shapes.values()})
+    ranks = {name: heights.index(shape.center[1]) for name, shape in shapes.items()}
+    found = []
+    for edges, later in ((direct, False), (carried, True)):
+        for a, b in edges:
+            num_ranks = 0 if later else ranks[b] - ranks[a]
+            found.append(_Edge(a, b, quick_curve(shapes[a], shapes[b], num_ranks), later))
     return found
 
 
@@ -222,7 +242,7 @@ def _bounds(layout: Layout, extents: Mapping[str, Extent], edges: Sequence[_Edge
         room = extents[name]
         rectangles.append((x - room.left, y - room.up, x + room.right, y + room.down))
     for edge in edges:
-        points = sample_curve(edge.curve)
+        points = np.array(edge.curve) if layout.is_large else sample_curve(edge.curve)
         rectangles.append((*points.min(0), *points.max(0)))
     if not rectangles:
         return (0.0, 0.0, 1.0, 1.0)

@@ -22,6 +22,9 @@ from ppl.transforms.trace import Inspect
 
 Edge = tuple[str, str]
 
+_MAX_SITES_SHOWN = 200  # and the most edges, of a picture that a notebook shows without being asked
+_MAX_EDGES_SHOWN = 1000
+
 
 @dataclasses.dataclass(frozen=True)
 class Node:
@@ -135,7 +138,8 @@ class Graph:
         """The graph as SVG text, also written to a file if a path is given.
 
         Nodes look as in :meth:`to_dot`, with the shapes of their values in small letters. The
-        picture needs no other program. Its background is white.
+        picture needs no other program. Its background is white. Edges of a large graph may cross
+        other nodes: they are straight or arcs.
 
         Raises:
             OSError: If the file cannot be written.
@@ -153,12 +157,15 @@ class Graph:
         return text
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """The text, a table, and the picture above it, for notebooks."""
+        """The text, a table, and the picture above it unless it is too large, for notebooks."""
         head = ("site", "kind", "family", "value", "plates", "parents")
         rows = [(*cells, parents.removeprefix("<- ")) for *cells, parents in self._rows()]
+        page = html_table([head, *rows])
+        num_edges = len(self.direct) + len(self.carried)
+        if len(self.nodes) > _MAX_SITES_SHOWN or num_edges > _MAX_EDGES_SHOWN:
+            return {"text/plain": str(self), "text/html": page}
         picture = self.to_svg()
-        page = picture + html_table([head, *rows])
-        return {"text/plain": str(self), "text/html": page, "image/svg+xml": picture}
+        return {"text/plain": str(self), "text/html": picture + page, "image/svg+xml": picture}
 
 
 def graph(model: Model) -> Callable[..., Graph]:

@@ -8,6 +8,7 @@ import pathlib
 import random
 import re
 import runpy
+import sys
 import xml.etree.ElementTree as ET
 from typing import Any
 
@@ -15,11 +16,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy
 from jax.random import split
 from matplotlib.font_manager import findfont, get_font
 
 import distributions as dist
 import ppl
+from ppl.analysis import graph_layers
 from ppl.analysis.plates import Plate
 from ppl.transforms.graph import Graph, Node
 
@@ -130,6 +133,11 @@ def is_clear(controls, shape):
 
 def check(graph):
     """All that a picture promises."""
+    check_edges(graph, *check_nodes(graph))
+
+
+def check_nodes(graph):
+    """All that a picture promises but for its edges."""
     picture = Picture.of(graph.to_svg())
     assert [*picture.nodes] == [*graph.nodes]
     boxes = {name: picture.box(name) for name in graph.nodes}
@@ -139,7 +147,7 @@ def check(graph):
         assert all(is_apart(boxes[a], boxes[b]) for b in names[:i])
     check_frames(graph, picture, boxes)
     check_words(graph, picture, boxes)
-    check_edges(graph, picture, boxes)
+    return picture, boxes
 
 
 def check_frames(graph, picture, boxes):
@@ -221,6 +229,73 @@ def random_graph(seed):
 @pytest.mark.parametrize("seed", range(16))
 def test_pictures_of_random_graphs(seed):
     check(random_graph(seed))
+
+
+def complete_graph(num):
+    value = jax.ShapeDtypeStruct((), float)
+    names = [f"x{i}" for i in range(num)]
+    pairs = tuple((a, b) for i, b in enumerate(names) for a in names[:i])
+    return Graph({name: Node("latent", "Normal", value, ()) for name in names}, pairs)
+
+
+def test_a_complete_graph_is_drawn_in_bounded_work(monkeypatch):
+    """Few calls of functions, and no large system of equations."""
+    num_calls = 0
+
+    def count(frame, event, arg):
+        nonlocal num_calls
+        num_calls += event == "call"
+        assert num_calls < 100_000
+
+    def record(system, *args, **kwargs):
+        assert system.size < 500_000
+        return solve(system, *args, **kwargs)
+
+    solve = scipy.optimize.nnls
+    monkeypatch.setattr(scipy.optimize, "nnls", record)
+    graph = complete_graph(40)
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        svg = graph.to_svg()
+    finally:
+        sys.setprofile(before)
+    assert svg == graph.to_svg()
+    picture, boxes = check_nodes(graph)
+    for (a, b), (path, _) in zip(graph.direct, picture.edges.values(), strict=True):
+        points = np.array(re.findall(r"[-\d.]+", path.get("d")), float).reshape(-1, 2)
+        assert picture.border_distance(a, points[0]) < 0.05
+        assert picture.border_distance(b, points[-1]) < 0.05
+        assert boxes[a][3] < boxes[b][1]
+
+
+@pytest.mark.quick_rows("3")
+@pytest.mark.parametrize("seed", range(6))
+def test_large_graphs_keep_nodes_apart_and_in_frames(monkeypatch, seed):
+    monkeypatch.setattr(graph_layers, "_MAX_SEGMENTS", 0)
+    check_nodes(random_graph(seed))
+
+
+@pytest.mark.quick_rows("3")
+@pytest.mark.parametrize("seed", range(6))
+def test_a_picture_does_not_need_its_solvers(monkeypatch, seed):
+    def fail(*args, **kwargs):
+        raise RuntimeError("Maximum number of iterations reached.")
+
+    def find_nothing(*args, **kwargs):
+        return scipy.optimize.OptimizeResult(x=None, status=4)
+
+    monkeypatch.setattr(scipy.optimize, "nnls", fail)
+    check(random_graph(seed))
+    monkeypatch.setattr(scipy.optimize, "linprog", find_nothing)
+    check(random_graph(seed))
+
+
+def test_notebooks_show_large_graphs_as_a_table():
+    bundle = complete_graph(46)._repr_mimebundle_()
+    assert bundle.keys() == {"text/plain", "text/html"}
+    assert bundle["text/html"].startswith("<table>")
+    assert "image/svg+xml" in complete_graph(44)._repr_mimebundle_()
 
 
 def teams(key):
