@@ -27,6 +27,7 @@ from ppl.harvest.survey import join_scopes
 from ppl.primitives.site_kinds import FACTOR, LATENT, OBSERVED, RANDOM, kind_of
 from ppl.transforms.density import LogProbs
 from ppl.transforms.label import labels_of
+from ppl.transforms.prior_weights import check_no_parameters
 from ppl.transforms.scored_entries import ScoredEntries, find_scored
 from ppl.transforms.unscaled import unscaled
 
@@ -168,13 +169,14 @@ class Likelihood:
                 ``"nothing"``.
 
         Raises:
-            ValueError: If the model does not have what it needs.
+            ValueError: If the model does not have what it needs, or has a `param` or a `state`.
         """
         arguments, data = Arguments.split(args, kwargs)
         model = as_pytree(model)
 
         def look(program: Program) -> tuple[Any, ...]:
             run = ModelRun(model, program, LogProbs())
+            check_no_parameters(run)
             latent = {
                 path: jax.tree.unflatten(found.site.tree, found.collapse().avals)
                 for path, found in run.latent().items()

@@ -29,6 +29,7 @@ from ppl.harvest.survey import Found, Path, describe
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import DETERMINISTIC, LATENT, OBSERVED, RANDOM, kind_of
 from ppl.transforms.draw_checks import check_apart, check_given, draw_at_site, is_near_support
+from ppl.transforms.with_params import with_params
 
 _CHUNK_ELEMENTS = 2**24  # numbers predicted in one chunk by default: 64 MiB of float32
 
@@ -75,6 +76,7 @@ class Predict:
         is_checked: Whether given draws must lie in the supports of their sites.
         names: Names of the entries of dimensions, by which columns of the arguments are coded.
         needs_names: Whether columns of categories need names of the fit or of the model.
+        fitted: Values of the parameters and of the state of the fit, each None if it has none.
     """
 
     model: Model
@@ -84,11 +86,12 @@ class Predict:
     is_checked: bool = True
     names: tuple[tuple[str, tuple[Any, ...]], ...] = ()
     needs_names: bool = True
+    fitted: tuple[Any, Any] = (None, None)
 
     def __call__(self, key: jax.Array, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Values of all sites neither given nor observed, with the axes of the draws in front."""
-        plan, data, draws, drawn = self._plan(key, args, kwargs)
-        values, flags, ends = predict_draws(plan, self.model, data, key, draws)
+        model, plan, data, draws, drawn = self._plan(key, args, kwargs)
+        values, flags, ends = predict_draws(plan, model, data, key, draws)
         if self.is_checked:
             check_given("predict", draws, flags, len(plan.batch))
         _warn_of_cut_off(drawn, ends, values)
@@ -99,8 +102,8 @@ class Predict:
 
         Only one chunk is in memory at a time; the draws may be a memory-mapped file.
         """
-        plan, data, draws, drawn = self._plan(key, args, kwargs)
-        for start, num, (values, *checks) in _chunks(plan, self.model, data, key, draws):
+        model, plan, data, draws, drawn = self._plan(key, args, kwargs)
+        for start, num, (values, *checks) in _chunks(plan, model, data, key, draws):
             some = jax.tree.map(lambda x, i=start, n=num: plan.flat(x)[i : i + n], draws)
             found = jax.tree.map(lambda x, n=num: np.asarray(x)[:n], (values, *checks))
             check_given("predict", some, found[1], 1, start)
@@ -109,14 +112,17 @@ class Predict:
 
     def _plan(
         self, key: jax.Array, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> tuple["PredictionPlan", list[Any], Leaves, list[Path]]:
-        """The plan, the data of the model, the given draws and the sites that are drawn."""
+    ) -> tuple[Model, "PredictionPlan", list[Any], Leaves, list[Path]]:
+        """The model with the numbers of the fit, the plan, the data, the draws, and what is drawn.
+
+        What is drawn are the paths of the latent sites that no draws are given of.
+        """
         check_key("predict", key)
         args, kwargs = code_by_names(convert_arguments(args, kwargs), dict(self.names))
         if self.needs_names and not isinstance(self.draws, int):
             args, kwargs = require_names((args, kwargs))
         arguments, data = Arguments.split(args, kwargs)
-        run = ModelRun(self.model, trace_model(self.model, None, args, kwargs), Complete())
+        model, run = self._run(args, kwargs)
         run.check_kinds()
         if isinstance(self.draws, int):
             batch = (self.draws,)
@@ -140,11 +146,22 @@ class Predict:
         size = sum(math.prod(a.shape) for f in to_come for a in f.collapse().avals)
         most = _CHUNK_ELEMENTS // max(size, 1)
         chunk = choose_chunk_size(self.chunk_size, math.prod(batch), most)
-        _, numbers = trace_and_fingerprint(lambda _: None, self.model, arguments, data)
+        _, numbers = trace_and_fingerprint(lambda _: None, model, arguments, data)
         shapes = [a.shape for f in run.sites.values() for a in f.collapse().avals]
         is_empty = any(0 in x for x in shapes)
         plan = PredictionPlan(arguments, batch, chunk, is_empty, numbers, self.only)
-        return plan, data, draws, left
+        return model, plan, data, draws, left
+
+    def _run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Model, ModelRun]:
+        """The model with those parameters and states of the fit that it has, and its run."""
+        run = ModelRun(self.model, trace_model(self.model, None, args, kwargs), Complete())
+        values, state = self.fitted
+        values = values if run.parameters() else None
+        state = state if run.states() else None
+        if values is None and state is None:
+            return self.model, run
+        model = as_pytree(with_params(self.model, values, state))
+        return model, ModelRun(model, trace_model(model, None, args, kwargs), Complete())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -349,8 +366,9 @@ def predict(
         draws: Values of latent sites by name, nested as the scopes are, with the same axes in
             front, as in the result of a sampler: (chain, draw, ...). Latent sites that have no
             value here are drawn anew; deterministic sites are computed anew. Or the result of a
-            fit, whose labels say how columns of categories are coded. Or an integer: the number of
-            draws of all sites.
+            fit, whose labels say how columns of categories are coded, and whose parameters and
+            state the model gets, as by `with_params`. Or an integer: the number of draws of all
+            sites.
         chunk_size: How many draws are made at once. By default 64, or 4096 if there are more than
             16384 draws, but at most as many as have 2^24 numbers. The program of a chunk is
             compiled once for any number of draws.
@@ -377,6 +395,7 @@ def predict(
         (4, 100, 3)
     """
     names = _names_of_fit(draws)
+    fitted = (getattr(draws, "model_parameters", None), getattr(draws, "model_state", None))
     draws = getattr(draws, "draws", draws)
     if isinstance(draws, bool) or not isinstance(draws, Mapping | int | np.integer):
         raise TypeError(
@@ -390,7 +409,7 @@ def predict(
         raise ValueError(
             f"predict: chunk_size must be an integer of at least 1, got {chunk_size!r}."
         )
-    return Predict(as_pytree(model), draws, chunk_size, names=names)
+    return Predict(as_pytree(model), draws, chunk_size, names=names, fitted=fitted)
 
 
 def _names_of_fit(fit: Any) -> tuple[tuple[str, tuple[Any, ...]], ...]:

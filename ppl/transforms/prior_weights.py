@@ -90,8 +90,12 @@ class ParameterError(ValueError):
     """Error for a model with a `param` or a `state`, where only random variables are of use."""
 
 
-def latent_sites(run: ModelRun) -> dict[Path, Found]:
-    """The latent sites of a model; an error if it has no latent site, or has a `param`."""
+def check_no_parameters(run: ModelRun) -> None:
+    """Checks that a model has neither a `param` nor a `state`.
+
+    Raises:
+        ParameterError: If it has.
+    """
     if parameters := run.parameters():
         raise ParameterError(
             f"{run.name} has the parameter {describe(parameters[0])}, made by ppl.param: it has no "
@@ -105,6 +109,11 @@ def latent_sites(run: ModelRun) -> dict[Path, Found]:
             "inference.svi alone carries from step to step. Put the state of a fit in its place: "
             "ppl.with_params(model, result.model_parameters, result.model_state)."
         )
+
+
+def latent_sites(run: ModelRun) -> dict[Path, Found]:
+    """The latent sites of a model; an error if it has no latent site, or has a `param`."""
+    check_no_parameters(run)
     latent = run.latent()
     if not latent:
         raise ValueError(

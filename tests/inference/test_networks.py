@@ -1,5 +1,7 @@
 """Networks in fits: dropout, state of layers, starts of several fits at once."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +10,7 @@ from jax.random import key, split
 
 import distributions as dist
 import ppl
-from inference import MeanField, PointMass, SVIResult, importance, mcmc, svi, svi_step
+from inference import MeanField, PointMass, SVIResult, importance, loo, mcmc, svi, svi_step
 
 X = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
 Y = np.sin(X.sum(1))
@@ -386,6 +388,50 @@ def test_state_that_a_fit_lacks_is_named():
         ppl.state({"a": "b"}, name="m")
     done = mcmc(key(0), ppl.with_params(model, None, {"m": jnp.ones(3)}), num_warmup=5, num_draws=5)
     assert done.draws["z"].shape[1] == 5
+
+
+def moving(key, x):
+    """The mean of data is latent, and a parameter and a state move it."""
+    shift = ppl.state(jnp.zeros(()), name="shift")
+    ppl.update_state(0.5 * shift + 2.0, name="shift")
+    loc = ppl.sample(key, dist.Normal(0.0, 1.0), name="loc")
+    mean = loc + shift + ppl.param(1.0, name="offset") + x
+    ppl.sample(key, dist.Normal(mean, 1e-3), name="y")
+
+
+MOVED = ppl.condition(moving, {"y": jnp.full(3, 8.0)})
+
+
+def test_predictions_of_a_fit_have_its_parameters_and_state():
+    x = jnp.arange(3.0)
+    result = svi(key(0), MOVED, x, num_steps=3, num_draws=4)
+    shift = 2.0 + 1.0 + 0.5
+    assert_same(result.model_state, {"shift": np.float32(shift)})
+    offset = result.model_parameters["offset"]
+    expected = result.draws["loc"][..., None] + shift + offset + np.arange(3.0)
+    parts = [ppl.with_params(moving, result.model_parameters, result.model_state)]
+    parts.append(ppl.with_params(moving, None, result.model_state))
+    for model in (moving, *parts):
+        predict = ppl.predict(model, result)
+        np.testing.assert_allclose(predict(key(1), x)["y"], expected, atol=0.01)
+        (streamed,) = predict.stream(key(1), x)
+        np.testing.assert_allclose(streamed["y"], expected[0], atol=0.01)
+
+
+def test_observations_need_the_parameters_and_state_of_the_fit():
+    x = jnp.arange(3.0)
+    result = svi(key(0), MOVED, x, num_steps=3, num_draws=4)
+
+    def with_state(key, x):
+        shift = ppl.state(jnp.zeros(()), name="shift")
+        loc = ppl.sample(key, dist.Normal(0.0, 1.0), name="loc")
+        ppl.sample(key, dist.Normal(loc + shift + x, 1e-3), name="y")
+
+    posterior = ppl.condition(with_state, {"y": jnp.full(3, 8.0)})
+    for name, model in {"parameter 'offset'": MOVED, "state 'shift'": posterior}.items():
+        for use in (partial(loo, result), result.to_arviz):
+            with pytest.raises(ValueError, match=f"has the {name}, made by .*with_params"):
+                use(model, x)
 
 
 def test_a_guide_draws_codes_of_rows_with_summed_classes():
