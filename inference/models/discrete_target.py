@@ -11,6 +11,7 @@ from jax import random
 import ppl
 from inference.common.layout import Layout
 from ppl.common.arguments import Arguments
+from ppl.common.foreign_arrays import convert_arguments
 from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.core.model_pytree import as_pytree
 from ppl.core.model_run import ModelRun, trace_model
@@ -55,19 +56,19 @@ class DiscreteTarget:
         Raises:
             ValueError: if the model has no latent site, or has a parameter.
         """
+        args, kwargs = convert_arguments(args, kwargs)
         arguments, data = Arguments.split(args, kwargs)
         sites = sites_of(model, args, kwargs)
         shapes = {p: x.value for p, x in sites.items() if x.kind == "latent"}
         if not shapes:
             raise ValueError("the model has no latent site: there is nothing to infer")
-        parameters = jax.eval_shape(ppl.reap(model, tag="param"), random.key(0), *args, **kwargs)
-        if parameters:
+        if parameters := _shapes_of("param", model, args, kwargs):
             raise ParameterError(
                 f"the model has the parameter {next(iter(parameters))!r}, made by ppl.param: it "
                 "has no density, and svi alone finds parameters of models. Put the values of a fit "
                 "in its place: ppl.with_params(model, result.model_parameters)."
             )
-        if states := jax.eval_shape(ppl.reap(model, tag="state"), random.key(0), *args, **kwargs):
+        if states := _shapes_of("state", model, args, kwargs):
             raise ParameterError(
                 f"the model has the state {next(iter(states))!r}, made by ppl.state, which svi "
                 "alone carries from step to step. Put the state of a fit in its place: "
@@ -142,6 +143,12 @@ def fingerprint(
 ) -> tuple[Hashable, ...]:
     """Fingerprint of the constants that a function of a key and arguments captures."""
     return trace_and_fingerprint(lambda program: None, function, arguments, data)[1]
+
+
+def _shapes_of(tag: str, model: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, Any]:
+    """Shapes and dtypes of what a model sows under a tag, by name; integers are static."""
+    reaped = ppl.reap(model, tag=tag)
+    return jax.eval_shape(lambda key: reaped(key, *args, **kwargs), random.key(0))
 
 
 def sites_of(model: Callable[..., Any], args: Any, kwargs: Any) -> dict[Path, ppl.SiteTrace]:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
+from ppl.common.foreign_arrays import convert_arguments
 from ppl.core.inside_sums import commutes
 from ppl.core.model_pytree import Model, as_pytree, name_of
 from ppl.harvest.harvesting import plant, reap
@@ -66,6 +67,7 @@ def _run(
     *args: Any,
     **kwargs: Any,
 ) -> Any:
+    args, kwargs = convert_arguments(args, kwargs)
     reaped = [reap(model, tag=tag) for tag in (PARAM_VALUE, PARAM, STATE)]
     found, positions, states = jax.eval_shape(
         lambda key: [f(key, *args, **kwargs) for f in reaped], key

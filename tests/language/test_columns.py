@@ -44,6 +44,37 @@ def crop(key, data, num_fields=None):
 
 POSTERIOR = ppl.condition(crop, {"crop": FRAME["rain"]})
 VALUES = {"level": jnp.array([0.1, 0.2, 0.3]), "slope": jnp.array([0.5, -0.5, 7.0])}
+
+
+def with_learned(model):
+    def learned(key, data, *args):
+        shift = ppl.param(0.0, name="shift")
+        ppl.factor(-((shift - jnp.mean(data["rain"])) ** 2), name="fit")
+        return model(key, data, *args)
+
+    return learned
+
+
+def with_carried(model):
+    def carried(key, data, *args):
+        mean = ppl.state(jnp.zeros(()), name="mean")
+        ppl.update_state(0.5 * mean + jnp.mean(data["rain"]), name="mean")
+        return model(key, data, *args)
+
+    return carried
+
+
+def guide_of_rain(key, data, *args):
+    loc = ppl.param(jnp.zeros(3), name="loc") + data["rain"][1]
+    ppl.sample(key, dist.Normal(loc, 1.0), name="level")
+    ppl.sample(key, dist.Normal(loc, 0.5), name="slope")
+
+
+def fit_briefly(model, *args, **settings):
+    fit = inference.svi(KEY, model, *args, num_steps=3, num_draws=3, **settings)
+    return fit.draws, fit.parameters, fit.model_parameters, fit.model_state
+
+
 DOORS = {
     "log_density": lambda model, *args: ppl.log_density(model)(VALUES, *args),
     "simulate": lambda model, *args: ppl.simulate(model)(KEY, *args),
@@ -55,6 +86,16 @@ DOORS = {
     "mcmc": lambda model, *args: (
         inference.mcmc(KEY, model, *args, num_warmup=2, num_draws=2, num_chains=1).draws
     ),
+    "param": lambda model, *args: fit_briefly(with_learned(model), *args),
+    "state": lambda model, *args: fit_briefly(with_carried(model), *args),
+    "guide": lambda model, *args: fit_briefly(model, *args, guide=guide_of_rain),
+    "importance": lambda model, *args: inference.importance(KEY, model, *args, num_draws=3).draws,
+    "with_params": lambda model, *args: ppl.simulate(
+        ppl.with_params(with_learned(model), {"shift": 0.5})
+    )(KEY, *args),
+    "with_state": lambda model, *args: ppl.simulate(
+        ppl.with_params(with_carried(model), None, {"mean": 0.5})
+    )(KEY, *args),
     "svi": lambda model, *args: (
         inference.svi(
             KEY, model, *args, num_steps=3, num_draws=3, batch=lambda key, *args: args
