@@ -141,7 +141,7 @@ def write_report(
         ("Summary", _summary_section(summary)),
         *clock.measure("pictures of draws", _draw_posterior, result, equal, summary, lacking),
         *clock.measure("predictive checks", _draw_predictions, found, key, lacking),
-        *clock.measure("cross-validation", _loo_section, found, equal),
+        *clock.measure("cross-validation", _loo_section, found, equal, equal is not result),
         *_warm_up_section(result),
     ]
     sections.append(("Versions and times", _versions_section(clock.seconds)))
@@ -316,10 +316,13 @@ def _draw_predictions(found: _Model | None, key: Any, lacking: str) -> list[tupl
     return [("Predictive checks", body + notes)]
 
 
-def _loo_section(found: _Model | None, result: Any) -> list[tuple[str, str]]:
+def _loo_section(found: _Model | None, result: Any, has_weights: bool) -> list[tuple[str, str]]:
     """Section of leave-one-out cross-validation by PSIS, with Pareto k of the observations."""
     if found is None or not (arrays := found.groups.groups.get("log_likelihood", {})):
         return []
+    if has_weights:
+        words = "Left out, as the draws have importance weights."
+        return [("Cross-validation", paragraph(words + _SEE_LOO))]
     if not arrays.keys() <= found.single:
         words = (
             "Left out: observations have weights, by ppl.scale, or are scored in groups, as the "

@@ -382,8 +382,8 @@ def predict(
             are no draws, a draw that is not traced lies outside of the support of its site, or a
             site to be drawn and a known site both depend on a site that `marginalize` has taken
             out.
-        TypeError: If `draws` is neither a fit, a dict nor a number. When called, if draws of
-            integers are floats.
+        TypeError: If `draws` is neither a fit, a dict nor a number, or a fit whose draws have
+            importance weights. When called, if draws of integers are floats.
 
     Example:
         >>> import jax, jax.numpy as jnp, ppl, distributions as dist
@@ -394,6 +394,7 @@ def predict(
         >>> ppl.predict(model, draws)(jax.random.key(0), jnp.arange(3.0))["y"].shape
         (4, 100, 3)
     """
+    _check_weights(draws)
     names = _names_of_fit(draws)
     fitted = (getattr(draws, "model_parameters", None), getattr(draws, "model_state", None))
     draws = getattr(draws, "draws", draws)
@@ -410,6 +411,15 @@ def predict(
             f"predict: chunk_size must be an integer of at least 1, got {chunk_size!r}."
         )
     return Predict(as_pytree(model), draws, chunk_size, names=names, fitted=fitted)
+
+
+def _check_weights(fit: Any) -> None:
+    """Raise a TypeError for a fit whose draws have importance weights."""
+    if hasattr(fit, "resample"):
+        raise TypeError(
+            "predict: these draws have importance weights, which predictions of all draws would "
+            "not heed. Give draws chosen by their weights: result.resample(key, num_draws)."
+        )
 
 
 def _names_of_fit(fit: Any) -> tuple[tuple[str, tuple[Any, ...]], ...]:

@@ -106,6 +106,8 @@ def test_draws_are_taken_by_their_weights():
     _, means, sds = exact()
     error = sds[0] * np.sqrt(1 / 2000 + 1 / result.ess)
     assert abs(np.mean(draws["a"]) - means[0]) < Z * error
+    with pytest.raises(TypeError, match="predict: these draws have importance weights"):
+        ppl.predict(line, result)
     chains = mcmc(
         jax.random.key(2),
         posterior(),

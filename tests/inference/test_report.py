@@ -214,3 +214,9 @@ def test_bad_arguments_are_refused(tmp_path):
     with pytest.raises(ValueError, match="points"):
         RESULT.report(path, other, SCALE)
     assert path.read_text() == "before"
+
+
+def test_weighted_draws_have_no_cross_validation(tmp_path):
+    result = inference.importance(jax.random.key(0), POSTERIOR, SCALE, num_draws=200)
+    page = written(result, tmp_path / "page.html", POSTERIOR, SCALE)
+    assert "Left out, as the draws have importance weights." in page.text
