@@ -38,6 +38,8 @@ class DiscreteTarget:
         derived: Paths of deterministic sites.
         captured: Fingerprint of the constants that the model captures: other constants need another
             program.
+        labels: Path of each site with labels, and a dimension or None for each axis of its value;
+            see `ppl.label`.
     """
 
     model: Callable[..., Any]
@@ -48,6 +50,7 @@ class DiscreteTarget:
     )
     derived: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
     captured: tuple[Hashable, ...] = dataclasses.field(metadata={"static": True})
+    labels: tuple[tuple[Path, Any], ...] = dataclasses.field(default=(), metadata={"static": True})
 
     @classmethod
     def of(cls, model: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> "DiscreteTarget":
@@ -75,9 +78,10 @@ class DiscreteTarget:
                 "ppl.with_params(model, result.model_parameters, result.model_state)."
             )
         derived = tuple(p for p, x in sites.items() if x.kind == "deterministic")
+        labels = tuple((p, x.labels) for p, x in sites.items() if any(x.labels))
         model = as_pytree(model)
         captured = fingerprint(model, arguments, data)
-        return cls(model, data, arguments, tuple(shapes.items()), derived, captured)
+        return cls(model, data, arguments, tuple(shapes.items()), derived, captured, labels)
 
     def to(self, args: tuple[Any, ...], kwargs: Any) -> "DiscreteTarget":
         """Target for this model with other arguments."""

@@ -137,3 +137,20 @@ def test_flat_directions_have_names():
     model = ppl.condition(ppl.label(flat, {"x": "team"}, {"team": TEAMS}), {"y": jnp.ones(2)})
     with pytest.raises(ValueError, match=r"along x\[Italy\]"):
         inference.laplace(KEY, model)
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_guides_that_are_functions_keep_labels(is_nested):
+    def guide(key):
+        loc = ppl.param(jnp.zeros(3), name="loc")
+        ppl.sample(key, dist.Normal(loc, 1.0), name="attack")
+
+    model = ppl.condition(labeled(), DATA)
+    scope = ""
+    if is_nested:
+        scope = "cup."
+        model = ppl.nest(model, scope="cup")
+        guide = ppl.nest(guide, scope="cup")
+    fit = inference.svi(KEY, model, guide=guide, num_steps=2, num_draws=2)
+    assert fit.sites == ((f"{scope}attack", False, (("team", TEAMS),)),)
+    assert fit.summary().names == tuple(f"{scope}attack[{team}]" for team in TEAMS)
