@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from inference.common.leaf_names import named_leaves
 from inference.drivers.init_from_result import normal_start
 from inference.initialization.initial_positions import STRATEGIES
 from inference.models.carried_state import carried_state
@@ -150,7 +151,8 @@ def _check_names(parametric: ModelParameters | None, guide: Any) -> None:
     if parametric is None or not isinstance(guide, GuideFunction):
         return
     of_guide = jax.eval_shape(lambda: guide.init(jax.numpy.zeros(0), guide.layout))
-    common = sorted(set(parametric.initial.by_name or ()) & set(of_guide))
+    of_model = dict(named_leaves(parametric.initial.by_name or {}))
+    common = [name for name, _ in named_leaves(of_guide) if name in of_model]
     if common:
         raise ValueError(
             f"the model and guide {guide!r} both have the parameter {common[0]!r}: these are two, "

@@ -1,6 +1,7 @@
 """State of models and guides, made by `ppl.state`, that a fit carries from step to step."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -10,7 +11,12 @@ from jax.tree_util import Partial
 
 import ppl
 from inference.common.leaf_names import named_leaves
+from ppl.core.model_run import trace_model
+from ppl.harvest.names import nest_by_path
 from ppl.harvest.pytrees import register_dataclass
+from ppl.harvest.sowing import sites_of
+from ppl.harvest.survey import Path, join_scopes
+from ppl.primitives.site_kinds import NEW_STATE, STATE
 
 
 class StateValues(NamedTuple):
@@ -87,19 +93,62 @@ def carried_state(target: Any, guide: Any) -> CarriedState | None:
     of_guide = getattr(guide, "state", None)
     if of_model is None and of_guide is None:
         return None
-    common = sorted(set(of_model or ()) & set(of_guide or ()))
-    if common:
-        raise ValueError(
-            f"the model and guide {guide!r} both have the state {common[0]!r}: give them different "
-            "names"
-        )
+    if {*(of_model or ())} & {*(of_guide or ())}:
+        _check_apart(target, guide)
     return CarriedState(StateValues(of_model, of_guide))
 
 
+def _check_apart(target: Any, guide: Any) -> None:
+    """Checks that no state of a model and no state of a guide have one name.
+
+    Raises:
+        ValueError: if a name is that of both, or also that of a scope of the other.
+    """
+    args, kwargs = target.arguments.join(target.data)
+    of_model = _sites(_without_state(target.model), args, kwargs, STATE)
+    of_guide = _sites(guide.guide, args, kwargs, STATE)
+    for path, other in itertools.product(of_model, of_guide):
+        shorter = min(path, other, key=len)
+        if path[: len(shorter)] == other[: len(shorter)]:
+            raise ValueError(
+                f"the model and guide {guide!r} both have the state {join_scopes(shorter)!r}: give "
+                "them different names"
+            )
+
+
 def initial_state(function: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
-    """State of a model or a guide before the first step, by name; None if it has none."""
-    reaped = ppl.reap(function, tag="state", exclusive=True)
-    return reaped(jax.random.key(0), *args, **kwargs) or None
+    """State of a model or a guide before the first step, by name; None if it has none.
+
+    Raises:
+        ValueError: if an update is of a part of a state.
+    """
+    reaped = ppl.reap(function, tag=STATE, exclusive=True)
+    values = reaped(jax.random.key(0), *args, **kwargs)
+    if values:
+        _check_complete(function, args, kwargs)
+    return values or None
+
+
+def _check_complete(function: Any, args: tuple[Any, ...], kwargs: Any) -> None:
+    updates = _sites(function, args, kwargs, NEW_STATE)
+    for path, whole in _sites(function, args, kwargs, STATE).items():
+        given = updates.get(path, whole)
+        missing = [name for name in whole if name not in given]
+        if missing and {*given} < {*whole}:
+            raise ValueError(
+                f"ppl.update_state gives a part of the state {join_scopes(path)!r}, without "
+                f"{', '.join(map(repr, missing))}: give all parts, also those that stay as they are"
+            )
+
+
+def _sites(
+    function: Any, args: tuple[Any, ...], kwargs: Any, tag: str
+) -> dict[Path, tuple[str, ...]]:
+    """Names of the parts of each state that `ppl.state` or `ppl.update_state` sows, by path."""
+    jaxpr = trace_model(function, None, args, kwargs).jaxpr
+    sites = [site for site in sites_of(jaxpr) if site.tag == tag]
+    trees = {x.path: jax.tree.unflatten(x.tree, range(x.num_values)) for x in sites}
+    return {path: tuple(dict(named_leaves(nest_by_path({path: x})))) for path, x in trees.items()}
 
 
 def with_state(function: Any, values: Any) -> Any:
@@ -118,6 +167,14 @@ def _state_in(model: Any) -> Any:
             return model.args[1]
         return _state_in(model.args[0]) if model.args else None
     return None
+
+
+def _without_state(model: Any) -> Any:
+    """The model that `with_state` was given, perhaps with parameters around it."""
+    inner, *rest = model.args
+    return (
+        inner if model.func is _plant_state else Partial(model.func, _without_state(inner), *rest)
+    )
 
 
 def _replace(model: Any, values: Any) -> Any:

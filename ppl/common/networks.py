@@ -167,7 +167,7 @@ def _leaves_by_path(tree: Any, where: str) -> tuple[Any, dict[str, Any]]:
     if len(named) < len(leaves):
         names = [_path_name(path) for path, _ in leaves]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{where}: two parts of the network have the path {twice!r}: rename one.")
+        raise ValueError(f"{where}: two parts have the path {twice!r}: rename one.")
     return structure, named
 
 

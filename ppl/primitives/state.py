@@ -25,7 +25,7 @@ def state(value: Any, *, name: str) -> Any:
 
     It is sown under the tag "state": a single array as it is, a tree as a dict of its arrays by
     path, such as ``{"bn.mean": mean, "bn.var": var}``. Random keys and what is not an array stay as
-    they are in `value`.
+    they are in `value`. State is made outside of loops, such as `jax.lax.scan`, and used inside.
 
     Args:
         value: The initial state: a pytree of arrays, such as a collection of Flax or an
@@ -63,7 +63,8 @@ def update_state(value: Any, *, name: str) -> None:
     other arrays the first. A second update in a step replaces the first.
 
     Args:
-        value: The next value, with the structure, shapes and dtypes of the `state`.
+        value: The next value, with the structure, shapes and dtypes of the `state`: all parts of
+            it, also those that stay as they are.
         name: The name of the state.
 
     Raises:

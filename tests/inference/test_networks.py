@@ -390,6 +390,68 @@ def test_state_that_a_fit_lacks_is_named():
     assert done.draws["z"].shape[1] == 5
 
 
+def parts_of(*given):
+    def model(key):
+        stats = ppl.state({"m": jnp.zeros(()), "v": jnp.zeros(())}, name="stats")
+        ppl.update_state({name: stats[name] + 1 for name in given}, name="stats")
+        ppl.sample(key, dist.Normal(stats["m"], 1.0), name="z")
+
+    return model
+
+
+def test_updates_of_a_part_of_a_state_are_refused():
+    for model, name in ((parts_of("m"), "stats"), (ppl.nest(parts_of("m"), scope="s"), "s.stats")):
+        with pytest.raises(ValueError, match=f"the state '{name}', without '{name}.v'"):
+            svi(key(0), model, num_steps=2, num_draws=2)
+    result = svi(key(0), parts_of("m", "v"), num_steps=2, num_draws=2)
+    assert_same(result.model_state, {"stats": {"m": np.float32(2), "v": np.float32(2)}})
+
+
+def scoped(state, parameter, part=None):
+    def function(key):
+        x = ppl.state(jnp.zeros(()) if part is None else {part: jnp.zeros(())}, name=state)
+        ppl.update_state(jax.tree.map(lambda x: x + 1, x), name=state)
+        loc = ppl.param(0.0, name=parameter) + sum(jax.tree.leaves(x))
+        ppl.sample(key, dist.Normal(loc, 1.0), name="z")
+
+    return ppl.nest(function, scope="rows")
+
+
+def test_one_scope_holds_states_of_model_and_guide():
+    model = scoped("a", "p")
+    result = svi(key(0), model, guide=scoped("b", "q"), num_steps=2, num_draws=2)
+    assert_same(result.model_state, {"rows": {"a": np.float32(2)}})
+    assert_same(result.guide_state, {"rows": {"b": np.float32(2)}})
+    assert [*result.model_parameters["rows"]] == ["p"]
+    assert [*result.guide_parameters["rows"]] == ["q"]
+    refused = {"state 'rows.a'": (model, scoped("a", "q"))}
+    refused["parameter 'rows.p'"] = (model, scoped("b", "p"))
+    refused["state 'rows.c'"] = (scoped("c", "p", "m"), scoped("c", "q", "v"))
+    for what, (of_model, guide) in refused.items():
+        with pytest.raises(ValueError, match=f"both have the {what}"):
+            svi(key(0), of_model, guide=guide, num_steps=2)
+
+
+def test_state_is_made_outside_of_loops():
+    def model(key):
+        def body(x, _):
+            return x + ppl.state(jnp.zeros(()), name="s"), None
+
+        x, _ = jax.lax.scan(body, 0.0, None, length=3)
+        ppl.sample(key, dist.Normal(x, 1.0), name="z")
+
+    for use in (svi, ppl.with_params(model, None, {"s": 0.0})):
+        arguments = (key(0), model) if use is svi else (key(0),)
+        with pytest.raises(ValueError, match="'s': state is made outside of loops"):
+            use(*arguments)
+
+
+def test_equal_paths_in_a_state_are_refused():
+    tree = {"a.b": jnp.zeros(()), "a": {"b": jnp.ones(())}}
+    with pytest.raises(ValueError, match=r"state 's': two parts have the path 'a\.b'"):
+        ppl.state(tree, name="s")
+
+
 def moving(key, x):
     """The mean of data is latent, and a parameter and a state move it."""
     shift = ppl.state(jnp.zeros(()), name="shift")

@@ -284,5 +284,5 @@ def test_a_misspelled_path_of_a_prior_is_named():
 
 def test_two_arrays_of_one_path_are_refused():
     net = {"a.b": jnp.zeros(1), "a": {"b": jnp.ones(1)}}
-    with pytest.raises(ValueError, match=r"two parts of the network have the path 'a\.b'"):
+    with pytest.raises(ValueError, match=r"two parts have the path 'a\.b'"):
         ppl.module(jax.random.key(0), net, name="net")

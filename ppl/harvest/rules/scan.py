@@ -33,6 +33,13 @@ class ScanRule(Construct):
         sites = survey(eqn.params["jaxpr"])
         for path, found in sites.items():
             if found.site.mode == "strict":
+                if isinstance(found.site.note, str):  # not by a user's sow
+                    what = found.site.note.replace("_", " ")
+                    raise SowError(
+                        path,
+                        f"{what} is made outside of loops, and this one in every iteration of a "
+                        "`scan`. Make it before the loop, and use its value inside.",
+                    )
                 raise SowError(
                     path,
                     "Cannot use strict mode inside `scan`, where it is sown in every iteration. "
