@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ppl.common.columns import Columns, Names, is_of, names_of_index
+from ppl.common.columns import Columns, Names, is_of, names_of_index, names_of_rows
 from ppl.harvest.leaf_values import short_repr
 
 Coords = Mapping[Any, tuple[Any, ...]]
@@ -128,12 +128,12 @@ def _names_in(
         if not _is_columns(columns):
             continue
         where = f"argument {jax.tree_util.keystr(path[1:], simple=True, separator='.')}"
-        for dim, names in columns.header.indices:
+        for dim, names in names_of_rows(columns):
             if dim in dims:
                 yield dim, names, f"the index of {where}"
         for dim, names in columns.header.categories:
             is_settled = dim in columns.header.settled
-            is_of_rows = dim in dict(columns.header.indices) and not is_settled  # coded by them
+            is_of_rows = dim in dict(names_of_rows(columns)) and not is_settled  # coded by them
             if dim not in dims or dim in coords or is_of_rows:
                 continue
             if dim in columns.header.one_a_row and not is_settled:

@@ -89,7 +89,7 @@ class Columns:
 
     `data["rain"]` and `data.rain` are the array of a column, `data[["rain", "sun"]]` a matrix of
     several, `data.columns` the names, `data.categories["field"]` the names of the categories of a
-    column, and `len(data)` the number of rows. `jax.tree.map(lambda x: x[rows], data)` are some
+    column, and `len(data)` the number of rows. `data.rows(index)` are some rows, without names of
     rows.
 
     Example:
@@ -134,14 +134,28 @@ class Columns:
         """The names of the categories of each column of codes, in the order of the codes."""
         return {name: names.entries for name, names in self.header.categories}
 
+    def rows(self, index: Any) -> "Columns":
+        """Some rows of all columns, without the names that an index has for rows.
+
+        Args:
+            index: Numbers of rows, a mask or a slice.
+
+        Raises:
+            TypeError: If the columns have no one number of rows.
+        """
+        len(self)
+        index = np.asarray(index) if isinstance(index, list) else index
+        header = dataclasses.replace(self.header, indices=())
+        return Columns({name: x[index] for name, x in self.arrays.items()}, header)
+
     def __getitem__(self, name: Any) -> Any:
         """The array of a column; of a list of names, the matrix of these columns, as floats."""
         if isinstance(name, list):
             return jnp.stack([self._as_floats(x) for x in name], -1)
-        if isinstance(name, slice) or hasattr(name, "__array__"):
+        is_array = hasattr(name, "__array__") and not isinstance(name, np.generic)
+        if isinstance(name, slice) or is_array:
             raise TypeError(
-                "columns are looked up by name; some rows of all of them are "
-                "jax.tree.map(lambda x: x[rows], data)"
+                "columns are looked up by name; some rows of all of them are data.rows(index)"
             )
         if name in self.arrays:
             self._check_names(name)
@@ -287,6 +301,16 @@ def columns_of(table: Any) -> Columns | None:
 
 
 _TWICE = Column(error=(ValueError, "two columns have this name; rename one of them"))
+
+
+def names_of_rows(columns: Columns) -> tuple[tuple[Any, Names], ...]:
+    """Names of rows by dimension; none of those whose number is no size of the arrays.
+
+    An array of which someone has taken rows has fewer.
+    """
+    sizes = {size for x in columns.arrays.values() for size in np.shape(x)}
+    indices = columns.header.indices
+    return tuple(x for x in indices if not columns.arrays or len(x[1].entries) in sizes)
 
 
 def compare_categories(arguments: Any, first: Any) -> Any:

@@ -122,9 +122,12 @@ def test_columns_say_what_they_hold():
         np.testing.assert_array_equal(data[name], array)
         np.testing.assert_array_equal(getattr(data, name), array)
     np.testing.assert_array_equal(data[["rain", "plants"]], FRAME[["rain", "plants"]])
-    some = jax.tree.map(lambda x: x[1:3], data)
+    np.testing.assert_array_equal(data[np.str_("rain")], data["rain"])
+    some = data.rows(slice(1, 3))
     assert len(some) == 2
     assert some.categories == data.categories
+    by_hand = ppl.Columns.of(FRAME.astype({"field": "category"})[1:3])
+    jax.tree.map(np.testing.assert_array_equal, dict(some.arrays), dict(by_hand.arrays))
     assert "'rain': float64[4]" in repr(data)
     again = pickle.loads(pickle.dumps(data))
     assert jax.tree.structure(again) == jax.tree.structure(data)
@@ -161,7 +164,7 @@ def test_new_numbers_of_a_table_compile_nothing():
 
 def test_rows_of_a_table_are_minibatches():
     def rows(key, data):
-        return jax.tree.map(lambda x: x[jax.random.permutation(key, 4)[:2]], data)
+        return data.rows(jax.random.permutation(key, 4)[:2])
 
     def model(key, data):
         slope = ppl.sample(key, dist.Normal(0.0, 1.0), name="slope")
@@ -222,6 +225,31 @@ def test_batches_coded_by_all_names_are_coded_alike():
     np.testing.assert_array_equal(found, expected)
 
 
+def rain_of_plots(key, data):
+    return ppl.sample(key, dist.Normal(data.rain, 1.0), name="y")
+
+
+def test_chosen_rows_lose_the_names_of_rows():
+    data = ppl.Columns.of(FRAME.set_index(pd.Index(list("abcd"), name="plot")))
+    named = ppl.label(rain_of_plots, {"y": "plot"})
+    whole = ppl.graph(named)(data)
+    assert whole.nodes["y"].labels == (("plot", ("a", "b", "c", "d")),)
+    for some in (
+        data.rows([3, 1]),
+        data.rows(jnp.array([3, 1])),
+        data.rows(np.array([3, 2, 1, 0])),
+        jax.tree.map(lambda x: x[1:], data),
+    ):
+        assert ppl.graph(named)(some).nodes["y"].labels == (("plot", None),)
+    with pytest.raises(TypeError, match="no one number of rows"):
+        ppl.Columns.of(xr.Dataset({"x": ("a", np.ones(2)), "y": ("b", np.ones(3))})).rows([0])
+    table = FRAME.assign(plot=list("bdac"))
+    both = ppl.Columns.of(table.set_index("plot", drop=False))
+    for some in (both.rows([1, 2]), jax.tree.map(lambda x: x[1:], both)):
+        with pytest.raises(ValueError, match=r"column 'plot' .* has another name in each row"):
+            ppl.graph(named)(some)
+
+
 UNUSABLE = pd.DataFrame(
     {
         "gaps": [1.0, np.nan, np.nan],
@@ -275,6 +303,7 @@ def test_names_that_are_no_columns_are_told():
     table = FRAME.set_index("rain")
     two = pd.DataFrame(np.ones((2, 2)), columns=["x", "x"])
     for wrong, kind, words in (
+        (lambda data: data[np.str_("rian")], ValueError, "no column .*'rian'"),
         (lambda data: data["rian"], ValueError, "no column 'rian'. Use one of: 'field', 'kind'"),
         (lambda data: data.rian, AttributeError, "no column 'rian'. Use one of"),
         (
@@ -283,7 +312,7 @@ def test_names_that_are_no_columns_are_told():
             r"'rain'. .*name of the index.*reset_index",
         ),
         (lambda data: data[["field"]], TypeError, "'field' holds categories, whose codes"),
-        (lambda data: data[jnp.arange(2)], TypeError, r"jax.tree.map\(lambda x: x\[rows\], data"),
+        (lambda data: data[jnp.arange(2)], TypeError, r"data.rows\(index\)"),
         (lambda _: ppl.Columns.of(two)["x"], ValueError, "column 'x': two columns have this name"),
         (lambda _: ppl.Columns.of(3), TypeError, "Columns.of takes a pandas.DataFrame or"),
     ):
