@@ -41,6 +41,17 @@ class Names:
 
 
 @dataclasses.dataclass(frozen=True)
+class Words:
+    """Words of an error, of which any two are equal: they depend on data, as counts of gaps do.
+
+    Attributes:
+        text: The words.
+    """
+
+    text: str = dataclasses.field(compare=False)
+
+
+@dataclasses.dataclass(frozen=True)
 class Header:
     """Static part of columns.
 
@@ -59,7 +70,7 @@ class Header:
     names: tuple[Any, ...]
     categories: tuple[tuple[Any, Names], ...] = ()
     indices: tuple[tuple[Any, Names], ...] = ()
-    unusable: tuple[tuple[Any, type[Exception], str], ...] = ()
+    unusable: tuple[tuple[Any, type[Exception], Words], ...] = ()
     one_a_row: tuple[Any, ...] = ()
     settled: tuple[Any, ...] = ()
     needs_names: bool = False
@@ -245,7 +256,7 @@ class Columns:
     def _explain_missing(self, name: Any) -> Exception:
         for unusable, kind, words in self.header.unusable:
             if unusable == name:
-                return kind(f"column {name!r}: {words}")
+                return kind(f"column {name!r}: {words.text}")
         names = ", ".join(map(repr, self.header.names))
         remedy = f"Use one of: {names}." if names else "There are no columns."
         if name in dict(self.header.indices):
@@ -353,7 +364,9 @@ def _collect(columns: Mapping[Any, Column], indices: Mapping[Any, Any]) -> Colum
         tuple(columns),
         tuple((name, x.categories) for name, x in columns.items() if x.categories is not None),
         tuple((dim, names) for dim, names in named.items() if names is not None),
-        tuple((name, *x.error) for name, x in columns.items() if x.error is not None),
+        tuple(
+            (n, x.error[0], Words(x.error[1])) for n, x in columns.items() if x.error is not None
+        ),
         tuple(name for name, x in columns.items() if x.is_one_a_row),
     )
     return Columns({name: columns[name].array for name in header.usable}, header)

@@ -152,13 +152,20 @@ def test_new_numbers_of_a_table_compile_nothing():
         return crop(key, data)
 
     density = jax.jit(lambda data: ppl.log_density(counted)(VALUES | {"crop": CROP}, data))
-    other = FRAME.assign(rain=FRAME["rain"] + 1.0, field=FIELDS[::-1])
-    first, second = (density(ppl.Columns.of(table)) for table in (FRAME, other))
+    table = FRAME.assign(gaps=[1.0, 2.0, 3.0, np.nan], mixed=[1, "a", 2, 3])
+    other = table.assign(
+        rain=FRAME["rain"] + 1.0, field=FIELDS[::-1], gaps=np.nan, mixed=[2, 3, "a", 1]
+    )
+    first, second = (density(ppl.Columns.of(table)) for table in (table, other))
     assert len(traces) == 1
     assert first != second
-    one, two = (ppl.unconstrain(POSTERIOR, table) for table in (FRAME, other))
+    one, two = (ppl.unconstrain(POSTERIOR, table) for table in (table, other))
     assert jax.tree.structure(one) == jax.tree.structure(two)
-    fewer = ppl.unconstrain(POSTERIOR, FRAME.replace({"field": {"south": "west"}}))
+    read_gaps = jax.jit(lambda data: data["gaps"])
+    for given, num in ((table, 1), (other, 4)):
+        with pytest.raises(ValueError, match=f"{num} of its 4 entries are gaps"):
+            read_gaps(ppl.Columns.of(given))
+    fewer = ppl.unconstrain(POSTERIOR, table.replace({"field": {"south": "west"}}))
     assert jax.tree.structure(one) != jax.tree.structure(fewer)
 
 
