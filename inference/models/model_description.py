@@ -20,6 +20,7 @@ from ppl.transforms.likelihood import Likelihood
 from ppl.transforms.trace import flatten_sites
 
 _MAX_SITES = 30  # latent sites that are changed one by one
+_NUM_CHECKED = 64  # draws at which a parameter is compared with the values of sites
 _WIDTH = 100  # characters of a distribution with its parameters
 
 
@@ -62,12 +63,14 @@ class _Parameter:
         low, high: Its extreme elements.
         sources: Names of the latent sites that it depends on.
         is_value: Whether it is the value of its only source, maybe repeated.
+        is_clear: Whether it is constant if it has no sources.
     """
 
     low: Any
     high: Any
     sources: tuple[str, ...]
     is_value: bool
+    is_clear: bool
 
 
 def describe_model(
@@ -76,7 +79,7 @@ def describe_model(
     kwargs: Mapping[str, Any],
     draws: Mapping[str, Any],
 ) -> ModelDescription:
-    """Description of a model by its graph, and by its distributions at two of the draws.
+    """Description of a model by its graph, and by its distributions at some of the draws.
 
     Args:
         model: The model that the draws come from, with its data.
@@ -97,11 +100,18 @@ def describe_model(
     except (NotImplementedError, TypeError, ValueError):  # a site that cannot be conditioned on
         found = {}
     sites = []
+    latent = {site for site, node in graph.nodes.items() if node.kind == LATENT}
     for site, node in graph.nodes.items():
         parents = graph.parents(site)
         if node.kind in (LATENT, OBSERVED):
             before = {x: {x, *graph.ancestors(x)} for x in parents}
-            text = _words(found[site], before) if site in found else ""
+            needed = [
+                {x} if graph.nodes[x].kind == LATENT else before[x] & latent
+                for x in parents
+                if graph.nodes[x].kind != OBSERVED
+            ]
+            is_told = site in found and _is_told(found[site], needed)
+            text = _words(found[site], before) if is_told else ""
             if not 0 < len(text) <= _WIDTH:
                 text = node.family + (f"(f({', '.join(parents)}))" if parents else "")
             sites.append(SiteDescription(site, node.kind, text))
@@ -129,10 +139,12 @@ def _distributions(
     """Distribution of each site by name, with a `_Parameter` for each leaf.
 
     The latent sites are set to one draw, then each in turn to another draw: a parameter that does
-    not change does not depend on the site. Of many latent sites, all are changed at once.
+    not change does not depend on the site. Of many latent sites, all are changed at once. More
+    draws tell whether a parameter is always the value of a site, and whether it is constant.
     """
     paths = _latent_paths(model, args, kwargs)
     first = [np.asarray(_at(draws, path))[0, 0] for path in paths]
+    more = [_some_draws(np.asarray(_at(draws, path))) for path in paths]
     other = [_other_draw(np.asarray(_at(draws, path))) for path in paths]
     if any(np.array_equal(x, y) for x, y in zip(first, other, strict=True)):
         return {}  # a site that has not moved cannot tell what depends on it
@@ -140,11 +152,11 @@ def _distributions(
     if len(paths) > _MAX_SITES:
         chosen = np.ones((1, len(paths)), bool)
     arguments, data = Arguments.split(args, dict(kwargs))
-    leaves, structure = jax.tree.flatten((as_pytree(model), data, first, other, chosen))
+    leaves, structure = jax.tree.flatten((as_pytree(model), data, first, other, chosen, more))
     structures: dict[str, Any] = {}
 
     def compare(leaves: list[Any]) -> Any:
-        model, data, first, other, chosen = jax.tree.unflatten(structure, leaves)
+        model, data, first, other, chosen, more = jax.tree.unflatten(structure, leaves)
         args, kwargs = arguments.join(data)
 
         def parameters(values: list[Any]) -> dict[str, list[Any]]:
@@ -162,12 +174,17 @@ def _distributions(
             values = [jnp.where(which[i], other[i], first[i]) for i in range(len(paths))]
             return jax.tree.map(_differ, base, parameters(values))
 
+        def check(values: list[Any]) -> Any:
+            found = parameters(values)
+            equal = [jax.tree.map(lambda x, at=at: _is_same(x, at), found) for at in values]
+            return jax.tree.map(_differ, base, found), equal
+
         base = parameters(first)
         changed = jax.lax.map(change, chosen) if paths else None
-        equal = [jax.tree.map(lambda x, value=value: _is_same(x, value), base) for value in first]
-        return jax.tree.map(_extremes, base), changed, equal
+        moved, equal = jax.lax.map(check, more) if paths else (None, [])
+        return jax.tree.map(_extremes, base), changed, moved, equal
 
-    extremes, changed, equal = jax.jit(compare)(leaves)
+    extremes, changed, moved, equal = jax.jit(compare)(leaves)
     names = [join_scopes(path) for path in paths]
     described = {}
     for site, pairs in extremes.items():
@@ -175,8 +192,11 @@ def _distributions(
         for i, (low, high) in enumerate(pairs):
             moves = np.asarray(changed[site][i]) if paths else np.zeros(0, bool)
             sources = tuple(name for name, x in zip(names, moves @ chosen, strict=True) if x)
-            is_value = len(sources) == 1 and bool(equal[names.index(sources[0])][site][i])
-            found.append(_Parameter(np.asarray(low), np.asarray(high), sources, is_value))
+            is_value = False
+            if len(sources) == 1:
+                is_value = bool(np.all(equal[names.index(sources[0])][site][i]))
+            is_clear = not paths or bool(sources) or not np.any(moved[site][i])
+            found.append(_Parameter(np.asarray(low), np.asarray(high), sources, is_value, is_clear))
         described[site] = jax.tree.unflatten(structures[site], found)
     return described
 
@@ -201,6 +221,12 @@ def _other_draw(x: np.ndarray) -> np.ndarray:
     return flat[np.flatnonzero(differ)[-1]] if differ.any() else flat[0]
 
 
+def _some_draws(x: np.ndarray) -> np.ndarray:
+    """Draws of all chains, evenly spaced from the first to the last one."""
+    flat = x.reshape(-1, *x.shape[2:])
+    return flat[np.linspace(0, len(flat) - 1, min(len(flat), _NUM_CHECKED)).astype(int)]
+
+
 def _at(draws: Any, path: Path) -> Any:
     for name in path:
         draws = draws[name]
@@ -208,7 +234,7 @@ def _at(draws: Any, path: Path) -> Any:
 
 
 def _differ(x: jax.Array, y: jax.Array) -> jax.Array:
-    return jnp.any(x != y)
+    return jnp.any((x != y) & ~((x != x) & (y != y)))  # a NaN has not changed if it is one again
 
 
 def _is_same(x: jax.Array, value: jax.Array) -> jax.Array:
@@ -221,6 +247,15 @@ def _extremes(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     if not jnp.size(x) or not jnp.issubdtype(jnp.result_type(x), jnp.number):
         return jnp.full((), jnp.nan), jnp.full((), jnp.nan)
     return jnp.min(x), jnp.max(x)
+
+
+def _is_told(d: Any, needed: Collection[Collection[str]]) -> bool:
+    """Whether parameters have a source among each of some sites, if there are any of these."""
+    parameters = [x for x in jax.tree.leaves(d) if isinstance(x, _Parameter)]
+    sources = {source for x in parameters for source in x.sources}
+    return all(x.is_clear for x in parameters) and all(
+        not sites or not sources.isdisjoint(sites) for sites in needed
+    )
 
 
 def _words(d: Any, before: Mapping[str, Collection[str]]) -> str:

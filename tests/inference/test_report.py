@@ -125,6 +125,39 @@ def test_of_sites_that_never_moved_parents_are_told(tmp_path, no_pictures):
     assert "Normal(f(home, spread))" in page.text
 
 
+def test_parameters_that_only_look_like_a_value_are_functions(tmp_path, no_pictures):
+    def model(key):
+        w = ppl.sample(key, dist.Normal(0.0, 1.0), name="w")
+        x = ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
+        ppl.sample(key, dist.Normal(1.0, jnp.abs(x)), name="a")
+        ppl.sample(key, dist.Normal(jnp.where(w > 0, 1.0, 2.0), jnp.abs(x)), name="b")
+        ppl.sample(key, dist.Normal(jnp.where(x > 0, 1.0, 2.0), 3.0), name="c")
+        ppl.sample(key, dist.Normal(x, 4.0), name="d")
+
+    rng = np.random.default_rng(0)
+    draws = {name: rng.normal(size=(2, 50)).astype(np.float32) for name in "wx"}
+    for x in draws.values():
+        x[0, 0], x[-1, -1] = 0.5, 0.75
+    posterior = ppl.condition(model, dict.fromkeys("abcd", 1.0))
+    page = written(MCMCResult(draws, {}, None), tmp_path / "report.html", posterior)
+    assert "a Normal(loc=1, scale=f(x))" in page.text
+    assert "b Normal(f(w, x))" in page.text
+    assert "c Normal(f(x))" in page.text
+    assert "d Normal(loc=x, scale=4)" in page.text
+
+
+def test_parameters_that_are_nan_do_not_depend_on_sites(tmp_path, no_pictures):
+    def model(key):
+        x = ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
+        scale = jnp.array([1.0, jnp.nan])
+        ppl.sample(key, dist.Normal(x * jnp.ones(2), scale), name="y")
+
+    draws = {"x": np.random.default_rng(0).normal(size=(2, 50)).astype(np.float32)}
+    posterior = ppl.condition(model, {"y": jnp.ones(2)})
+    page = written(MCMCResult(draws, {}, None), tmp_path / "report.html", posterior)
+    assert "Normal(loc=x, scale=nan)" in page.text
+
+
 def test_cross_validation_is_that_of_loo(tmp_path, no_pictures):
     page = written(RESULT, tmp_path / "report.html", POSTERIOR, SCALE)
     estimate = inference.loo(RESULT, POSTERIOR, SCALE)
