@@ -21,10 +21,12 @@ from tests.joints.oracle import GAP, V, X, Y
 from tests.joints.rows import (
     BOTH_LAPLACE,
     CONDITION,
+    LABEL,
     LAPLACE,
     NET,
     PAIRS,
     REPARAM,
+    ROWS_OF_V,
     SAMPLED_LONG,
     SCOPE,
     VALUES,
@@ -362,7 +364,7 @@ def log_likelihoods(row: Row, draws: Any) -> dict[str, np.ndarray]:
 def label(row: Row, site: str, i: int) -> str:
     """The name of an observation."""
     (name,) = prefixed(row, [site])
-    return f"{name}[{i}]"
+    return f"{name}[{ROWS_OF_V[i] if row.has(LABEL) and site == 'v' else i}]"
 
 
 def entries(row: Row) -> list[tuple[str, int]]:

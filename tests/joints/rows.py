@@ -17,6 +17,7 @@ from tests.joints.oracle import GAP, GIVEN_B, GIVEN_V, SHIFT, Oracle, P, V, X, Y
 WEIGHTS = (0.5, 2.0, 1.5)
 FACTOR = 0.6
 SCOPE = "s"
+ROWS_OF_V = ("a", "b", "c")  # what `label` calls the entries of v
 
 
 def model(
@@ -142,7 +143,7 @@ REPARAM = Step(
 )
 LABEL = Step(
     "label",
-    lambda m, _, scope: ppl.label(m, _dotted(scope, {"v": "row"}), {"row": ["a", "b", "c"]}),
+    lambda m, _, scope: ppl.label(m, _dotted(scope, {"v": "row"}), {"row": ROWS_OF_V}),
 )
 WITH_PARAMS = Step(
     "with_params",
