@@ -39,15 +39,14 @@ def state(value: Any, *, name: str) -> Any:
         TypeError: If `name` is not a string, or `value` has no arrays.
 
     Example:
-        >>> import jax, jax.numpy as jnp, ppl, distributions as dist
-        >>> def model(key, y):
+        >>> import jax, jax.numpy as jnp, inference, ppl, distributions as dist
+        >>> def model(key, x):
         ...     mean = ppl.state(jnp.zeros(()), name="mean")
-        ...     ppl.update_state(0.9 * mean + 0.1 * y.mean(), name="mean")
-        ...     loc = ppl.sample(key, dist.Normal(0.0, 1.0), name="loc")
-        ...     ppl.condition(lambda key: ppl.sample(key, dist.Normal(loc, 1.0), name="y"),
-        ...                   {"y": y - mean})(key)
-        >>> import inference
-        >>> result = inference.svi(jax.random.key(0), model, jnp.ones(3), num_steps=2)
+        ...     ppl.update_state(0.9 * mean + 0.1 * x.mean(), name="mean")
+        ...     slope = ppl.sample(key, dist.Normal(0.0, 1.0), name="slope")
+        ...     return ppl.sample(key, dist.Normal(slope * (x - mean), 1.0), name="y")
+        >>> posterior = ppl.condition(model, {"y": jnp.zeros(3)})
+        >>> result = inference.svi(jax.random.key(0), posterior, jnp.ones(3), num_steps=2)
         >>> round(float(result.model_state["mean"]), 2)  # 0.9 * 0.1 + 0.1
         0.19
     """
