@@ -18,6 +18,7 @@ from inference.models.same_model import check_model
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
 from ppl.common.arguments import Arguments
+from ppl.common.column_names import code_by_names
 from ppl.common.distribution_protocol import DistributionWrapper
 from ppl.common.foreign_arrays import convert_arguments
 from ppl.common.missing_data import Ignored, Imputed
@@ -95,9 +96,11 @@ def model_groups(
     latent = _latent_draws(draws, sites)
     check_model("to_arviz", result, {*map(join_scopes, latent)}, model, args, kwargs)
     is_data = {path for path, site in sites.items() if _has_data(site)}
+    graph = _graph(model, args, kwargs)
+    axes, labels = _axes(graph)
     groups: Groups = {
         "observed_data": _flat({path: _data_of(sites[path]) for path in is_data}, sites),
-        "constant_data": _constants(model, args, kwargs),
+        "constant_data": _constants(model, args, kwargs, labels),
     }
     masks: dict[str, dict[str, np.ndarray]] = {}
     if {"log_likelihood", "log_prior"} & {*wanted}:
@@ -130,13 +133,11 @@ def model_groups(
             groups["prior"] = _pick(drawn, [p for p in sites if p not in is_data])
             groups["prior_predictive"] = _pick(drawn, [p for p in sites if p in is_data])
     known = {p: _is_known(sites[p]) for p in is_data if sites[p].missing is not None}
-    graph = _graph(model, args, kwargs)
     if key is not None and "posterior" in wanted:
         groups["posterior"] = recover_taken_out(
             jax.random.fold_in(key, 2), graph, latent, model, args, kwargs
         )
     groups = {name: group for name, group in groups.items() if group and name in wanted}
-    axes, labels = _axes(graph)
     return ModelGroups(groups, axes, masks, _flat(known, sites), labels)
 
 
@@ -152,13 +153,13 @@ def prior_groups(
     is_data = frozenset(path for path, site in sites.items() if _has_data(site))
     own = frozenset(sites) - is_data
     drawn = Predictions(model, args, kwargs, own, own, is_data).of_prior(key, num_draws, OF_PRIOR)
+    axes, labels = _axes(_graph(model, args, kwargs))
     groups = {
         "prior": _pick(drawn, [path for path in sites if path not in is_data]),
         "prior_predictive": _pick(drawn, [path for path in sites if path in is_data]),
         "observed_data": _flat({path: _data_of(sites[path]) for path in is_data}, sites),
-        "constant_data": _constants(model, args, kwargs),
+        "constant_data": _constants(model, args, kwargs, labels),
     }
-    axes, labels = _axes(_graph(model, args, kwargs))
     return ModelGroups({name: x for name, x in groups.items() if x}, axes, {}, {}, labels)
 
 
@@ -312,16 +313,37 @@ def _has_entries(scored: ScoredEntries) -> np.ndarray | None:
     return None if found.all() else found.reshape(scored.shape)
 
 
-def _constants(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of a model that are arrays of numbers, by the names of its parameters."""
+def _constants(
+    model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], labels: Labels
+) -> dict[str, Any]:
+    """Arguments of a model that are arrays of numbers, by the names of its parameters.
+
+    Columns are coded by the names of the entries of the dimension that is called as they are.
+    """
     function = innermost(model)
     try:
         bound = inspect.signature(function).bind(None, *args, **kwargs).arguments
     except (TypeError, ValueError):  # no signature
         bound = {"key": None, **{f"arg_{i}": x for i, x in enumerate(args)}, **kwargs}
     given = dict(list(bound.items())[1:])
-    leaves = named_leaves(convert_arguments((), given)[1])
+    arguments = _code(convert_arguments((), given)[1], labels)
+    leaves = named_leaves(arguments)
     return {name: x for name, x in leaves if _is_array_of_numbers(x)}
+
+
+def _code(arguments: Any, labels: Labels) -> Any:
+    """Arguments with columns coded by labels of sites, where these agree and have all names."""
+    found: dict[str, set[tuple[Any, ...]]] = {}
+    for dim, names in (x for axes in labels.values() for x in axes if x is not None):
+        if names is not None:
+            found.setdefault(dim, set()).add(names)
+    for dim, several in found.items():
+        if len(several) == 1:
+            try:
+                arguments = code_by_names(arguments, {dim: next(iter(several))})
+            except ValueError:  # a category without a name, in a table that the label has not seen
+                continue
+    return arguments
 
 
 def _is_array_of_numbers(x: Any) -> bool:

@@ -168,6 +168,18 @@ def test_containers_of_a_labeled_fit_need_no_more_names():
         assert data[group]["crop"].coords["plot"].values.tolist() == list(PLOTS)
 
 
+def test_codes_in_containers_are_those_of_the_model():
+    fields = ["west", "south", "north"]
+    posterior = ppl.condition(ppl.label(crop, {"level": "field"}, {"field": fields}), {"crop": Y})
+    fit = inference.svi(KEY, posterior, FRAME, num_steps=2, num_draws=2)
+    from_fit = fit.to_arviz(posterior, FRAME)
+    from_prior = inference.prior_to_arviz(KEY, posterior, FRAME, num_draws=2)
+    for data, group in ((from_fit, "posterior"), (from_prior, "prior")):
+        codes = data["constant_data"]["data.field"].values
+        names = data[group]["level"].coords["field"].values[codes]
+        assert names.tolist() == ["north", "south", "south", "west"]
+
+
 @pytest.mark.parametrize("engine", ["svi", "mcmc"])
 def test_names_of_data_are_saved_with_a_fit(engine, tmp_path):
     days = pd.Index(["mon", "tue", "wed"], name="day")
