@@ -118,19 +118,24 @@ def describe_model(
     return ModelDescription(name, shown[start:], shown[:start], sites)
 
 
-def single_observations(
+def why_not_single(
     model: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> frozenset[str]:
-    """Names of sites each of whose log probabilities is the term of one observation.
+) -> dict[str, str]:
+    """Why log probabilities of data are not the terms of one observation each, by name.
 
-    There are none where ``ppl.scale`` weights observations. In a marginalized model, entries that
-    are scored together are not single.
+    The log probability of a site that is not in it is that of one observation.
     """
     with settings(None):
         likelihood = Likelihood.of(model, args, kwargs, needs="nothing")
-    if likelihood.is_scaled:
-        return frozenset()
-    return frozenset(x.name for x in likelihood.observed_scores if x.groups is None)
+    reasons = {}
+    for x in likelihood.scored:
+        if x.kind == LATENT:
+            reasons[x.name] = f"{x.name!r} is observed in part, by ppl.impute: use ppl.ignore"
+        elif x.groups is not None:
+            reasons[x.name] = f"{x.name!r} is scored in groups, as the model is marginalized"
+        elif likelihood.is_scaled:
+            reasons[x.name] = "log probabilities have weights, by ppl.scale"
+    return reasons
 
 
 def _distributions(

@@ -73,6 +73,7 @@ def model_groups(
     key: jax.Array | None,
     wanted: Collection[str],
     num_prior_draws: int,
+    where: str = "to_arviz",
 ) -> ModelGroups:
     """Groups of a conditioned model: log probabilities and data, and with a key predictions.
 
@@ -84,17 +85,18 @@ def model_groups(
         key: Random key of the predictions; without a key there are no predictions.
         wanted: Names of the groups; other groups are not computed.
         num_prior_draws: Number of draws from the prior.
+        where: Name of the method that errors name.
 
     Raises:
         TypeError: if `key` is not a random key.
         ValueError: if the draws are of another model, or of other data.
     """
     if key is not None:
-        check_key("to_arviz", key)
+        check_key(where, key)
     draws = result.draws
     sites = _run(model, args, kwargs)
-    latent = _latent_draws(draws, sites)
-    check_model("to_arviz", result, {*map(join_scopes, latent)}, model, args, kwargs)
+    latent = _latent_draws(where, draws, sites)
+    check_model(where, result, {*map(join_scopes, latent)}, model, args, kwargs)
     is_data = {path for path, site in sites.items() if _has_data(site)}
     graph = _graph(model, args, kwargs)
     axes, labels = _axes(graph)
@@ -226,24 +228,28 @@ def _call(function: Callable[..., Any], model: Any, args: Any, kwargs: Any, *mor
     return jax.jit(call)(leaves)
 
 
-def _latent_draws(draws: Mapping[str, Any], sites: Mapping[Path, _Site]) -> dict[Path, Any]:
+def _latent_draws(
+    where: str, draws: Mapping[str, Any], sites: Mapping[Path, _Site]
+) -> dict[Path, Any]:
     """Draws of the latent sites by path."""
+    path = "path, " if where == "report" else ""
+    call = f"result.{where}({path}posterior, *args)"
     latent = {path: at_path(draws, path) for path, site in sites.items() if site.kind == "latent"}
     lacking = [join_scopes(path) for path, x in latent.items() if x is None]
     if lacking:
         have = ", ".join(name for name, _ in named_leaves(draws))
         raise ValueError(
-            f"to_arviz: the model has the latent site {lacking[0]!r}, of which there are no draws, "
+            f"{where}: the model has the latent site {lacking[0]!r}, of which there are no draws, "
             f"but of {have}. Give the model that was sampled, with its data: "
-            "result.to_arviz(posterior, *args)."
+            f"{call}."
         )
     nested = nest_by_path({path: site.value for path, site in sites.items()})
     known = {name for name, _ in named_leaves(nested)}
     for name, _ in named_leaves(draws):
         if name not in known:
             raise ValueError(
-                f"to_arviz: the model has no site {name!r}, of which there are draws. Give the "
-                "model that was sampled, with its data: result.to_arviz(posterior, *args)."
+                f"{where}: the model has no site {name!r}, of which there are draws. Give the "
+                f"model that was sampled, with its data: {call}."
             )
     return latent
 

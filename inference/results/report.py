@@ -20,7 +20,7 @@ from inference.common.whole_file import write_whole
 from inference.models.model_description import (
     ModelDescription,
     describe_model,
-    single_observations,
+    why_not_single,
 )
 from inference.models.model_groups import ModelGroups, model_groups
 from inference.results import report_pictures as pictures
@@ -57,13 +57,13 @@ class _Model(NamedTuple):
         described: Its graph and distributions.
         groups: Its data, and predictions of them.
         notes: Sentences on predictions that are left out.
-        single: Sites each of whose log probabilities is one observation.
+        not_single: Why log probabilities of data are not of one observation each, by name.
     """
 
     described: ModelDescription
     groups: ModelGroups
     notes: tuple[str, ...]
-    single: frozenset[str]
+    not_single: Mapping[str, str]
 
 
 class _Clock:
@@ -132,8 +132,8 @@ def write_report(
         described = clock.measure(
             "graph and priors", describe_model, model, args, kwargs, equal.draws
         )
-        single = single_observations(model, args, kwargs)
-        found = _Model(described, groups, notes, single)
+        not_single = why_not_single(model, args, kwargs)
+        found = _Model(described, groups, notes, not_single)
     summary = clock.measure("summary", result.summary)
     lacking = pictures.why_no_pictures()
     sections = [
@@ -167,7 +167,7 @@ def _groups(
     """Data and predictions of a model, and the sentences of warnings, as of an improper prior."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        found = model_groups(result, model, args, kwargs, key, _WANTED, _NUM_PRIOR_DRAWS)
+        found = model_groups(result, model, args, kwargs, key, _WANTED, _NUM_PRIOR_DRAWS, "report")
     return found, tuple(str(warning.message) for warning in caught)
 
 
@@ -323,11 +323,9 @@ def _loo_section(found: _Model | None, result: Any, has_weights: bool) -> list[t
     if has_weights:
         words = "Left out, as the draws have importance weights."
         return [("Cross-validation", paragraph(words + _SEE_LOO))]
-    if not arrays.keys() <= found.single:
-        words = (
-            "Left out: observations have weights, by ppl.scale, or are scored in groups, as the "
-            "model is marginalized."
-        )
+    reasons = dict.fromkeys(x for name, x in found.not_single.items() if name in arrays)
+    if reasons:
+        words = f"Left out: {'; '.join(reasons)}."
         return [("Cross-validation", paragraph(words + _SEE_LOO))]
     sizes = [np.size(x) // np.prod(np.shape(x)[:2], dtype=int) for x in arrays.values()]
     if sum(sizes) > _MAX_OBSERVATIONS:

@@ -178,7 +178,22 @@ def test_weighted_observations_are_not_cross_validated(tmp_path, no_pictures):
     draws = {"mu": np.random.default_rng(0).normal(size=(2, 50)).astype(np.float32)}
     posterior = ppl.condition(model, {"y": 1.0})
     page = written(MCMCResult(draws, {}, None), tmp_path / "report.html", posterior)
-    assert "observations have weights" in page.text
+    assert "Left out: log probabilities have weights, by ppl.scale. See" in page.text
+
+
+def test_a_site_observed_in_part_is_told_as_such(tmp_path, no_pictures):
+    def model(key):
+        mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+        return ppl.sample(key, dist.Normal(mu, jnp.ones(3)), name="y")
+
+    rng = np.random.default_rng(0)
+    draws = {"mu": rng.normal(size=(2, 50)), "y": rng.normal(size=(2, 50, 3))}
+    draws = jax.tree.map(np.float32, draws)
+    posterior = ppl.condition(model, {"y": ppl.impute(jnp.array([1.0, jnp.nan, 0.5]))})
+    page = written(MCMCResult(draws, {}, None), tmp_path / "report.html", posterior)
+    assert "Left out: 'y' is observed in part, by ppl.impute" in page.text
+    assert "ppl.scale" not in page.text
+    assert "marginalized" not in page.text
 
 
 def test_without_a_model_a_report_says_what_is_missing(tmp_path, no_pictures):
@@ -244,7 +259,7 @@ def test_bad_arguments_are_refused(tmp_path):
         RESULT.report(tmp_path / "report.html", key=jax.random.key(0))
     other = ppl.condition(NAMED, {"attack": jnp.zeros(3)})
     (path := tmp_path / "report.html").write_text("before")
-    with pytest.raises(ValueError, match="points"):
+    with pytest.raises(ValueError, match=r"^report: .*'points'.*result\.report\(path, post"):
         RESULT.report(path, other, SCALE)
     assert path.read_text() == "before"
 
