@@ -12,10 +12,12 @@ from jax.tree_util import Partial
 import ppl
 from inference.common.leaf_names import named_leaves
 from ppl.core.model_run import trace_model
+from ppl.harvest.harvesting import Harvest, selection
 from ppl.harvest.names import nest_by_path
+from ppl.harvest.program import Harvester, trace
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.sowing import sites_of
-from ppl.harvest.survey import Path, join_scopes
+from ppl.harvest.survey import Path, Sites, join_scopes, show
 from ppl.primitives.site_kinds import NEW_STATE, STATE
 
 
@@ -54,12 +56,20 @@ class CarriedState:
         self, function: Callable[[Any], Any], at: Any, values: StateValues
     ) -> tuple[Any, StateValues]:
         """Result of a function of `at` that evaluates target and guide, and the next state."""
-        out, found = ppl.call_and_reap(function, tag="new_state")(at)
-        self._check(found)
-        return out, StateValues(*(_next(old, found) for old in values))
+        program = trace(function, (at,), {})
+        updates = Harvester(program, Harvest(selection(NEW_STATE)))
+        sites = updates.sites
+        self._check(sites)
+        out, found = updates.run({})
+        new = {p: jax.tree.unflatten(sites[p].site.tree, x) for p, x in found.items()}
+        new = nest_by_path(new)
+        return program.unflatten(out), StateValues(*(_next(old, new) for old in values))
 
-    def _check(self, found: Mapping[Any, Any]) -> None:
+    def _check(self, updates: Sites) -> None:
         """Checks the next values of the state.
+
+        In front of the shape of a state, an update may have axes of each `vmap` around it, such as
+        that over particles, and no others.
 
         Raises:
             ValueError: if an update is of no state, or of another shape or dtype.
@@ -67,20 +77,25 @@ class CarriedState:
         known = {}
         for part in self.initial:
             known |= dict(named_leaves(part or {}))
-        for name, x in named_leaves(found):
-            wanted = known.get(name)
-            if wanted is None:
-                listed = ", ".join(map(repr, known))
-                raise ValueError(
-                    f"ppl.update_state gives a value for {name!r}, which no ppl.state has made; "
-                    f"there are {listed}"
-                )
-            is_like = x.dtype == wanted.dtype and x.shape[x.ndim - wanted.ndim :] == wanted.shape
-            if not is_like or x.ndim < wanted.ndim:
-                raise ValueError(
-                    f"ppl.update_state gives {name!r} {x.dtype}{list(x.shape)}, expected "
-                    f"{wanted.dtype}{list(wanted.shape)}, as ppl.state has made it"
-                )
+        for path, found in updates.items():
+            tree = jax.tree.unflatten(found.site.tree, found.avals)
+            for name, x in named_leaves(nest_by_path({path: tree})):
+                wanted = known.get(name)
+                if wanted is None:
+                    listed = ", ".join(map(repr, known))
+                    raise ValueError(
+                        f"ppl.update_state gives a value for {name!r}, which no ppl.state has "
+                        f"made; there are {listed}"
+                    )
+                num_more = x.ndim - wanted.ndim
+                is_mapped = 0 <= num_more <= len(found.lead)
+                is_like = x.dtype == wanted.dtype and x.shape[num_more:] == wanted.shape
+                if not (is_mapped and is_like):
+                    own = jax.ShapeDtypeStruct(x.shape[len(found.lead) :], x.dtype)
+                    raise ValueError(
+                        f"ppl.update_state gives {name!r} {show([own])}, expected "
+                        f"{show([wanted])}, as ppl.state has made it"
+                    )
 
 
 def carried_state(target: Any, guide: Any) -> CarriedState | None:

@@ -59,7 +59,8 @@ def update_state(value: Any, *, name: str) -> None:
 
     Outside of a fit nothing happens. Where a step evaluates the model for several particles, or
     under a `vmap` of the model itself, there are several next values: floats become their mean,
-    other arrays the first. A second update in a step replaces the first.
+    other arrays the first. Any other axis that the `state` does not have is an error of the fit. A
+    second update in a step replaces the first.
 
     Args:
         value: The next value, with the structure, shapes and dtypes of the `state`: all parts of

@@ -358,14 +358,33 @@ REFUSED = {
     "shape": (shaped(lambda m: m[:2]), r"'m' float32\[2\], expected float32\[3\]"),
     "dtype": (shaped(lambda m: jnp.zeros(3, int)), r"'m' int32\[3\], expected float32\[3\]"),
     "name": (shaped(lambda m: m, "n"), "for 'n', which no ppl.state has made; there are 'm'"),
+    "axes": (shaped(lambda m: m[None]), r"'m' float32\[1,3\], expected float32\[3\]"),
+    "mapped": (
+        shaped(lambda m: jax.vmap(lambda x: jnp.ones((2, 3)))(m)),
+        r"'m' float32\[3,2,3\], expected float32\[3\]",
+    ),
 }
 
 
+@pytest.mark.parametrize("num_particles", [1, 3])
 @pytest.mark.parametrize("name", REFUSED)
-def test_updates_that_do_not_fit_are_refused(name):
+def test_updates_that_do_not_fit_are_refused(name, num_particles):
     model, message = REFUSED[name]
     with pytest.raises(ValueError, match=message):
-        svi(key(0), model, num_steps=2)
+        svi(key(0), model, num_steps=2, num_particles=num_particles)
+
+
+def test_updates_under_a_vmap_of_the_model_become_their_mean():
+    def mapped(key, width):
+        m = ppl.state(jnp.zeros(3), name="m")
+        new = jnp.broadcast_to(m, (*width, 3))
+        jax.vmap(lambda x: ppl.update_state(new + x, name="m"))(jnp.arange(4.0))
+        ppl.sample(key, dist.Normal(m.sum(), 1.0), name="z")
+
+    result = svi(key(0), mapped, (), num_steps=2, num_particles=2, num_draws=2)
+    np.testing.assert_array_equal(result.model_state["m"], [3.0, 3.0, 3.0])  # twice 1.5
+    with pytest.raises(ValueError, match=r"'m' float32\[4,3\], expected float32\[3\]"):
+        svi(key(0), mapped, (4,), num_steps=2, num_particles=2)
 
 
 def test_state_that_a_fit_lacks_is_named():
