@@ -2,16 +2,17 @@
 
 import dataclasses
 import functools
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from inference.calibration.ecdf_band import band, counts_below, num_cells, p_value
+from inference.common.peer_names import OF_TABLES, ExplainsAttributes
 from inference.common.saved import Saved
 
 
 @dataclasses.dataclass(frozen=True)
-class CalibrationReport(Saved):
+class CalibrationReport(ExplainsAttributes, Saved):
     """Whether the ranks of true values among draws are uniform, for each quantity.
 
     Attributes:
@@ -24,6 +25,7 @@ class CalibrationReport(Saved):
             40, of a quantity, or with draws of NaN. All fits are in the ranks.
     """
 
+    _instead: ClassVar[dict[str, str]] = OF_TABLES
     names: tuple[str, ...]
     ranks: np.ndarray
     level: float = 0.01

@@ -52,21 +52,53 @@ OF_RESULTS = by_name(
 )
 
 
+OF_MODES = by_name(
+    {
+        "result.values": "draws params parameters get_samples samples posterior x",
+        "print(result.summary())": "print_summary table",
+        "inference.laplace(key, model, *args) has Pareto k and draws": "stats pareto_k",
+        "-result.log_density": "fun loss losses",
+        "result.has_converged": "success",
+        "result.num_steps": "nit",
+    }
+)
+
+OF_TABLES = by_name(
+    {
+        "print it: it is a table": "summary table to_dataframe",
+        "a page is of a result with draws: result.report(path, model, *args)": "report",
+        "ArviZ takes draws: result.to_arviz(model, *args)": "to_arviz to_inference_data",
+        "draws are those of the result: result.draws": "draws get_samples samples posterior",
+    }
+)
+
+
 class ExplainsAttributes:
     """Base of results, whose error for a missing attribute says what to write instead."""
+
+    _instead: typing.ClassVar[dict[str, str]] = {}
+
+    if not typing.TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> str:
+            """Only called for an attribute that does not exist, or whose computation fails."""
+            instead = type(self)._instead
+            if name not in instead:
+                return object.__getattribute__(self, name)
+            text = f"{type(self).__name__!r} object has no attribute {name!r} ({instead[name]})"
+            raise AttributeError(text, name=name, obj=self)
+
+
+class ExplainsItems(ExplainsAttributes):
+    """Base of results with values by site in a dict, which the error for an item names."""
+
+    _items: typing.ClassVar[str] = "draws"
 
     if not typing.TYPE_CHECKING:
         __iter__ = __contains__ = None  # or `__getitem__` would make it a sequence
 
-        def __getattr__(self, name: str) -> str:
-            """Only called for an attribute that does not exist, or whose computation fails."""
-            if name not in OF_RESULTS:
-                return object.__getattribute__(self, name)
-            text = f"{type(self).__name__!r} object has no attribute {name!r} ({OF_RESULTS[name]})"
-            raise AttributeError(text, name=name, obj=self)
-
         def __getitem__(self, name: object) -> str:
-            """Raises an error: draws are in their own dict."""
+            """Raises an error: values of sites are in their own dict."""
             raise TypeError(
-                f"{type(self).__name__!r} object has no items: write result.draws[{name!r}]"
+                f"{type(self).__name__!r} object has no items: write result.{self._items}[{name!r}]"
             )

@@ -100,6 +100,21 @@ def check_keywords(
         )
 
 
+def check_no_arguments(
+    where: str, first: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: Any
+) -> None:
+    """Checks that there are no arguments of a model that was not given.
+
+    Raises:
+        TypeError: if there are.
+    """
+    if args or kwargs or key is not None:
+        raise TypeError(
+            f"{where}: a key and arguments are for a model: {where}({first}posterior, *args, "
+            "key=key)"
+        )
+
+
 def _bound(model: Any) -> set[str]:
     """Keywords of a model that a partial function around it gives."""
     found = set()

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import ppl
+from inference.common.target import Target
+from inference.runtime.compiled_program import compile_once
 from inference.runtime.jax_settings import settings
 from ppl.common.arguments import Arguments
 from ppl.common.distribution_protocol import DistributionWrapper
@@ -21,6 +23,7 @@ from ppl.transforms.trace import flatten_sites
 
 _MAX_SITES = 30  # latent sites that are changed one by one
 _NUM_CHECKED = 64  # draws at which a parameter is compared with the values of sites
+_NEAR = 0.1  # standard deviation of moves around a position on unconstrained space
 _WIDTH = 100  # characters of a distribution with its parameters
 
 
@@ -116,6 +119,25 @@ def describe_model(
                 text = node.family + (f"(f({', '.join(parents)}))" if parents else "")
             sites.append(SiteDescription(site, node.kind, text))
     return ModelDescription(name, shown[start:], shown[:start], sites)
+
+
+def points_near(target: Target, position: Any) -> dict[str, Any]:
+    """Values of sites at a position and around it, as draws of a chain, the position first."""
+    rng = np.random.default_rng(0)
+
+    def move(x):
+        moves = rng.normal(scale=_NEAR, size=(_NUM_CHECKED, *np.shape(x)))
+        moves[0] = 0
+        return (np.asarray(x) + moves).astype(np.asarray(x).dtype)
+
+    positions = jax.tree.map(move, position)
+    with settings(None):
+        values = compile_once(_constrain, target, positions)(target, positions)
+    return jax.tree.map(lambda x: np.asarray(x)[None], values)
+
+
+def _constrain(target: Target, positions: Any) -> dict[str, Any]:
+    return jax.vmap(target.constrain)(positions)
 
 
 def why_not_single(

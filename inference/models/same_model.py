@@ -50,6 +50,38 @@ def check_model(
         check_density(where, result.draws, result.stats, target)
 
 
+def check_mode(
+    where: str,
+    mode: Any,
+    model: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> Target:
+    """Checks by the log density that a mode is of a model with its data.
+
+    Returns:
+        The model on unconstrained space.
+
+    Raises:
+        ValueError: if latent sites, shapes or log densities differ.
+    """
+    target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
+    wanted = jax.tree.map(np.shape, mode.position)
+    found = jax.tree.map(np.shape, target.position_shapes)
+    if wanted != found:
+        raise ValueError(
+            f"{where}: the model, its arguments or its data are not those of the search: "
+            f"unconstrained space has the shapes {found}, and the search had {wanted}. Give what "
+            "was searched"
+        )
+    with numbers_of_any_kind():
+        program = compile_once(mode.density.log_density, target, mode.position)
+        height = np.atleast_1d(program(target, mode.position))
+    wanted = np.atleast_1d(mode.log_density)
+    _check_equal(where, height, wanted, "the mode", "search", "searched")
+    return target
+
+
 def in_coordinates_of(result: Any, target: Any) -> Any:
     """A target in the coordinates that the first chain of a result has learned, if any."""
     weights = getattr(result, "centering", None)
@@ -83,14 +115,25 @@ def check_density(
     values = parse_init(values, target, len(wanted)).values
     with numbers_of_any_kind():
         found = np.asarray(compile_once(_log_densities, target, values)(target, values))
+    _check_equal(where, found, wanted, "the last draw of a chain", "run", "sampled")
+
+
+def _check_equal(
+    where: str, found: np.ndarray, wanted: np.ndarray, place: str, run: str, done: str
+) -> None:
+    """Checks that a log density is the same but for rounding.
+
+    Raises:
+        ValueError: if all differ.
+    """
     eps = max(np.finfo(x.dtype).eps for x in (wanted, found))
     with np.errstate(invalid="ignore"):
         is_same = np.abs(found - wanted) <= np.sqrt(eps) * (1 + np.abs(wanted))
     if not is_same.any():
         raise ValueError(
-            f"{where}: the model, its arguments or its data are not those of the run: at the last "
-            f"draw of a chain the log density is {found[0]:.6g}, and the run had {wanted[0]:.6g}. "
-            "Give what was sampled"
+            f"{where}: the model, its arguments or its data are not those of the {run}: at "
+            f"{place} the log density is {found[0]:.6g}, and the {run} had {wanted[0]:.6g}. Give "
+            f"what was {done}"
         )
 
 

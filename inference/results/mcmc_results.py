@@ -2,17 +2,19 @@
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any, Self, overload
+from typing import Any, ClassVar, Self, overload
 
 import jax
 import numpy as np
 
 from inference.common.leaf_names import named_leaves
+from inference.common.peer_names import OF_RESULTS, ExplainsAttributes
 from inference.common.saved import Saved
 from inference.common.target import NamedSite, labels_by_name
 from inference.results.diagnostics import diagnose
 from inference.results.inference_data import arrays_by_name, import_arviz, make_container
 from inference.results.mcmc_result import ARVIZ_NAMES, MCMCResult
+from inference.results.plots import Plots
 from inference.results.run_facts import RunFacts
 from ppl.harvest.pytrees import register_dataclass
 
@@ -24,7 +26,7 @@ _NUM_LISTED = 5  # number of the worst data sets that are listed
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class MCMCResults(Saved):
+class MCMCResults(ExplainsAttributes, Saved):
     """Draws of :func:`mcmc_each`: arrays as in :class:`MCMCResult`, with the data sets in front.
 
     ``fits[i]`` is the :class:`MCMCResult` of one data set, ``fits[2:5]`` the results of three data
@@ -39,6 +41,10 @@ class MCMCResults(Saved):
         sites: The sites in the order of the model, see :class:`MCMCResult`.
     """
 
+    _instead: ClassVar[dict[str, str]] = OF_RESULTS | {
+        name: f"it is of one data set: fits[i].{name}(...)"
+        for name in ("report", *(name for name in vars(Plots) if name.startswith("plot")))
+    }
     draws: dict[str, Any]
     stats: dict[str, Any]
     inverse_mass_matrix: Any

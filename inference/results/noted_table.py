@@ -4,15 +4,21 @@ import abc
 import html
 import textwrap
 from collections.abc import Sequence
+from typing import ClassVar
+
+from inference.common.peer_names import OF_TABLES, ExplainsAttributes
+from inference.common.saved import Saved
 
 _WIDTH = 88  # columns of the notes
 
 
-class Table(abc.ABC):
-    """Base of results that print as a table, and that a notebook shows as one.
+class Table(ExplainsAttributes, Saved, abc.ABC):
+    """Base of results that print as a table, that a notebook shows as one, and that files hold.
 
     A dataclass that inherits from it says ``repr=False``.
     """
+
+    _instead: ClassVar[dict[str, str]] = OF_TABLES
 
     def __str__(self) -> str:
         """Rows and notes as text."""

@@ -2,18 +2,25 @@
 
 import dataclasses
 import math
+import os
+import pathlib
 import textwrap
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import jax
 import numpy as np
 
 from inference.common.layout import Layout
 from inference.common.leaf_names import element_names, named_leaves
+from inference.common.peer_names import OF_MODES, ExplainsItems
+from inference.common.saved import Saved
 from inference.common.target import NamedSite, labels_by_name
+from inference.models.check_keywords import check_keywords, check_no_arguments
 from inference.optimization.mode_search import Density, ModeSearchResult, may_rise
 from inference.results.boundary_warnings import Labels, find_bounded_coordinates
+from inference.results.mode_report import write_mode_report
+from inference.results.plots import Plots
 from inference.results.problems import REPARAM
 from ppl.harvest.pytrees import register_dataclass
 
@@ -63,7 +70,7 @@ class ModeSummary:
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class OptimizeResult:
+class OptimizeResult(ExplainsItems, Saved):
     """A mode. A pytree.
 
     Attributes:
@@ -92,6 +99,11 @@ class OptimizeResult:
     density: Density = dataclasses.field(metadata={"static": True})
     problems: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
     sites: tuple[NamedSite, ...] = dataclasses.field(default=(), metadata={"static": True})
+    _instead: ClassVar[dict[str, str]] = OF_MODES | dict.fromkeys(
+        (name for name in vars(Plots) if name.startswith("plot")),
+        "pictures are of draws: inference.laplace(key, model) draws at the mode",
+    )
+    _items: ClassVar[str] = "values"
 
     @classmethod
     def of(
@@ -154,6 +166,59 @@ class OptimizeResult:
             "to_arviz: optimize finds one point, and ArviZ takes draws: inference.laplace(key, "
             "model) draws from a normal distribution at the mode, inference.mcmc from the posterior"
         )
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        model: Callable[..., Any] | None = None,
+        *args: Any,
+        key: jax.Array | None = None,
+        title: str | None = None,
+        **kwargs: Any,
+    ) -> pathlib.Path:
+        """Writes one file of HTML with the values of this mode, and with the words on it.
+
+        | part | shows | given |
+        |---|---|---|
+        | top | the search, the verdict, and the problems with their remedies | |
+        | model | its graph, and the distribution of each site | the model |
+        | estimates | the value of each scalar | |
+        | predictive checks | data beside data drawn anew, at the estimates and by the prior \
+        | model and key |
+        | versions | versions of packages, and seconds of the report | |
+
+        There are no intervals, as one point says nothing of the spread of the posterior. Of a
+        large result, the page shows the first scalars, and says so.
+
+        Args:
+            path: The file. A former file is replaced when the report is done.
+            model: The model that was searched, with its data: what :func:`inference.optimize` was
+                given.
+            *args: Its arguments.
+            key: Random key, for predictions.
+            title: Title of the page; by default the name of the model.
+            **kwargs: Keyword arguments of the model.
+
+        Returns:
+            The path of the file.
+
+        Raises:
+            OSError: if `path` is a folder, or no file can be written there; it is raised before the
+                work.
+            TypeError: if `path` is not a path, or `model` is not a model.
+            ValueError: if the mode is of another model or of other data.
+        """
+        if model is not None:
+            check_keywords(type(self).report, model, args, kwargs)
+        else:
+            check_no_arguments("report", "path, ", args, kwargs, key)
+        return write_mode_report(self, path, model, args, kwargs, key, title)
+
+    def _facts_of_run(self) -> Iterator[tuple[str, str]]:
+        """Facts of the search by name, for a report."""
+        yield "maximized", self._what[0].lower() + self._what[1:]
+        yield "steps", str(int(self.num_steps))
+        yield "starts", str(np.size(self.log_densities))
 
     @property
     def _what(self) -> str:

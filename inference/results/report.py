@@ -9,7 +9,7 @@ import platform
 import secrets
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -43,14 +43,14 @@ from inference.results.summary_table import html_table
 _MAX_ROWS = 300  # scalars of a summary that is shown whole
 _MAX_LINES = 60  # scalars of the forest plot
 _NUM_DOUBTFUL = 4  # scalars whose chains are shown
-_NUM_PRIOR_DRAWS = 200
+NUM_PRIOR_DRAWS = 200
 _SEE_LOO = " See inference.loo(result, posterior, *args)."
 _MAX_OBSERVATIONS = 10_000  # of a quick PSIS-LOO
 _NUM_WORST = 5  # observations with the highest Pareto k
 _WANTED = "observed_data", "log_likelihood", "posterior_predictive", "prior_predictive"
 
 
-class _Model(NamedTuple):
+class ReportedModel(NamedTuple):
     """Parts of a report that come from the model.
 
     Attributes:
@@ -66,7 +66,7 @@ class _Model(NamedTuple):
     not_single: Mapping[str, str]
 
 
-class _Clock:
+class Clock:
     """Seconds that parts of a report took."""
 
     def __init__(self) -> None:
@@ -124,50 +124,71 @@ def write_report(
 ) -> pathlib.Path:
     """Writes the report of a result; :meth:`inference.MCMCResult.report` describes it."""
     goal = check_path(path)
-    clock = _Clock()
+    clock = Clock()
     equal = result._equally_weighted()
     found = None
     if model is not None:  # first, as it checks that the draws are of the model
-        groups, notes = clock.measure("predictions", _groups, equal, model, args, kwargs, key)
+        groups, notes = clock.measure(
+            "predictions", predict_groups, equal, model, args, kwargs, key
+        )
         described = clock.measure(
             "graph and priors", describe_model, model, args, kwargs, equal.draws
         )
         not_single = why_not_single(model, args, kwargs)
-        found = _Model(described, groups, notes, not_single)
+        found = ReportedModel(described, groups, notes, not_single)
     summary = clock.measure("summary", result.summary)
     lacking = pictures.why_no_pictures()
     sections = [
-        *_sections_of_model(found),
+        *sections_of_model(found),
         ("Summary", _summary_section(summary)),
         *clock.measure("pictures of draws", _draw_posterior, result, equal, summary, lacking),
-        *clock.measure("predictive checks", _draw_predictions, found, key, lacking),
+        *clock.measure("predictive checks", draw_predictions, found, key, lacking),
         *clock.measure("cross-validation", _loo_section, found, equal, equal is not result),
         *_warm_up_section(result),
     ]
-    sections.append(("Versions and times", _versions_section(clock.seconds)))
+    about = summary.about or f"{summary.num_chains} chains x {summary.num_draws} draws"
+    top = paragraph(about, "soft") + verdict(summary.problems, summary.verdict)
+    return write_page(goal, title, found, result, top, sections, clock)
+
+
+def write_page(
+    goal: pathlib.Path,
+    title: str | None,
+    found: ReportedModel | None,
+    result: Any,
+    top: str,
+    sections: Iterable[tuple[str, str]],
+    clock: Clock,
+) -> pathlib.Path:
+    """Writes the page of a report, with facts of what was run, versions and times."""
     if title is None:
         name = "" if found is None else found.described.name
         title = f"Report on {name}" if name.isidentifier() else "Report"
-    about = summary.about or f"{summary.num_chains} chains x {summary.num_draws} draws"
-    top = paragraph(about, "soft") + verdict(summary.problems, summary.verdict) + _facts(result)
+    top += _facts(result)
     if found is None:
         top += paragraph(
             "Made without the model: report(path, posterior, *args, key=key) also shows the "
             "model's graph, its priors, and predictive checks.",
             "soft",
         )
-    content = page(title, top, sections).encode()
+    last = "Versions and times", _versions_section(clock.seconds)
+    content = page(title, top, (*sections, last)).encode()
     write_whole(goal, lambda file: file.write(content))
     return goal
 
 
-def _groups(
-    result: Any, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: Any
+def predict_groups(
+    result: Any,
+    model: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    key: Any,
+    wanted: Collection[str] = _WANTED,
 ) -> tuple[ModelGroups, tuple[str, ...]]:
     """Data and predictions of a model, and the sentences of warnings, as of an improper prior."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        found = model_groups(result, model, args, kwargs, key, _WANTED, _NUM_PRIOR_DRAWS, "report")
+        found = model_groups(result, model, args, kwargs, key, wanted, NUM_PRIOR_DRAWS, "report")
     return found, tuple(str(warning.message) for warning in caught)
 
 
@@ -182,7 +203,8 @@ def _facts(result: Any) -> str:
     return facts(rows)
 
 
-def _sections_of_model(found: _Model | None) -> Iterator[tuple[str, str]]:
+def sections_of_model(found: ReportedModel | None) -> Iterator[tuple[str, str]]:
+    """Sections of the graph of a model, its priors and its likelihood."""
     if found is None:
         return
     described = found.described
@@ -284,8 +306,10 @@ def _draw_posterior(
     return sections
 
 
-def _draw_predictions(found: _Model | None, key: Any, lacking: str) -> list[tuple[str, str]]:
-    """Section of the predictive checks of each observed site."""
+def draw_predictions(
+    found: ReportedModel | None, key: Any, lacking: str, source: str = "from the posterior"
+) -> list[tuple[str, str]]:
+    """Section of the predictive checks of each observed site; `source` is that of new data."""
     if found is None:
         return []
     groups = found.groups.groups
@@ -312,11 +336,14 @@ def _draw_predictions(found: _Model | None, key: Any, lacking: str) -> list[tupl
                 found.groups.is_known.get(name),
                 group,
             )
-            body += figure(*image, f"Data, and data drawn anew from the {group}")
+            where = source if group == "posterior" else "from the prior"
+            body += figure(*image, f"Data, and data drawn anew {where}")
     return [("Predictive checks", body + notes)]
 
 
-def _loo_section(found: _Model | None, result: Any, has_weights: bool) -> list[tuple[str, str]]:
+def _loo_section(
+    found: ReportedModel | None, result: Any, has_weights: bool
+) -> list[tuple[str, str]]:
     """Section of leave-one-out cross-validation by PSIS, with Pareto k of the observations."""
     if found is None or not (arrays := found.groups.groups.get("log_likelihood", {})):
         return []

@@ -5,16 +5,16 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
 
 from inference.common.leaf_names import named_leaves
-from inference.common.peer_names import ExplainsAttributes
+from inference.common.peer_names import OF_RESULTS, ExplainsItems
 from inference.common.saved import Saved
 from inference.common.target import NamedSite, labels_by_name
-from inference.models.check_keywords import check_keywords
+from inference.models.check_keywords import check_keywords, check_no_arguments
 from inference.models.model_groups import model_groups
 from inference.results.inference_data import (
     arrays_by_name,
@@ -28,7 +28,7 @@ from inference.results.summary import Summary
 
 
 @dataclasses.dataclass(frozen=True)
-class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
+class Result(ExplainsItems, Plots, Saved, abc.ABC):
     """Base of results with draws: their summary, files, and conversion to ArviZ.
 
     Attributes:
@@ -37,6 +37,7 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
             the axes of its value, see :func:`ppl.label`; empty in older files.
     """
 
+    _instead: ClassVar[dict[str, str]] = OF_RESULTS
     draws: dict[str, Any]
     sites: tuple[NamedSite, ...] = dataclasses.field(
         default=(), kw_only=True, metadata={"static": True}
@@ -201,11 +202,8 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
         """
         if model is not None:
             check_keywords(type(self).report, model, args, kwargs)
-        elif args or kwargs or key is not None:
-            raise TypeError(
-                "report: a key and arguments are for a model: report(path, posterior, *args, "
-                "key=key)"
-            )
+        else:
+            check_no_arguments("report", "path, ", args, kwargs, key)
         return write_report(self, path, model, args, kwargs, key, title)
 
     def _facts_of_run(self) -> Iterator[tuple[str, str]]:
@@ -234,11 +232,7 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
         posterior = arrays_by_name(self.draws, self.sites)
         groups = {"posterior": posterior, "sample_stats": self._statistics()}
         if model is None:
-            if args or kwargs or key is not None:
-                raise TypeError(
-                    "to_arviz: a key and arguments are for a model: to_arviz(posterior, *args, "
-                    "key=key)"
-                )
+            check_no_arguments("to_arviz", "", args, kwargs or {}, key)
             return make_container(groups, {}, coords, dims, labels=labels_by_name(self.sites))
         found = model_groups(self, model, args, kwargs or {}, key, wanted, num_prior_draws)
         masks = dict(found.masks)

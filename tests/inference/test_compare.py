@@ -13,6 +13,7 @@ import ppl
 from inference.comparison.model_comparison import stacking_weights
 from inference.comparison.units import Units
 from inference.results.elpd import make_estimate
+from inference.results.run_facts import RunFacts
 
 SIZE = 150
 rng = np.random.default_rng(0)
@@ -181,3 +182,37 @@ def test_mistakes():
         inference.compare({"a": one})
     with pytest.raises(ValueError, match="their numbers differ: a 150, b 149"):
         inference.compare({"a": one, "b": estimate(TERMS[0, 1:])})
+
+
+def test_tables_are_saved_and_compared_again(tmp_path):
+    one = estimate(TERMS[0], pareto_k=np.linspace(0, 1, SIZE), digests=np.arange(SIZE))
+    scaling = inference.PowerScaling(
+        ("x",), np.array([0.1]), np.array([0.2]), {"x": np.array([0.1])}, ("x",), ("",), ("bad.",)
+    )
+    for table in (one, comparison(), scaling):
+        table.save(tmp_path / "table.npz")
+        loaded = type(table).load(tmp_path / "table.npz")
+        assert str(loaded) == str(table)
+        assert type(loaded) is type(table)
+    one.save(tmp_path / "one.npz")
+    loaded = inference.ElpdEstimate.load(tmp_path / "one.npz")
+    two = estimate(TERMS[1], digests=np.arange(SIZE))
+    assert str(inference.compare({"a": loaded, "b": two})) == str(
+        inference.compare({"a": one, "b": two})
+    )
+
+
+def test_results_say_where_else_their_methods_are():
+    """Of each public result: what is missing beside a result of draws is told."""
+    fits = inference.MCMCResults({}, {}, None, RunFacts(), ())
+    report = inference.CalibrationReport(("x",), np.ones((3, 1)))
+    wanted = "draws", "plot_trace", "report", "save", "summary", "to_arviz"
+    for result in (estimate(TERMS[0]), comparison(), fits, report):
+        for name in wanted:
+            if not hasattr(result, name) and name != "plot_trace":
+                with pytest.raises(AttributeError, match=rf"no attribute '{name}' \(.+\)$"):
+                    getattr(result, name)
+    with pytest.raises(AttributeError, match=r"of one data set: fits\[i\].plot_trace\(...\)"):
+        fits.plot_trace  # noqa: B018
+    with pytest.raises(AttributeError, match=r"of one data set: fits\[i\].report\(...\)"):
+        fits.report("report.html")

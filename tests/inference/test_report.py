@@ -268,3 +268,60 @@ def test_weighted_draws_have_no_cross_validation(tmp_path):
     result = inference.importance(jax.random.key(0), POSTERIOR, SCALE, num_draws=200)
     page = written(result, tmp_path / "page.html", POSTERIOR, SCALE)
     assert "Left out, as the draws have importance weights." in page.text
+
+
+def fixed_spread(data=(1.0, 0.5, -1.0)):
+    return ppl.condition(NAMED, {"points": jnp.array(data), "spread": 0.75})
+
+
+def mode_of(posterior):
+    return inference.optimize(jax.random.key(0), posterior, SCALE)
+
+
+FIXED = fixed_spread()
+MODE = mode_of(FIXED)
+
+
+def test_a_mode_has_a_page_of_its_own(tmp_path):
+    page = written(MODE, tmp_path / "mode.html", FIXED, SCALE, key=jax.random.key(0))
+    assert "Normal(loc=1, scale=5)" in page.text
+    assert "Normal(loc=home, scale=0.75)" in page.text
+    assert f"attack[<b>France</b>] {MODE.values['attack'][1]:.6g}" in page.text
+    assert f"home {MODE.values['home']:.6g}" in page.text
+    for problem in MODE.problems or ["No problem found."]:
+        assert problem in page.text
+    assert "data drawn anew at these estimates" in page.text
+    assert "data drawn anew from the prior" in page.text
+    assert len([x for x in page.loaded if x.startswith("data:")]) == 4
+    assert "maximized mode of the posterior on the values of sites" in page.text
+
+
+def test_the_page_of_a_mode_needs_no_model(tmp_path, no_pictures):
+    page = written(MODE, tmp_path / "mode.html")
+    assert f"home {MODE.values['home']:.6g}" in page.text
+    assert "Made without the model" in page.text
+    with pytest.raises(TypeError, match=r"report\(path, posterior, \*args, key=key\)"):
+        MODE.report(tmp_path / "mode.html", key=jax.random.key(0))
+
+
+def test_a_mode_of_other_data_or_sites_is_refused(tmp_path):
+    path = tmp_path / "mode.html"
+    with pytest.raises(ValueError, match=r"^report: the model, .* those of the search: at the mod"):
+        mode_of(fixed_spread((9.0, 0.5, -1.0))).report(path, FIXED, SCALE)
+    with pytest.raises(ValueError, match=r"^report: .* unconstrained space has the shapes"):
+        MODE.report(path, ppl.condition(FIXED, {"home": 1.0}), SCALE)
+    assert not path.exists()
+
+
+def test_a_mode_is_saved_and_says_what_it_has_not(tmp_path):
+    MODE.save(tmp_path / "mode.npz")
+    loaded = inference.OptimizeResult.load(tmp_path / "mode.npz")
+    assert str(loaded.summary()) == str(MODE.summary())
+    jax.tree.map(np.testing.assert_array_equal, loaded, MODE)
+    loaded.report(tmp_path / "mode.html", FIXED, SCALE)
+    with pytest.raises(AttributeError, match=r"no attribute 'draws' \(result.values\)"):
+        _ = MODE.draws
+    with pytest.raises(AttributeError, match=r"pictures are of draws: inference\.laplace"):
+        MODE.plot_trace()
+    with pytest.raises(TypeError, match=r"write result.values\['home'\]"):
+        MODE["home"]
