@@ -28,7 +28,8 @@ def prior_to_arviz(
     | `prior_predictive` | data drawn for each of them |
     | `observed_data`, `constant_data` | data, and arguments of the model that are arrays |
 
-    The draws are those of ``ppl.predict(model, num_draws)(key, *args)``, as a single chain.
+    The draws are those of ``ppl.predict(model, num_draws)(key, *args)``, as a single chain. What
+    `ppl.param` and `ppl.state` make has its initial value.
 
     Args:
         key: Typed or legacy key.

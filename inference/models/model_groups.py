@@ -23,12 +23,14 @@ from ppl.common.distribution_protocol import DistributionWrapper
 from ppl.common.foreign_arrays import convert_arguments
 from ppl.common.missing_data import Ignored, Imputed
 from ppl.core.model_pytree import as_pytree, innermost
+from ppl.core.model_run import trace_model
 from ppl.harvest.names import nest_by_path
 from ppl.harvest.survey import Path, join_scopes
 from ppl.primitives.sample import check_key
 from ppl.transforms.likelihood import Likelihood
+from ppl.transforms.prior_weights import check_no_parameters
 from ppl.transforms.scored_entries import ScoredEntries
-from ppl.transforms.trace import flatten_sites
+from ppl.transforms.trace import inspection
 
 Groups = dict[str, dict[str, Any]]
 Labels = dict[str, tuple[Any, ...]]
@@ -89,12 +91,13 @@ def model_groups(
 
     Raises:
         TypeError: if `key` is not a random key.
-        ValueError: if the draws are of another model, or of other data.
+        ValueError: if the draws are of another model, or of other data, or if the model has a
+            parameter or a state that the fit has a value of.
     """
     if key is not None:
         check_key(where, key)
     draws = result.draws
-    sites = _run(model, args, kwargs)
+    sites = _run(model, args, kwargs, is_fitted=True)
     latent = _latent_draws(where, draws, sites)
     check_model(where, result, {*map(join_scopes, latent)}, model, args, kwargs)
     is_data = {path for path, site in sites.items() if _has_data(site)}
@@ -151,7 +154,7 @@ def prior_groups(
     Raises:
         NotImplementedError: if the prior is improper.
     """
-    sites = _run(model, args, kwargs)
+    sites = _run(model, args, kwargs, is_fitted=False)
     is_data = frozenset(path for path, site in sites.items() if _has_data(site))
     own = frozenset(sites) - is_data
     drawn = Predictions(model, args, kwargs, own, own, is_data).of_prior(key, num_draws, OF_PRIOR)
@@ -165,15 +168,26 @@ def prior_groups(
     return ModelGroups({name: x for name, x in groups.items() if x}, axes, {}, {}, labels)
 
 
-def _run(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[Path, _Site]:
-    """The sites of one run of a model by path, in the order of the program."""
+def _run(
+    model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, is_fitted: bool
+) -> dict[Path, _Site]:
+    """The sites of one run of a model by path, in the order of the program.
+
+    Raises:
+        ValueError: if the model of a fit has a parameter or a state, made by `ppl.param` or
+            `ppl.state`, and so not the value of the fit.
+    """
     shapes: dict[Path, _Site] = {}
 
     def run(model: Any, args: Any, kwargs: Any) -> dict[Path, Any]:
-        found = ppl.trace(model)(jax.random.key(0), *args, **kwargs).sites
+        inspected = inspection(model, trace_model(model, jax.random.key(0), args, kwargs))
+        inspected.check()
+        if is_fitted:
+            check_no_parameters(inspected)
+        _, found = inspected.run({})
         found = {
             path: _Site(site.kind, site.value, missing_entries(site.distribution))
-            for path, site in flatten_sites(found)
+            for path, site in found.items()
             if site.kind != "factor"
         }
 

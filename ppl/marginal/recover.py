@@ -25,7 +25,13 @@ from ppl.harvest.survey import Path
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import LATENT, OBSERVED, RANDOM, Hidden, kind_of
 from ppl.transforms.draw_checks import check_given, is_near_support, is_possible_data
-from ppl.transforms.predict import Complete, PredictionPlan, check_draws, predict_draws
+from ppl.transforms.predict import (
+    Complete,
+    PredictionPlan,
+    check_draws,
+    check_fitted,
+    predict_draws,
+)
 
 _CHUNK_ELEMENTS = 2**22  # numbers drawn in one chunk by default: 16 MiB of int32
 
@@ -88,6 +94,7 @@ class Recover:
                 "ppl.marginalize made, or one that was made of it."
             )
         run = ModelRun(self.model, program, Complete())
+        check_fitted("recover", run)
         batch, draws = check_draws("recover", run, self.draws)
         shapes = [a.shape for f in hidden for a in f.collapse().avals]
         size = sum(map(math.prod, shapes))
@@ -169,7 +176,8 @@ def recover(
     Raises:
         TypeError: If `draws` is not a dict.
         ValueError: When called, if nothing was summed out, a name is unknown, a latent site has no
-            draws, or the axes of the draws do not agree.
+            draws, the axes of the draws do not agree, or the model has a `param` or a `state`, for
+            which `with_params` puts the values of a fit.
 
     Example:
         >>> import jax, jax.numpy as jnp, ppl, distributions as dist

@@ -128,6 +128,7 @@ class Predict:
             batch = (self.draws,)
             draws = {}
         else:
+            check_fitted("predict", run)
             batch, draws = check_draws("predict", run, self.draws)
             check_apart(run.sites, frozenset(draws))
         given = frozenset(draws)
@@ -270,6 +271,23 @@ def _warn_of_cut_off(
         warn_of_cut_off("predict", path, ends.get(path), by_path[path])
 
 
+def check_fitted(where: str, run: ModelRun) -> None:
+    """Check that a model that is to run at draws of a fit has all other numbers of the fit, too.
+
+    Raises:
+        ValueError: If it has a `param` or a `state` left, whose number would be the initial one.
+    """
+    left = [("parameter", "param", path) for path in run.parameters()]
+    left += [("state", "state", path) for path in run.states()]
+    for what, function, path in left[:1]:
+        fit = "Give the fit itself, ppl.predict(model, result), or a" if where == "predict" else "A"
+        raise ValueError(
+            f"{where}: {run.name} has the {what} {describe(path)}, made by ppl.{function}, whose "
+            f"value in the fit is not among the draws. {fit} model with it: "
+            "ppl.with_params(model, result.model_parameters, result.model_state)."
+        )
+
+
 def check_draws(
     where: str, run: ModelRun, draws: Mapping[str, Any]
 ) -> tuple[tuple[int, ...], Leaves]:
@@ -354,7 +372,8 @@ def predict(
     Given the model as it was before `condition`, this is
 
     - the posterior predictive distribution, if `draws` come from a posterior;
-    - the prior predictive distribution, if `draws` is a number.
+    - the prior predictive distribution, if `draws` is a number. A `param` and a `state` then have
+      their initial values.
 
     Each prediction is a function of the key and of the index of its draw, so the size of the chunks
     does not change it. There are two exceptions: XLA rounds matrix products and factorizations
@@ -379,9 +398,9 @@ def predict(
 
     Raises:
         ValueError: When called, if a name is unknown, the axes of the draws do not agree, there
-            are no draws, a draw that is not traced lies outside of the support of its site, or a
-            site to be drawn and a known site both depend on a site that `marginalize` has taken
-            out.
+            are no draws, a draw that is not traced lies outside of the support of its site, a site
+            to be drawn and a known site both depend on a site that `marginalize` has taken out, or
+            draws are given without the values of the fit for a `param` or a `state`.
         TypeError: If `draws` is neither a fit, a dict nor a number, or a fit whose draws have
             importance weights. When called, if draws of integers are floats.
 

@@ -1,7 +1,5 @@
 """Networks in fits: dropout, state of layers, starts of several fits at once."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +8,18 @@ from jax.random import key, split
 
 import distributions as dist
 import ppl
-from inference import MeanField, PointMass, SVIResult, importance, loo, mcmc, svi, svi_step
+from inference import (
+    MeanField,
+    PointMass,
+    SVIResult,
+    cross_validate,
+    importance,
+    loo,
+    mcmc,
+    power_scale,
+    svi,
+    svi_step,
+)
 
 X = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
 Y = np.sin(X.sum(1))
@@ -499,20 +508,66 @@ def test_predictions_of_a_fit_have_its_parameters_and_state():
         np.testing.assert_allclose(streamed["y"], expected[0], atol=0.01)
 
 
-def test_observations_need_the_parameters_and_state_of_the_fit():
-    x = jnp.arange(3.0)
-    result = svi(key(0), MOVED, x, num_steps=3, num_draws=4)
+def stateful(key, x):
+    shift = ppl.state(jnp.zeros(()), name="shift")
+    loc = ppl.sample(key, dist.Normal(0.0, 1.0), name="loc")
+    ppl.sample(key, dist.Normal(loc + shift + x, 1e-3), name="y")
 
-    def with_state(key, x):
-        shift = ppl.state(jnp.zeros(()), name="shift")
-        loc = ppl.sample(key, dist.Normal(0.0, 1.0), name="loc")
-        ppl.sample(key, dist.Normal(loc + shift + x, 1e-3), name="y")
 
-    posterior = ppl.condition(with_state, {"y": jnp.full(3, 8.0)})
+GROUPS = (
+    *("log_likelihood", "log_prior", "observed_data", "constant_data"),
+    *("posterior_predictive", "prior", "prior_predictive", "posterior"),
+)
+# What runs the model of a fit: functions of the result, the model, its arguments and a folder.
+DOORS = {
+    **{
+        group: lambda r, m, x, _, group=group: r.to_arviz(m, x, key=key(1), groups=[group])
+        for group in GROUPS
+    },
+    "report": lambda r, m, x, path: r.report(path / "r.html", m, x, key=key(1)),
+    "plot_predictive": lambda r, m, x, _: r.plot_predictive(m, x, key=key(1)),
+    "plot_loo_pit": lambda r, m, x, _: r.plot_loo_pit(m, x, key=key(1)),
+    "loo": lambda r, m, x, _: loo(r, m, x),
+    "power_scale": lambda r, m, x, _: power_scale(r, m, x),
+    "cross_validate": lambda r, m, x, _: cross_validate(key(1), m, x, folds=3),
+    "predict": lambda r, m, x, _: ppl.predict(m, r.draws)(key(1), x),
+    "importance": lambda r, m, x, _: importance(key(1), m, x, guide=r, num_draws=4),
+    "mcmc": lambda r, m, x, _: mcmc(key(1), m, x, init=r),
+}
+
+
+@pytest.fixture(scope="module")
+def moved():
+    return svi(key(0), MOVED, jnp.arange(3.0), num_steps=3, num_draws=4)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_what_runs_a_model_after_a_fit_has_its_numbers(door, moved, tmp_path):
+    """A model with its own initial numbers is refused: they are not those of the fit."""
+    posterior = ppl.condition(stateful, {"y": jnp.full(3, 8.0)})
     for name, model in {"parameter 'offset'": MOVED, "state 'shift'": posterior}.items():
-        for use in (partial(loo, result), result.to_arviz):
-            with pytest.raises(ValueError, match=f"has the {name}, made by .*with_params"):
-                use(model, x)
+        with pytest.raises(ValueError, match=f"has the {name}, made by .*with_params"):
+            DOORS[door](moved, model, jnp.arange(3.0), tmp_path)
+
+
+def test_predictive_groups_of_a_fitted_model_have_its_numbers(moved):
+    fitted = ppl.with_params(MOVED, moved.model_parameters, moved.model_state)
+    data = moved.to_arviz(fitted, jnp.arange(3.0), key=key(1))
+    mean = 3.5 + moved.model_parameters["offset"] + np.arange(3.0)
+    expected = moved.draws["loc"][..., None] + mean
+    np.testing.assert_allclose(data["posterior_predictive"]["y"], expected, atol=0.01)
+    shifts = np.asarray(data["prior_predictive"]["y"]) - np.asarray(data["prior"]["loc"])[..., None]
+    np.testing.assert_allclose(shifts, np.broadcast_to(mean, shifts.shape), atol=0.01)
+
+
+def test_recovered_draws_need_the_numbers_of_the_fit():
+    result = fit_counting()
+    with pytest.raises(ValueError, match=r"recover: .*the parameter 'offset'.*with_params"):
+        ppl.recover(SUMMED, result.draws)(key(1), *ALL)
+    with pytest.raises(ValueError, match=r"the parameter 'offset', made by .*with_params"):
+        result.to_arviz(SUMMED, *ALL, key=key(1), groups=["posterior"])
+    fitted = ppl.with_params(SUMMED, result.model_parameters, result.model_state)
+    assert ppl.recover(fitted, result.draws)(key(1), *ALL)["k"].shape == (1, 5)
 
 
 def test_a_guide_draws_codes_of_rows_with_summed_classes():
