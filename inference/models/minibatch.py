@@ -12,7 +12,7 @@ from inference.common.leaf_names import named_leaves
 from inference.models.discrete_target import DiscreteTarget
 from inference.runtime.devices import copy_to_default_device
 from ppl.common.arguments import Arguments
-from ppl.common.columns import compare_categories
+from ppl.common.column_names import doubt_other_categories
 from ppl.common.foreign_arrays import convert_arguments
 from ppl.harvest.function_equality import ComparedByContents
 from ppl.harvest.jax_core import is_traced
@@ -75,7 +75,7 @@ def _retarget(target: Any, guide: Any, args: tuple[Any, ...], kwargs: Any) -> Re
             arguments, or if it reads a column whose categories are not those of the old target.
     """
     first = target.arguments.join(target.data)
-    args, kwargs = compare_categories(convert_arguments(args, kwargs), first)
+    args, kwargs = doubt_other_categories(convert_arguments(args, kwargs), first)
     if isinstance(target, DiscreteTarget):
         target = target.to(args, kwargs)
         return target, guide.to(target), target.layout

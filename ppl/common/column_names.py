@@ -9,7 +9,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ppl.common.columns import Columns, Names, is_of, names_of_index, names_of_rows
+from ppl.common.columns import (
+    Columns,
+    Doubt,
+    Names,
+    add_doubts,
+    is_of,
+    names_of_index,
+    names_of_rows,
+)
+from ppl.harvest.jax_core import is_traced
 from ppl.harvest.leaf_values import short_repr
 
 Coords = Mapping[Any, tuple[Any, ...]]
@@ -31,8 +40,7 @@ def code_by_names(arguments: Any, coords: Coords, used: Collection[str] = ()) ->
     Args:
         arguments: Arguments of a model, a pytree.
         coords: Names of entries by dimension.
-        used: Dimensions that take their names from the arguments, which settle nothing where a
-            model may read only settled columns.
+        used: Dimensions that take their names from the arguments, which settle no doubts.
 
     Raises:
         ValueError: If a category is none of the names, or the column is coded by others.
@@ -50,12 +58,13 @@ def code_by_names(arguments: Any, coords: Coords, used: Collection[str] = ()) ->
                 is_settled = name in settled
                 arrays = {**arrays, name: _code(arrays[name], name, own, coords[name], is_settled)}
                 categories[name] = Names(tuple(coords[name]))
-            if not (name in used and header.needs_names):
+            if not (name in used and name in dict(header.doubts)):
                 settled.add(name)
+        settled |= {x for x, y in header.doubts if y.may_be_codes and x in coords and x not in used}
         header = dataclasses.replace(
             header,
             categories=tuple(categories.items()),
-            settled=tuple(name for name in categories if name in settled),
+            settled=tuple(name for name in header.names if name in settled),
         )
         return Columns(arrays, header)
 
@@ -79,19 +88,134 @@ def _code(codes: Any, name: Any, own: Names, wanted: tuple[Any, ...], is_settled
         raise ValueError(
             f"column {name!r} has the category {unknown[0]!r}, which is none of the names of "
             f"{name!r} in the model, {short_repr(list(wanted))}. Leave these rows out; a category "
-            "of pandas that no row has goes by x.cat.remove_unused_categories()."
+            "of pandas that no row has goes by x.cat.remove_unused_categories(). ppl.predict draws "
+            "new groups if it has all names by ppl.label, and draws without the sites of "
+            f"{name!r}."
         )
     places = jnp.asarray([code_of[x] for x in own.entries], np.int32)
     return places[jnp.asarray(codes)] if places.size else codes
 
 
-def require_names(arguments: Any) -> Any:
-    """Arguments that refuse codes of a column until a label or a fit has said what they mean."""
+def doubt_other_orders(arguments: Any, coords: Coords) -> Any:
+    """Arguments that refuse codes of a column whose names a dimension has in another order.
 
-    def require(columns: Columns) -> Columns:
-        return Columns(columns.arrays, dataclasses.replace(columns.header, needs_names=True))
+    Args:
+        arguments: Arguments of a model, a pytree.
+        coords: Names of entries by dimension.
+    """
+    place_of = {dim: {x: i for i, x in enumerate(names)} for dim, names in coords.items()}
 
-    return _map_columns(require, arguments)
+    def explain(name: Any, own: Names) -> str:
+        for dim, places in place_of.items():
+            found = [places.get(x) for x in own.entries]
+            if None not in found and found != list(range(len(found))):
+                return (
+                    f"column {name!r} is coded by its own categories, {own}, and the entries of "
+                    f"dimension {dim!r} have these names in another order or at other places, "
+                    f"{short_repr(list(coords[dim]))}: a code would mean "
+                    "another entry. Say with the model how the column is coded, ppl.label(model, "
+                    f"coords={{{name!r}: names}}): by the names of {dim!r}, if it is an index into "
+                    "them."
+                )
+        return ""
+
+    def doubt(columns: Columns) -> Columns:
+        words = {name: explain(name, own) for name, own in columns.header.categories}
+        return add_doubts(columns, {name: Doubt(x) for name, x in words.items() if x})
+
+    return _map_columns(doubt, arguments)
+
+
+def doubt_all_categories(arguments: Any, fitted: Coords | None) -> Any:
+    """Arguments that refuse codes of a column until a label or a fit has said what they mean.
+
+    Args:
+        arguments: Arguments of a model, a pytree.
+        fitted: Names of entries by dimension in a fit, None of draws alone.
+    """
+    remedy = "the names with the model, ppl.label(model, dims, coords={{{0!r}: names}})"
+    if fitted is None:
+        why = "draws alone do not say which entry of a site belongs to which. Give the fit of a "
+        why += f"labeled model, ppl.predict(model, result), or {remedy}."
+    else:
+        why = f"the fit has names of {', '.join(map(repr, fitted)) or 'no dimension'}, not of "
+        why += "{0!r}, so that it does not say which entry of a site belongs to which. Label the "
+        why += f"model before the fit, or give {remedy}, in the order that the fit had."
+
+    def doubt(columns: Columns) -> Columns:
+        doubts = {
+            name: Doubt(f"column {name!r} holds the categories {own}, and {why.format(name)}")
+            for name, own in columns.header.categories
+        }
+        return add_doubts(columns, doubts)
+
+    return _map_columns(doubt, arguments)
+
+
+def doubt_numbers(arguments: Any, fitted: Coords) -> Any:
+    """Arguments that refuse integers in a column that stands for names of text in a fit.
+
+    They are codes of these names only if the model says so, and only in their range.
+    """
+
+    def doubt_column(name: Any, array: Any) -> Doubt | None:
+        names = fitted.get(name, ())
+        is_text = any(isinstance(x, str) for x in names)
+        if not is_text or is_traced(array) or np.asarray(array).dtype.kind not in "iu":
+            return None
+        found = np.unique(array)
+        is_in_range = not found.size or (found[0] >= 0 and found[-1] < len(names))
+        remedy = "Give the names, as they were in the data of the fit"
+        if is_in_range:
+            remedy += "; or, if these are codes, say so with the model, ppl.label(model, coords="
+            remedy += f"{{{name!r}: names}})"
+        words = f"column {name!r} holds the integers {short_repr(found.tolist())}, and the entries "
+        words += f"of dimension {name!r} are called {short_repr(list(names))} in the fit. {remedy}."
+        return Doubt(words, may_be_codes=is_in_range)
+
+    def doubt(columns: Columns) -> Columns:
+        coded = dict(columns.header.categories)
+        found = {x: doubt_column(x, y) for x, y in columns.arrays.items() if x not in coded}
+        return add_doubts(columns, {name: x for name, x in found.items() if x is not None})
+
+    return _map_columns(doubt, arguments)
+
+
+def doubt_other_categories(arguments: Any, first: Any) -> Any:
+    """Arguments of a batch, which refuse columns with other categories than in the first ones.
+
+    A model may read such a column only if a label in it says how the column is coded.
+
+    Args:
+        arguments: Arguments of a batch, a pytree.
+        first: Arguments that a fit began with, a pytree.
+    """
+    leaves = jax.tree_util.tree_leaves_with_path(first, is_leaf=_is_columns)
+    expected = {path: dict(x.header.categories) for path, x in leaves if _is_columns(x)}
+
+    def explain(name: Any, own: Names | None, of_first: Names | None) -> str:
+        return (
+            f"column {name!r} of a batch holds {_describe_kind(own)}, but "
+            f"{_describe_kind(of_first)} in the data that the fit began with, so its numbers would "
+            "mean other entries. Give the same categories in each batch, "
+            "pandas.Categorical(x, categories=[all of them]), or the names with the model, "
+            f"ppl.label(model, dims, coords={{{name!r}: names}})."
+        )
+
+    def doubt(path: Any, given: Any) -> Any:
+        if not _is_columns(given) or path not in expected:
+            return given
+        own = dict(given.header.categories)
+        of_first = expected[path]
+        names = [x for x in given.header.usable if own.get(x) != of_first.get(x)]
+        doubts = {x: Doubt(explain(x, own.get(x), of_first.get(x))) for x in names}
+        return add_doubts(given, doubts)
+
+    return jax.tree_util.tree_map_with_path(doubt, arguments, is_leaf=_is_columns)
+
+
+def _describe_kind(categories: Names | None) -> str:
+    return "numbers" if categories is None else f"the categories {categories}"
 
 
 def names_in_arguments(
@@ -136,12 +260,13 @@ def _names_in(
             is_of_rows = dim in dict(names_of_rows(columns)) and not is_settled  # coded by them
             if dim not in dims or dim in coords or is_of_rows:
                 continue
-            if dim in columns.header.one_a_row and not is_settled:
+            is_doubted = dim in dict(columns.header.doubts)  # told where the model reads it
+            if dim in columns.header.one_a_row and not (is_settled or is_doubted):
                 raise ValueError(
                     f"label: column {dim!r} of {where} has another name in each row, so that the "
                     f"names of {dim!r} may be in the order of rows, or sorted as its codes are. "
                     f"For rows, give table.set_index({dim!r}); for codes, coords={{{dim!r}: "
-                    f"data.categories[{dim!r}]}}."
+                    f"sorted(table[{dim!r}])}}."
                 )
             yield dim, names, f"column {dim!r} of {where}"
 

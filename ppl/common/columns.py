@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -52,6 +52,19 @@ class Words:
 
 
 @dataclasses.dataclass(frozen=True)
+class Doubt:
+    """Doubt whether the numbers in a column mean the entries that a model takes them for.
+
+    Attributes:
+        words: The words of the error where a model reads the column.
+        may_be_codes: Whether names that are given with the model settle what numbers mean.
+    """
+
+    words: str
+    may_be_codes: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
 class Header:
     """Static part of columns.
 
@@ -62,9 +75,7 @@ class Header:
         unusable: Columns that hold no numbers: the name, the kind of error, and its words.
         one_a_row: Columns of codes with another category in each row, not in the order of rows.
         settled: Columns of codes whose names are those of the model.
-        needs_names: Whether a model may read only settled columns of codes.
-        of_first: Columns of a batch with other categories than in the data that a fit began with:
-            the name, and their categories there, None if they were numbers.
+        doubts: Columns that a model may not read before they are settled, and why.
     """
 
     names: tuple[Any, ...]
@@ -73,8 +84,7 @@ class Header:
     unusable: tuple[tuple[Any, type[Exception], Words], ...] = ()
     one_a_row: tuple[Any, ...] = ()
     settled: tuple[Any, ...] = ()
-    needs_names: bool = False
-    of_first: tuple[tuple[Any, Names | None], ...] = ()
+    doubts: tuple[tuple[Any, Doubt], ...] = ()
 
     @property
     def usable(self) -> tuple[Any, ...]:
@@ -143,7 +153,7 @@ class Columns:
     @property
     def categories(self) -> dict[Any, tuple[Any, ...]]:
         """The names of the categories of each column of codes, in the order of the codes."""
-        return {name: names.entries for name, names in self.header.categories}
+        return _Categories(self)
 
     def rows(self, index: Any) -> "Columns":
         """Some rows of all columns, without the names that an index has for rows.
@@ -223,26 +233,10 @@ class Columns:
         return cls(zip(header.usable, arrays, strict=True), header)  # pyright: ignore
 
     def _check_names(self, name: Any) -> None:
-        """Raise a ValueError for codes that may not mean what they meant in a fit."""
-        of_first = dict(self.header.of_first)
-        if name in of_first and name not in self.header.settled:
-            own = _describe_kind(dict(self.header.categories).get(name))
-            raise ValueError(
-                f"column {name!r} of a batch holds {own}, but {_describe_kind(of_first[name])} in "
-                "the data that the fit began with, so its numbers would mean other entries. "
-                "Give the same categories in each batch, "
-                "pandas.Categorical(x, categories=[all of them]), or the names with the model, "
-                f"ppl.label(model, dims, coords={{{name!r}: names}})."
-            )
-        needs_names = self.header.needs_names and not of_first
-        categories = dict(self.header.categories) if needs_names else {}
-        if name in categories and name not in self.header.settled:
-            raise ValueError(
-                f"column {name!r} holds the categories {categories[name]}, and draws alone do not "
-                "say which entry of a site belongs to which. Give the fit of a labeled model, "
-                "ppl.predict(model, result), or the names with the model, ppl.label(model, dims, "
-                f"coords={{{name!r}: names}})."
-            )
+        """Raise a ValueError for numbers that may mean other entries than in a fit or a label."""
+        doubts = dict(self.header.doubts)
+        if name in doubts and name not in self.header.settled:
+            raise ValueError(doubts[name].words)
 
     def _as_floats(self, name: Any) -> jax.Array:
         if name in dict(self.header.categories):
@@ -264,8 +258,35 @@ class Columns:
         return ValueError(f"there is no column {name!r}. {remedy}")
 
 
-def _describe_kind(categories: Names | None) -> str:
-    return "numbers" if categories is None else f"the categories {categories}"
+class _Categories(dict):
+    """Names of categories by column; why there are none is told for other columns."""
+
+    def __init__(self, columns: Columns):
+        super().__init__({name: x.entries for name, x in columns.header.categories})
+        self._columns = columns
+
+    def __missing__(self, name: Any) -> NoReturn:
+        """Raise a ValueError for a column that has no categories."""
+        columns = self._columns
+        columns[name]  # tells why it cannot be read, if so
+        raise ValueError(
+            f"column {name!r} holds numbers, and only text and categories of pandas have names of "
+            "categories: give x.astype(str), or pandas.Categorical(x)."
+        )
+
+
+def add_doubts(columns: Columns, doubts: Mapping[Any, Doubt]) -> Columns:
+    """Columns some of which a model may read only if they are settled.
+
+    Args:
+        columns: The columns.
+        doubts: Doubts by column. One that there was before stays.
+    """
+    if not doubts:
+        return columns
+    doubts = {**doubts, **dict(columns.header.doubts)}
+    header = dataclasses.replace(columns.header, doubts=tuple(doubts.items()))
+    return Columns(columns.arrays, header)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -322,40 +343,6 @@ def names_of_rows(columns: Columns) -> tuple[tuple[Any, Names], ...]:
     sizes = {size for x in columns.arrays.values() for size in np.shape(x)}
     indices = columns.header.indices
     return tuple(x for x in indices if not columns.arrays or len(x[1].entries) in sizes)
-
-
-def compare_categories(arguments: Any, first: Any) -> Any:
-    """Arguments of a batch, which refuse columns with other categories than in the first ones.
-
-    A model may read such a column only if a label in it says how the column is coded.
-
-    Args:
-        arguments: Arguments of a batch, a pytree.
-        first: Arguments that a fit began with, a pytree.
-    """
-
-    def is_columns(value: Any) -> bool:
-        return isinstance(value, Columns)
-
-    leaves = jax.tree_util.tree_leaves_with_path(first, is_leaf=is_columns)
-    expected = {path: dict(x.header.categories) for path, x in leaves if is_columns(x)}
-
-    def compare(path: Any, given: Any) -> Any:
-        if not is_columns(given) or path not in expected:
-            return given
-        own = dict(given.header.categories)
-        of_first = expected[path]
-        names = [x for x in given.header.usable if own.get(x) != of_first.get(x)]
-        if not names:
-            return given
-        header = dataclasses.replace(
-            given.header,
-            of_first=tuple((name, of_first.get(name)) for name in names),
-            needs_names=True,  # else the categories of a batch would settle what codes mean
-        )
-        return Columns(given.arrays, header)
-
-    return jax.tree_util.tree_map_with_path(compare, arguments, is_leaf=is_columns)
 
 
 def _collect(columns: Mapping[Any, Column], indices: Mapping[Any, Any]) -> Columns:

@@ -9,7 +9,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from ppl.analysis.summed_sites import find_with_summed
-from ppl.common.column_names import code_by_names, names_in_arguments
+from ppl.common.column_names import code_by_names, doubt_other_orders, names_in_arguments
 from ppl.common.columns import entry_names
 from ppl.common.foreign_arrays import convert_arguments
 from ppl.core.inside_sums import commutes, move_inside, names_within
@@ -80,6 +80,7 @@ class Label:
         if not self.is_of_data:
             from_arguments = used - set(dict(self.coords))
             args, kwargs = code_by_names((args, kwargs), coords, from_arguments)
+        args, kwargs = doubt_other_orders((args, kwargs), coords)
         program = trace_model(model, key, args, kwargs)
         run = ModelRun(model, program, WriteLabels())
         here = {join_scopes(p) for p, x in run.sites.items() if x.site.tag != FACTOR}

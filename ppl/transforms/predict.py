@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from ppl.common.arguments import Arguments
-from ppl.common.column_names import code_by_names, require_names
+from ppl.common.column_names import code_by_names, doubt_all_categories, doubt_numbers
 from ppl.common.cut_off_draws import warn_of_cut_off
 from ppl.common.draw_chunks import choose_chunk_size, has_chunks, join_chunks, map_chunks
 from ppl.common.foreign_arrays import convert_arguments, convert_values
@@ -74,7 +74,8 @@ class Predict:
         chunk_size: How many draws are made at once, or None for the default.
         only: Paths of the sites to predict, or None for all.
         is_checked: Whether given draws must lie in the supports of their sites.
-        names: Names of the entries of dimensions, by which columns of the arguments are coded.
+        names: Names of the entries of dimensions in a fit, by which columns of the arguments are
+            coded; None of draws alone.
         needs_names: Whether columns of categories need names of the fit or of the model.
         fitted: Values of the parameters and of the state of the fit, each None if it has none.
     """
@@ -84,7 +85,7 @@ class Predict:
     chunk_size: int | None
     only: frozenset[Path] | None = None
     is_checked: bool = True
-    names: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+    names: tuple[tuple[str, tuple[Any, ...]], ...] | None = None
     needs_names: bool = True
     fitted: tuple[Any, Any] = (None, None)
 
@@ -118,9 +119,12 @@ class Predict:
         What is drawn are the paths of the latent sites that no draws are given of.
         """
         check_key("predict", key)
-        args, kwargs = code_by_names(convert_arguments(args, kwargs), dict(self.names))
+        fitted = {} if self.names is None else dict(self.names)
+        args, kwargs = code_by_names(convert_arguments(args, kwargs), fitted)
         if self.needs_names and not isinstance(self.draws, int):
-            args, kwargs = require_names((args, kwargs))
+            args, kwargs = doubt_numbers((args, kwargs), fitted)
+            is_fit = self.names is not None
+            args, kwargs = doubt_all_categories((args, kwargs), fitted if is_fit else None)
         arguments, data = Arguments.split(args, kwargs)
         model, run = self._run(args, kwargs)
         run.check_kinds()
@@ -441,10 +445,15 @@ def _check_weights(fit: Any) -> None:
         )
 
 
-def _names_of_fit(fit: Any) -> tuple[tuple[str, tuple[Any, ...]], ...]:
-    """Names of entries by dimension that the sites of a fit have, if they all agree."""
+def _names_of_fit(fit: Any) -> tuple[tuple[str, tuple[Any, ...]], ...] | None:
+    """Names of entries by dimension that the sites of a fit have, if they all agree.
+
+    Draws alone have none.
+    """
+    if not hasattr(fit, "sites"):
+        return None
     found: dict[str, set[tuple[Any, ...]]] = {}
-    for _, _, *labels in getattr(fit, "sites", ()):
+    for _, _, *labels in fit.sites:
         for dim, names in (x for x in (labels or [()])[0] if x is not None):
             if names is not None:
                 found.setdefault(dim, set()).add(tuple(names))

@@ -267,3 +267,105 @@ def test_draws_alone_do_not_name_categories(fit):
             ppl.predict(model, fit.draws)(KEY, other)
     with pytest.raises(ValueError, match="category 'east', which is none of the names of 'field'"):
         ppl.predict(NAMED, fit)(KEY, other)
+
+
+SHUFFLED = FRAME.iloc[[3, 0, 1, 2]]
+IN_ORDER_OF_ROWS = list(SHUFFLED["field"].unique())
+
+
+def level_of_home_and_away(key, data):
+    level = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="level")
+    ppl.deterministic(level[data["home"]] - 10 * level[data["away"]], name="row")
+
+
+def means_by_area(key, data):
+    level = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="level")
+    ppl.sample(key, dist.Normal(level, 1.0), name="mean")
+    ppl.deterministic(level[data["field"]], name="row")
+
+
+def test_codes_are_not_entries_in_another_order():
+    named = ppl.label(crop, {"level": "area"}, {"area": IN_ORDER_OF_ROWS})
+    words = (
+        r"'field' is coded .* \['north', 'south', 'west'\].*'area' .*\['west', .*{'field': names}"
+    )
+    with pytest.raises(ValueError, match=words):
+        ppl.graph(named)(SHUFFLED)
+    by_index = ppl.label(crop, {"level": "area"})
+    table = FRAME.iloc[[3, 0, 1]]
+    with pytest.raises(ValueError, match=r"'area' .*\['west', 'north', 'south'\]: a code"):
+        ppl.graph(by_index)(table.set_index(table["field"].rename("area")))
+    y = pd.Series([300.0, 100.0, 200.0], index=pd.Index(IN_ORDER_OF_ROWS, name="area"))
+    for name in ("area", "field"):
+        model = ppl.condition(means_by_area, {"mean": y.rename_axis(name)})
+        with pytest.raises(ValueError, match=rf"'{name}' have .* \['west', "):
+            ppl.graph(model)(FRAME)
+        told = ppl.label(model, coords={"field": IN_ORDER_OF_ROWS})
+        values = {"level": jnp.array([[3.0, 1.0, 2.0]])}
+        row = ppl.predict(told, values)(KEY, FRAME)["row"][0]
+        assert row.tolist() == [1.0, 2.0, 2.0, 3.0]
+    assert labels(ppl.label(crop, {"level": "area"}, {"area": FIELDS}), SHUFFLED)["level"] == (
+        ("area", FIELDS),
+    )
+
+
+def test_two_columns_do_not_index_one_table_by_two_codes():
+    games = pd.DataFrame({"home": ["a", "b", "b"], "away": ["b", "c", "c"]})
+    named = ppl.label(level_of_home_and_away, {"level": "team"}, {"team": ["a", "b", "c"]})
+    with pytest.raises(ValueError, match=r"column 'away' .* \['b', 'c'\].*'team'.*\['a', 'b', 'c'"):
+        ppl.graph(named)(games)
+    both = ppl.label(named, coords={"home": ["a", "b", "c"], "away": ["a", "b", "c"]})
+    row = ppl.predict(both, {"level": jnp.array([[1.0, 2.0, 3.0]])})(KEY, games)["row"]
+    assert row[0].tolist() == [1 - 20, 2 - 30, 2 - 30]
+
+
+def test_integers_for_names_of_the_fit_are_told(fit):
+    numbers = pd.DataFrame({"field": [10, 20], "rain": [1.0, 2.0]})
+    words = r"'field' holds the integers \[10, 20\], .*\['north', 'south', 'west'\] in the fit"
+    with pytest.raises(ValueError, match=words):
+        ppl.predict(NAMED, fit)(KEY, numbers)
+    codes = numbers.assign(field=[2, 0])
+    with pytest.raises(ValueError, match=r"integers \[0, 2\].*codes, .*coords={'field': names}"):
+        ppl.predict(NAMED, fit)(KEY, codes)
+
+    def plain(key, data):
+        level = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="level")
+        return ppl.sample(key, dist.Normal(level[data["field"]] + data.rain, 1e-3), name="crop")
+
+    coded = ppl.label(plain, {"level": "field"}, {"field": FIELDS})
+    found = ppl.predict(coded, fit)(KEY, codes)["crop"][0, 0]
+    np.testing.assert_allclose(found, [301.0, 102.0], atol=0.01)
+    with pytest.raises(ValueError, match=words):
+        ppl.predict(coded, fit)(KEY, numbers)
+
+
+def test_new_categories_are_told_by_their_column(fit):
+    unlabeled = dataclasses.replace(fit, sites=(("level", False, ()),))
+    for table in (FRAME, FRAME.iloc[[3, 0, 1]]):
+        with pytest.raises(ValueError, match="draws alone do not say"):
+            ppl.predict(NAMED, fit.draws)(KEY, table)
+        with pytest.raises(ValueError, match="the fit has names of no dimension, not of 'field'"):
+            ppl.predict(NAMED, unlabeled)(KEY, table)
+    gap = FRAME.assign(field=["north", None, "south", "west"])
+    with pytest.raises(ValueError, match="column 'field': 1 of its 4 entries are gaps"):
+        ppl.predict(NAMED, fit)(KEY, gap)
+    with pytest.raises(ValueError, match="column 'rain' holds numbers, and only text"):
+        ppl.simulate(lambda key, data: data.categories["rain"])(KEY, FRAME)
+    with pytest.raises(ValueError, match="no column 'fild'"):
+        ppl.simulate(lambda key, data: data.categories["fild"])(KEY, FRAME)
+
+
+def test_new_groups_are_drawn_by_names_and_fewer_draws(fit):
+    def around_mean(key, data):
+        mean = ppl.sample(key, dist.Normal(0.0, 1.0), name="mean")
+        num = len(data.categories["field"])
+        level = ppl.sample(key, dist.Normal(jnp.full(num, mean), 1e-3), name="level")
+        ppl.deterministic(level[data["field"]] + data.rain, name="row")
+
+    model = ppl.label(around_mean, {"level": "field"})
+    new = pd.DataFrame({"field": ["east"], "rain": [100.0]})
+    with pytest.raises(ValueError, match=r"'east', .* draws without the sites of 'field'"):
+        ppl.predict(model, fit)(KEY, new)
+    named = ppl.label(model, coords={"field": [*FIELDS, "east"]})
+    found = ppl.predict(named, {"mean": jnp.array([5.0, 7.0])})(KEY, new)["row"]
+    np.testing.assert_allclose(found[:, 0], [105.0, 107.0], atol=0.01)
