@@ -1,6 +1,6 @@
 """Targets: the interface of inference to a model, a log density on unconstrained space."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import jax
@@ -82,3 +82,19 @@ def named_sites(target: Target) -> tuple[NamedSite, ...]:
     return tuple(
         (".".join(map(str, path)), flag, labels.get(path, ())) for path, flag in target.order
     )
+
+
+def differing_names(
+    found: Sequence[NamedSite], known: Sequence[NamedSite]
+) -> Iterator[tuple[str, str, tuple[Any, ...], tuple[Any, ...]]]:
+    """Axes whose entries are called otherwise: site, dimension, and both lists of names.
+
+    Axes without names are passed over.
+    """
+    before = labels_by_name(known)
+    for name, labels in labels_by_name(found).items():
+        for own, old in zip(labels, before.get(name, ()), strict=False):
+            if own is None or old is None or None in (own[1], old[1]):
+                continue
+            if tuple(own[1]) != tuple(old[1]):
+                yield name, own[0], tuple(own[1]), tuple(old[1])

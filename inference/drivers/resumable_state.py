@@ -10,12 +10,13 @@ import numpy as np
 import ppl
 from inference.chains.recorder import KeptSites, Recorder
 from inference.common.leaf_names import named_leaves
-from inference.common.target import Target
+from inference.common.target import Target, differing_names, named_sites
 from inference.drivers.run_description import RecordedInit, describe_init, describe_object
 from inference.drivers.run_settings import RunSettings
 from inference.models.same_model import check_density, in_coordinates_of
 from inference.results.mcmc_result import MCMCResult
 from inference.runtime.devices import copy_to_default_device
+from ppl.harvest.leaf_values import short_repr
 
 
 def hold_chains(
@@ -91,3 +92,9 @@ def _check_sites(target: Target, result: MCMCResult, keep: Any) -> None:
     found = in_words((name, f"{x.dtype}{list(x.shape)}") for name, x in named_leaves(shapes))
     if found != wanted:
         raise ValueError(f"model: the run has the sites {wanted}, the call {found}")
+    for name, dim, own, old in differing_names(named_sites(target), result.sites):
+        raise ValueError(
+            f"model: the entries of site {name!r} along {dim!r} are called "
+            f"{short_repr(list(old))} in the run, and {short_repr(list(own))} in the call. Give "
+            "the names of the run."
+        )

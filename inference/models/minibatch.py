@@ -9,6 +9,7 @@ import jax
 import ppl
 from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
+from inference.common.target import differing_names, named_sites
 from inference.models.discrete_target import DiscreteTarget
 from inference.runtime.devices import copy_to_default_device
 from ppl.common.arguments import Arguments
@@ -16,6 +17,7 @@ from ppl.common.column_names import doubt_other_categories
 from ppl.common.foreign_arrays import convert_arguments
 from ppl.harvest.function_equality import ComparedByContents
 from ppl.harvest.jax_core import is_traced
+from ppl.harvest.leaf_values import short_repr
 from ppl.harvest.pytrees import register_dataclass
 
 Retargeted = tuple[Any, Any, Layout]
@@ -72,13 +74,15 @@ def _retarget(target: Any, guide: Any, args: tuple[Any, ...], kwargs: Any) -> Re
 
     Raises:
         ValueError: if the new target has other latent sites, and the guide is not a function of the
-            arguments, or if it reads a column whose categories are not those of the old target.
+            arguments, or if it reads a column whose categories are not those of the old target, or
+            if the entries of a latent site have other names.
     """
     first = target.arguments.join(target.data)
     args, kwargs = doubt_other_categories(convert_arguments(args, kwargs), first)
     if isinstance(target, DiscreteTarget):
-        target = target.to(args, kwargs)
-        return target, guide.to(target), target.layout
+        of_batch = target.to(args, kwargs)
+        _check_names(of_batch, target, is_local=True)
+        return of_batch, guide.to(of_batch), of_batch.layout
     of_batch = ppl.unconstrain(target.model, *args, **kwargs)
     shapes = of_batch.position_shapes
     all_data = target.position_shapes
@@ -89,7 +93,30 @@ def _retarget(target: Any, guide: Any, args: tuple[Any, ...], kwargs: Any) -> Re
             "rows have latent sites of their own, give a guide that is a function and draws "
             "them from the arguments of the batch."
         )
+    _check_names(of_batch, target, is_local=False)
     return of_batch, guide, Layout.of(shapes)
+
+
+def _check_names(of_batch: Any, first: Any, is_local: bool) -> None:
+    """Check that the entries of latent sites are called as those of the data of a fit.
+
+    Args:
+        of_batch: Target of a batch.
+        first: Target that the fit began with.
+        is_local: Whether a batch may have entries of its own; then only their order is checked.
+
+    Raises:
+        ValueError: If they have other names, or names in another order.
+    """
+    latent = [site for site in named_sites(of_batch) if not site[1]]
+    for name, dim, own, old in differing_names(latent, named_sites(first)):
+        if not is_local or {*own} == {*old}:
+            raise ValueError(
+                f"the entries of site {name!r} along {dim!r} are called {short_repr(list(own))} in "
+                f"a batch, and {short_repr(list(old))} in the data that the fit began with, so "
+                "that each would learn from data of others. Sort the batches alike; or give an "
+                "index without a name, table.rename_axis(None), which names nothing."
+            )
 
 
 def batches(

@@ -369,3 +369,37 @@ def test_new_groups_are_drawn_by_names_and_fewer_draws(fit):
     named = ppl.label(model, coords={"field": [*FIELDS, "east"]})
     found = ppl.predict(named, {"mean": jnp.array([5.0, 7.0])})(KEY, new)["row"]
     np.testing.assert_allclose(found[:, 0], [105.0, 107.0], atol=0.01)
+
+
+def rows_have_levels(key, data):
+    level = ppl.sample(key, dist.Normal(jnp.zeros(4), 1.0), name="level")
+    likelihood = lambda key: ppl.sample(key, dist.Normal(level, 1.0), name="y")  # noqa: E731
+    ppl.condition(likelihood, {"y": data["rain"]})(key)
+
+
+def guide_of_rows(key, data):
+    loc = ppl.param(jnp.zeros(4), name="loc")
+    ppl.sample(key, dist.Normal(loc, 1.0), name="level")
+
+
+@pytest.mark.parametrize("guide", [None, guide_of_rows])
+def test_batches_name_entries_in_one_order(guide):
+    table = FRAME.set_index(PLOTS)
+    named = ppl.label(rows_have_levels, {"level": "plot"})
+    settings: dict = {"num_steps": 2, "num_draws": 2} | ({} if guide is None else {"guide": guide})
+    words = r"'level' along 'plot' are called \[13, 12, 11, 10\] in a batch, and \[10, 11, 12, 13"
+    with pytest.raises(ValueError, match=words):
+        inference.svi(KEY, named, batches=[table, table[::-1]], **settings)
+    fit = inference.svi(KEY, named, batches=[table, table], **settings)
+    assert fit.sites[0][2] == (("plot", tuple(PLOTS)),)
+
+
+def test_chains_go_on_with_the_names_of_their_run():
+    other = FRAME.replace({"field": {"west": "zest"}})
+    posterior = ppl.condition(NAMED, {"crop": Y})
+    steps: dict = {"num_chains": 1, "num_warmup": 2, "num_draws": 2}
+    run = inference.mcmc(KEY, posterior, FRAME, **steps)
+    words = r"'level' along 'field' are called \['north', .*'west'\] in the run, and .*'zest'\] in"
+    with pytest.raises(ValueError, match=words):
+        inference.resume(run, posterior, other, num_draws=3)
+    assert inference.resume(run, posterior, FRAME, num_draws=3).draws["level"].shape == (1, 3, 3)
