@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from inference.results.pathfinder_result import resample_systematically
@@ -42,18 +41,24 @@ class ImportanceResult(Result):
     pareto_k: Any
 
     def resample(self, key: jax.Array, num_draws: int) -> dict[str, Any]:
-        """Draws without weights, ``(draw, *shape)``, drawn with replacement by their weights.
+        """Draws without weights, ``(draw, *shape)``, by systematic resampling, in random order.
+
+        A draw appears ``num_draws`` times its weight, rounded up or down.
 
         ``mcmc(..., init=result.resample(key, 4))`` starts four chains there.
 
         Raises:
             ValueError: if the weights have no finite sum.
         """
+        chosen = self._choose(key, num_draws)
+        return jax.tree.map(lambda x: np.asarray(x)[0][chosen], self.draws)
+
+    def _choose(self, key: jax.Array, num_draws: int) -> np.ndarray:
+        """Indices of draws by their weights."""
         if not np.isfinite(self.log_evidence):
             raise ValueError(f"there is nothing to draw from: {next(self._problems())}")
-        weights = jnp.asarray(self.weights[0])
-        chosen = jax.random.choice(key, weights.size, (num_draws,), p=weights)
-        return jax.tree.map(lambda x: x[0][np.asarray(chosen)], self.draws)
+        weights = np.asarray(self.weights[0], np.float64)
+        return resample_systematically(key, weights, num_draws)
 
     def _summarize(self, intervals: float | Sequence[float]) -> Summary:
         num_draws = self.weights.size
@@ -92,13 +97,22 @@ class ImportanceResult(Result):
             )
 
     def _equally_weighted(self) -> "ImportanceResult":
-        """Result of as many draws, resampled systematically by their weights."""
-        weights = np.asarray(self.weights[0], np.float64)
-        chosen = resample_systematically(jax.random.key(0), weights, len(weights))
-        equal = np.full_like(self.weights, 1 / len(weights))
+        """Result of as many draws, resampled by their weights; the result itself if these agree.
+
+        Raises:
+            ValueError: if the weights have no finite sum.
+        """
+        if np.ptp(self.weights) == 0:
+            return self
+        chosen = self._choose(jax.random.key(0), self.weights.size)
+        equal = np.full_like(self.weights, 1 / self.weights.size)
         draws = jax.tree.map(lambda x: np.asarray(x)[:, chosen], self.draws)
-        log_weights = np.asarray(self.log_weights)[:, chosen]
+        log_weights = np.full_like(self.log_weights, self.log_evidence)
         return dataclasses.replace(self, draws=draws, log_weights=log_weights, weights=equal)
+
+    def _notes(self) -> dict[str, Any]:
+        note = f"systematic, by importance weights that are worth {self.ess:.0f} draws"
+        return {"resampling": note}
 
     def __repr__(self) -> str:
         return f"ImportanceResult({np.shape(self.weights)[1]} draws: {self._sites()})"

@@ -89,6 +89,7 @@ def make_container(
     dims: Mapping[str, Any] | None,
     masks: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     labels: Mapping[str, Sequence[Any]] | None = None,
+    notes: Mapping[str, Any] | None = None,
 ) -> Any:
     """An ``arviz.InferenceData``, or with ArviZ 1.0 and newer an ``xarray.DataTree``.
 
@@ -102,6 +103,7 @@ def make_container(
             labels.
         labels: For each axis of an array None, or the name of its dimension with the names of its
             entries, by name of the array; `coords` and `dims` replace them.
+        notes: More attributes of each group.
 
     Raises:
         ImportError: if ArviZ is not installed.
@@ -118,6 +120,7 @@ def make_container(
     axes = _with_labels(axes, labels or {})
     indices_of_user = _check_coords(arrays, axes, named, coords or {})
     known = _known_entries(arrays, axes, named, coords or {}, labels or {})
+    attributes = {"inference_library": "harvest-ppl", **(notes or {})}
     datasets = {}
     for group, values in arrays.items():
         data = {}
@@ -136,7 +139,7 @@ def make_container(
             dim: indices.get(dim, known.get((dim, size), np.arange(size)))
             for dim, size in used.items()
         }
-        datasets[group] = xarray.Dataset(data, indices, {"inference_library": "harvest-ppl"})
+        datasets[group] = xarray.Dataset(data, indices, attributes)
     if is_new(arviz):
         return xarray.DataTree.from_dict(datasets)
     return arviz.InferenceData(**datasets)

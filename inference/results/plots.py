@@ -4,7 +4,7 @@ import importlib.util
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import jax
 import numpy as np
@@ -143,7 +143,7 @@ class Plots:
 
     def _data(self, coords: Any, dims: Any) -> Any:
         """ArviZ's container, of draws of equal weights."""
-        return self._equally_weighted()._container(coords=coords, dims=dims)
+        return self._container(coords=coords, dims=dims)
 
     def _predictions(
         self, where: str, model: Any, args: Any, kwargs: Any, key: Any, *, needs_likelihood: bool
@@ -151,12 +151,11 @@ class Plots:
         """ArviZ's container, with predictions of the data that are not missing."""
         if key is None:
             raise TypeError(f"{where} draws data anew: give it a random key, key=jax.random.key(0)")
-        equal = self._equally_weighted()
         wanted = "observed_data", "log_likelihood", "posterior_predictive"
         wanted = [name for name in wanted if name != "log_likelihood" or needs_likelihood]
-        return equal._container(model, args, kwargs, key=key, wanted=wanted, known_only=True)
+        return self._container(model, args, kwargs, key=key, wanted=wanted, known_only=True)
 
-    def _equally_weighted(self) -> "Plots":
+    def _equally_weighted(self) -> Self:
         """A result whose draws have equal weights."""
         return self
 

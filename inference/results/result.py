@@ -103,6 +103,10 @@ class Result(ExplainsItems, Plots, Saved, abc.ABC):
         the other sites: together they are exact draws of the whole posterior. If ``ppl.Laplace``
         took out a site there are none, as they need the importance weights of ``ppl.recover``.
 
+        ArviZ knows no importance weights: draws that have them, as those of `importance`, are
+        resampled by them first, systematically, and the attribute `resampling` of each group says
+        so. All groups are of the resampled draws.
+
         Names of nested sites are joined by dots. Draws are not copied. A dimension of a site has a
         name by
 
@@ -142,8 +146,9 @@ class Result(ExplainsItems, Plots, Saved, abc.ABC):
             TypeError: if `model` is not a model.
             ValueError: if two sites get the same name, as ``"a.b"`` and ``"b"`` within ``"a"``; if
                 a group is unknown, or needs a model or a key that is not given; if the draws are of
-                another model; if the log density of chains shows that they had other data; or if
-                `coords` or `dims` do not fit the sites.
+                another model; if the log density of chains shows that they had other data; if
+                `coords` or `dims` do not fit the sites; or if importance weights have no finite
+                sum.
         """
         if model is not None:
             check_keywords(type(self).to_arviz, model, args, kwargs)
@@ -229,19 +234,26 @@ class Result(ExplainsItems, Plots, Saved, abc.ABC):
     ) -> Any:
         """ArviZ's container, with data and predictions of a model or with given groups."""
         import_arviz("to_arviz")
-        posterior = arrays_by_name(self.draws, self.sites)
-        groups = {"posterior": posterior, "sample_stats": self._statistics()}
+        equal = self._equally_weighted()
+        notes = self._notes()
+        posterior = arrays_by_name(equal.draws, self.sites)
+        groups = {"posterior": posterior, "sample_stats": equal._statistics()}
         if model is None:
             check_no_arguments("to_arviz", "", args, kwargs or {}, key)
-            return make_container(groups, {}, coords, dims, labels=labels_by_name(self.sites))
-        found = model_groups(self, model, args, kwargs or {}, key, wanted, num_prior_draws)
+            labels = labels_by_name(self.sites)
+            return make_container(groups, {}, coords, dims, labels=labels, notes=notes)
+        found = model_groups(equal, model, args, kwargs or {}, key, wanted, num_prior_draws)
         masks = dict(found.masks)
         if known_only:
             masks |= dict.fromkeys(("observed_data", "posterior_predictive"), found.is_known)
         labels = labels_by_name(self.sites) | found.labels
         posterior |= found.groups.pop("posterior", {})
         groups |= found.groups
-        return make_container(groups, found.axes, coords, dims, masks, labels)
+        return make_container(groups, found.axes, coords, dims, masks, labels, notes)
+
+    def _notes(self) -> dict[str, Any]:
+        """Attributes of the groups of ArviZ's container."""
+        return {}
 
     def _statistics(self) -> dict[str, Any]:
         """Statistics of each draw, ``(chain, draw)``, under ArviZ's names."""

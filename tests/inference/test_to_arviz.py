@@ -471,6 +471,31 @@ def test_pictures_of_weighted_draws_show_the_weights():
     np.testing.assert_array_equal(equal.weights, 0.25)
 
 
+def test_groups_of_weighted_draws_heed_the_weights():
+    """The draws of the prior have mean 0, those of the posterior mean 3/4."""
+    weighted = inference.importance(KEY, SMALL, num_draws=4000)
+    data = weighted.to_arviz(SMALL, key=KEY)
+    x = np.asarray(data["posterior"]["x"])
+    assert abs(x.mean() - 0.75) < 4 * 0.5 / np.sqrt(weighted.ess)
+    assert abs(x.std() - 0.5) < 4 * 0.5 / np.sqrt(weighted.ess)
+    drawn = np.asarray(data["posterior_predictive"]["y"])
+    assert abs(drawn.mean() - 0.75) < 4 * np.sqrt(1.25 / weighted.ess)
+    expected = stats.norm.logpdf(1.0, x[..., None]) * np.ones(3)
+    np.testing.assert_allclose(data["log_likelihood"]["y"], expected, rtol=1e-5)
+    np.testing.assert_array_equal(data["posterior"]["x"], weighted.to_arviz()["posterior"]["x"])
+    np.testing.assert_allclose(data["sample_stats"]["weights"], 1 / 4000)
+    assert len(set(np.ravel(data["sample_stats"]["log_weights"]))) == 1
+    for group in ("posterior", "log_likelihood", "posterior_predictive"):
+        assert "importance weights that are worth" in data[group].attrs["resampling"]
+
+
+def test_weights_without_a_sum_give_no_groups():
+    model = ppl.condition(normal, {"y": np.full(3, np.inf)})
+    weighted = inference.importance(KEY, model, num_draws=50)
+    with pytest.raises(ValueError, match="nothing to draw from: the log weights have no finite"):
+        weighted.to_arviz()
+
+
 def test_a_summed_element_without_data_is_no_observation():
     def summed(key):
         mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
