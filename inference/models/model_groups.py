@@ -128,13 +128,7 @@ def model_groups(
             try:
                 drawn = predictions.of_prior(prior_key, num_prior_draws, wanted)
             except NotImplementedError as error:
-                warnings.warn(
-                    "to_arviz: the groups prior and prior_predictive are left out, as the prior "
-                    f"cannot be drawn: {error}. All other groups are there; groups= names those to "
-                    "have",
-                    UserWarning,
-                    stacklevel=2,
-                )
+                warnings.warn(_without_prior(where, error), UserWarning, stacklevel=2)
             groups["prior"] = _pick(drawn, [p for p in sites if p not in is_data])
             groups["prior_predictive"] = _pick(drawn, [p for p in sites if p in is_data])
     known = {p: _is_known(sites[p]) for p in is_data if sites[p].missing is not None}
@@ -144,6 +138,16 @@ def model_groups(
         )
     groups = {name: group for name, group in groups.items() if group and name in wanted}
     return ModelGroups(groups, axes, masks, _flat(known, sites), labels)
+
+
+def _without_prior(where: str, error: NotImplementedError) -> str:
+    """Words for draws of the prior that are left out; a page has no groups and no call to name."""
+    if where == "report":
+        return f"Predictions by the prior are left out, as the prior cannot be drawn: {error}."
+    return (
+        f"{where}: the groups prior and prior_predictive are left out, as the prior cannot be "
+        f"drawn: {error}. All other groups are there; groups= names those to have"
+    )
 
 
 def prior_groups(

@@ -213,7 +213,9 @@ def test_an_improper_prior_is_left_out_with_words(tmp_path, no_pictures):
     posterior = ppl.condition(model, {"y": 1.0})
     page = written(result, tmp_path / "report.html", posterior, key=jax.random.key(0))
     assert "Normal(loc=mu, scale=1)" in page.text
-    assert "the prior cannot be drawn" in page.text
+    assert "Predictions by the prior are left out, as the prior cannot be drawn: " in page.text
+    assert "to_arviz" not in page.text
+    assert "groups" not in page.text
 
 
 def test_a_large_result_shows_the_most_doubtful_scalars(tmp_path, no_pictures):
