@@ -49,6 +49,20 @@ def element_names(
     return [f"{name}[{','.join(map(str, index))}]" for index in product(*entries)]
 
 
+def leading_labels(
+    labels: Sequence[tuple[str, Sequence[Any] | None] | None], num_axes: int
+) -> tuple[tuple[str, Sequence[Any] | None] | None, ...]:
+    """Labels of the first axes of a value, as those of its log probabilities: no event axes.
+
+    Example:
+        >>> leading_labels([("team", ["England", "France"]), ("half", None)], 1)
+        (('team', ['England', 'France']),)
+        >>> leading_labels([], 1)
+        (None,)
+    """
+    return (*labels[:num_axes], *[None] * (num_axes - len(labels)))
+
+
 def entry_names(index: Sequence[int], labels: Sequence[Any] = ()) -> tuple[Any, ...]:
     """Names of an entry along each axis; numbers where there are no names.
 

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from inference.common.leaf_names import element_names
+from inference.common.leaf_names import element_names, leading_labels
 
 Labels = Sequence[tuple[str, Sequence[Any] | None] | None]
 _KINDS = ("element", "row", "group")
@@ -208,7 +208,9 @@ def _elements(
             )
             names += [_name_group(groups[name].label, place) for place in of_group]
         else:
-            every = element_names(name, flags.shape, _of_axes(labels.get(name, ()), flags.ndim))
+            every = element_names(
+                name, flags.shape, leading_labels(labels.get(name, ()), flags.ndim)
+            )
             names += [every[i] for i in places.tolist()]
     return numbers, tuple(names)
 
@@ -237,14 +239,9 @@ def _rows(
     }
     sites = [s for name in missing for s in (groups[name].entries if name in groups else [name])]
     label = sites[0] if len(sites) == 1 else "row"
-    of_rows = {tuple(_of_axes(labels.get(site, ()), 1)) for site in sites}
+    of_rows = {leading_labels(labels.get(site, ()), 1) for site in sites}
     along_rows = of_rows.pop() if len(of_rows) == 1 else ()
     return numbers, np.flatnonzero(has_any), tuple(element_names(label, (num_rows,), along_rows))
-
-
-def _of_axes(labels: Labels, num_axes: int) -> Labels:
-    """Labels of the first axes of a value: the axes of its log probabilities."""
-    return (*labels[:num_axes], *[None] * (num_axes - len(labels)))
 
 
 def _name_group(label: str, place: Sequence[int]) -> str:

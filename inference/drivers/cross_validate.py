@@ -18,12 +18,11 @@ from inference.drivers.folds import (
     check_draws,
     check_exchangeable,
     check_times,
-    describe_draws,
     observe,
 )
 from inference.drivers.mcmc import mcmc
 from inference.results.elpd import ElpdEstimate, make_estimate
-from inference.results.psis_loo import log_sum_exp
+from inference.results.psis_loo import describe_draws, log_sum_exp
 from inference.runtime.jax_settings import settings
 
 

@@ -391,9 +391,3 @@ class Refits:
         more = len(self.problems) - 1
         rest = (f"{more} more such problems in other fits.",) * (more > 0)
         return (*self.problems[:1], *rest)
-
-
-def describe_draws(draws: Any) -> str:
-    """Number of chains and draws in words."""
-    num_chains, num_draws = np.shape(next(x for _, x in named_leaves(draws)))[:2]
-    return f"{num_chains} chain{'s' * (num_chains != 1)} x {num_draws} draws"

@@ -13,14 +13,12 @@ from inference.drivers.folds import (
     Refits,
     check_exchangeable,
     check_result,
-    describe_draws,
     observe,
     words_on_chains,
 )
 from inference.models.same_model import check_model
-from inference.results.elpd import ElpdEstimate, make_estimate
-from inference.results.psis import largest_pareto_k
-from inference.results.psis_loo import log_weights_of, psis_loo
+from inference.results.elpd import ElpdEstimate
+from inference.results.psis_loo import log_weights_of, make_loo, psis_loo
 from inference.results.result import Result
 from inference.runtime.jax_settings import settings
 
@@ -127,28 +125,23 @@ def loo(
             terms = units.gather(log_scores(likelihood, result.draws))
         # Importance sampling of each leave-one-out posterior.
         found = psis_loo(log_likelihood, log_weights_of(result), log_scores=terms)
-        terms = found.elpd
-        pareto_k = found.pareto_k
-        is_exact = np.zeros(len(terms), bool)
+        is_exact = np.zeros(len(units), bool)
         problems = words_on_chains(observed)
-        about = (
-            f"leave-one-out, {len(terms)} observations: PSIS from {describe_draws(result.draws)}"
-        )
+        more = ""
         # Exact terms where Pareto k is large.
-        if refit is not None and (again := np.flatnonzero(~(pareto_k <= refit))).size:
+        if refit is not None and (again := np.flatnonzero(~(found.pareto_k <= refit))).size:
             refits = Refits(key, observed, result, model, args, kwargs, **numbers)
-            terms[again] = _refit_each(refits, again)
-            pareto_k[again], is_exact[again] = np.nan, True
+            found.elpd[again] = _refit_each(refits, again)
+            found.pareto_k[again] = np.nan
+            is_exact[again] = True
             problems += refits.words()
-            about += f"; {again.size} exact, by fits without them"
-    return make_estimate(
-        terms,
-        observed.units.names,
-        about + ".",
-        p=float(np.sum(found.lpd) - np.sum(terms)),
-        pareto_k=pareto_k,
+            more = f"; {again.size} exact, by fits without them"
+    return make_loo(
+        found,
+        units.names,
+        result.draws,
+        more=more,
         is_exact=is_exact,
-        largest_k=largest_pareto_k(log_likelihood[..., 0].size),
         problems=problems,
         digests=observed.digests,
     )

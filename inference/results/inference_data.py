@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from inference.common.argument_checks import check_count, short_repr
-from inference.common.leaf_names import element_names, named_leaves
+from inference.common.leaf_names import element_names, leading_labels, named_leaves
 from inference.common.target import NamedSite
 
 INSTALL = 'pip install "harvest-ppl[arviz]"'
@@ -131,7 +131,7 @@ def make_container(
             mask = (masks or {}).get(group, {}).get(name)
             if mask is not None and not mask.all():
                 data[name] = _take_entries(group, name, own, x, mask)
-                axes_of_mask = (labels or {}).get(name, ())[: mask.ndim]
+                axes_of_mask = leading_labels((labels or {}).get(name, ()), mask.ndim)
                 names = np.array(element_names(name, mask.shape, axes_of_mask))
                 indices[f"{name}_entry"] = names[mask.ravel()]
         used = {dim: size for d, x in data.values() for dim, size in zip(d, x.shape, strict=True)}

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from inference.common.leaf_names import named_leaves
 from inference.results.diagnostics import ess_mean
-from inference.results.psis import psis_on_host
+from inference.results.elpd import ElpdEstimate, make_estimate
+from inference.results.psis import largest_pareto_k, psis_on_host
 
 
 class PointwiseLOO(NamedTuple):
@@ -71,6 +73,48 @@ def psis_loo(
             elpd[i] = log_sum_exp(smoothed + column) - log_sum_exp(smoothed)
         lpd[i] = log_sum_exp(base + column)
     return PointwiseLOO(elpd, pareto_k, lpd)
+
+
+def make_loo(
+    found: PointwiseLOO,
+    names: tuple[str, ...],
+    draws: Any,
+    *,
+    more: str = "",
+    is_exact: np.ndarray | None = None,
+    problems: tuple[str, ...] = (),
+    digests: np.ndarray | None = None,
+) -> ElpdEstimate:
+    """Estimate by PSIS-LOO, in words and numbers.
+
+    Args:
+        found: Terms of the units; Pareto k is NaN where they are exact.
+        names: Name of each unit.
+        draws: Draws by site, ``(chain, draw, *shape)``.
+        more: Words on terms that are exact.
+        is_exact: Whether the term of each unit is exact; by default none is.
+        problems: Further problems.
+        digests: Checksum of the data of each unit.
+    """
+    num_chains, num_draws = np.shape(next(x for _, x in named_leaves(draws)))[:2]
+    about = f"leave-one-out, {len(names)} observations: PSIS from {describe_draws(draws)}"
+    return make_estimate(
+        found.elpd,
+        names,
+        f"{about}{more}.",
+        p=float(np.sum(found.lpd) - np.sum(found.elpd)),
+        pareto_k=found.pareto_k,
+        is_exact=np.zeros(len(names), bool) if is_exact is None else is_exact,
+        largest_k=largest_pareto_k(num_chains * num_draws),
+        problems=problems,
+        digests=digests,
+    )
+
+
+def describe_draws(draws: Any) -> str:
+    """Number of chains and draws in words."""
+    num_chains, num_draws = np.shape(next(x for _, x in named_leaves(draws)))[:2]
+    return f"{num_chains} chain{'s' * (num_chains != 1)} x {num_draws} draws"
 
 
 def log_weights_of(result: Any) -> np.ndarray | None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from inference.common.leaf_names import element_names, named_leaves, part_names
+from inference.common.leaf_names import element_names, leading_labels, named_leaves, part_names
 from inference.common.whole_file import write_whole
 from inference.models.model_description import (
     ModelDescription,
@@ -24,9 +24,7 @@ from inference.models.model_description import (
 )
 from inference.models.model_groups import ModelGroups, model_groups
 from inference.results import report_pictures as pictures
-from inference.results.elpd import make_estimate
-from inference.results.psis import largest_pareto_k
-from inference.results.psis_loo import log_weights_of, psis_loo
+from inference.results.psis_loo import log_weights_of, make_loo, psis_loo
 from inference.results.report_page import (
     facts,
     figure,
@@ -365,23 +363,16 @@ def _loo_section(
         shape = values.shape[2:]
         mask = found.groups.masks["log_likelihood"].get(name, np.ones(shape, bool)).ravel()
         terms.append(values.reshape(*values.shape[:2], -1)[..., mask])
-        entries = element_names(name, shape, found.groups.labels.get(name, ()))
+        labels = leading_labels(found.groups.labels.get(name, ()), len(shape))
+        entries = element_names(name, shape, labels)
         names += [entry for entry, is_known in zip(entries, mask, strict=True) if is_known]
     log_likelihood = np.concatenate(terms, 2)
-    num_draws = log_likelihood[..., 0].size
     loo = psis_loo(log_likelihood, log_weights_of(result))
-    about = f"Leave-one-out, {len(names)} observations: PSIS from {num_draws} draws."
-    estimate = make_estimate(
-        loo.elpd,
-        tuple(names),
-        about,
-        p=float(np.sum(loo.lpd) - np.sum(loo.elpd)),
-        pareto_k=loo.pareto_k,
-        largest_k=largest_pareto_k(num_draws),
-    )
+    estimate = make_loo(loo, tuple(names), result.draws)
     head, *rows = estimate._rows()
-    words = estimate._notes()[1]
-    body = paragraph(about, "soft") + table(rows, head=head, numbers=(1, 2))
+    about, words, *_ = estimate._notes()
+    body = paragraph(about[0].upper() + about[1:], "soft")
+    body += table(rows, head=head, numbers=(1, 2))
     body += verdict(estimate.problems, words)
     worst = np.argsort(-np.nan_to_num(loo.pareto_k, nan=np.inf), kind="stable")[:_NUM_WORST]
     rows = [(names[i], f"{loo.pareto_k[i]:.2f}", f"{loo.elpd[i]:z.2f}") for i in worst]

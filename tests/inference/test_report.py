@@ -327,3 +327,24 @@ def test_a_mode_is_saved_and_says_what_it_has_not(tmp_path):
         MODE.plot_trace()
     with pytest.raises(TypeError, match=r"write result.values\['home'\]"):
         MODE["home"]
+
+
+def test_events_of_cross_validation_have_names(tmp_path, no_pictures):
+    """A site with an event axis has a log probability for each name of the axes before it."""
+
+    def model(key):
+        mu = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="mu")
+        rows = dist.MultivariateNormal(mu[:, None] * jnp.ones((1, 2)), scale_diag=jnp.ones(2))
+        return ppl.sample(key, rows, name="v")
+
+    labels = {"v": ("team", "half")}, {"team": TEAMS, "half": ("first", "second")}
+    posterior = ppl.condition(ppl.label(model, *labels), {"v": jnp.arange(6.0).reshape(3, 2)})
+    draws = {"mu": np.random.default_rng(0).normal(size=(2, 50, 3)).astype(np.float32)}
+    result = MCMCResult(draws, {}, None)
+    estimate = inference.loo(result, posterior)
+    assert estimate.names == tuple(f"v[{team}]" for team in TEAMS)
+    page = written(result, tmp_path / "report.html", posterior)
+    worst = page.text.partition("highest Pareto k observation")[2]
+    for name, k, elpd in zip(estimate.names, estimate.pareto_k, estimate.pointwise, strict=True):
+        assert f"{name} {k:.2f} {elpd:.2f}" in worst
+    assert estimate.about[1:] in page.text
