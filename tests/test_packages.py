@@ -54,6 +54,7 @@ def names_by_string(tree: ast.Module) -> Iterator[str | None]:
 # For every package that may import ppl.
 SHARED = (
     "ppl.common.draw_chunks",
+    "ppl.common.file_suffix",
     "ppl.common.near_names",
     "ppl.harvest.function_equality",
     "ppl.harvest.pytrees",

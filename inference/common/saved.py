@@ -18,6 +18,7 @@ class Saved:
 
         Raises:
             OSError: if the file cannot be written; a former file is then unchanged.
+            ValueError: if `path` is the name of another kind of file, as ``"fit.json"``.
         """
         serialization.save(path, self)
 

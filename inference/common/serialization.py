@@ -24,6 +24,7 @@ import numpy as np
 
 from inference.common.layout import Layout
 from inference.common.whole_file import write_whole
+from ppl.common.file_suffix import check_suffix
 
 T = TypeVar("T")
 
@@ -158,8 +159,10 @@ def save(path: str | os.PathLike[str], value: Any) -> None:
     Raises:
         OSError: if the file cannot be written; one that was there is unchanged then.
         TypeError: if `path` is not a path.
+        ValueError: if its name is that of another kind of file, as ``"fit.json"``.
     """
     _check_path(path)
+    check_suffix("save", path, "an archive of NumPy", ("npz",))
     arrays: list[np.ndarray] = []
     fields = {x.name: _encode(getattr(value, x.name), arrays) for x in _fields(value)}
     structure = {"format": FORMAT, "result": _tag_of_result(type(value)), "fields": fields}

@@ -206,7 +206,8 @@ class OptimizeResult(ExplainsItems, Saved):
             OSError: if `path` is a folder, or no file can be written there; it is raised before the
                 work.
             TypeError: if `path` is not a path, or `model` is not a model.
-            ValueError: if the mode is of another model or of other data.
+            ValueError: if the mode is of another model or of other data, or if `path` is the name
+                of another kind of file, as ``"report.pdf"``.
         """
         if model is not None:
             check_keywords(type(self).report, model, args, kwargs)

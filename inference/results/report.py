@@ -37,6 +37,7 @@ from inference.results.report_page import (
 )
 from inference.results.summary import Summary
 from inference.results.summary_table import html_table
+from ppl.common.file_suffix import check_suffix
 
 _MAX_ROWS = 300  # scalars of a summary that is shown whole
 _MAX_LINES = 60  # scalars of the forest plot
@@ -84,6 +85,7 @@ def check_path(path: Any) -> pathlib.Path:
     Raises:
         TypeError: if it is not a path.
         OSError: if it is a folder, if its folder does not exist, or if no file can be written.
+        ValueError: if its name is that of another kind of file, as ``"report.pdf"``.
     """
     if not isinstance(path, str | os.PathLike):
         raise TypeError(
@@ -91,6 +93,8 @@ def check_path(path: Any) -> pathlib.Path:
             f"posterior, *args), got {type(path).__name__}"
         )
     goal = pathlib.Path(path)
+    advice = ", and print the page to PDF in a browser" if goal.suffix.lower() == ".pdf" else ""
+    check_suffix("report", goal, "HTML", ("html", "htm"), advice)
     if goal.is_dir():
         example = str(goal / "report.html")
         raise IsADirectoryError(f"report: {str(goal)!r} is a folder. Name a file, as {example!r}")

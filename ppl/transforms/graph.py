@@ -12,6 +12,7 @@ from ppl.analysis.graph_svg import DrawnSite, svg
 from ppl.analysis.graphviz import dot
 from ppl.analysis.plates import Plate, find_plates, plate_label
 from ppl.analysis.summed_sites import GraphSite, find_with_summed
+from ppl.common.file_suffix import check_suffix
 from ppl.common.text_table import html_table, table
 from ppl.core.model_pytree import Model
 from ppl.core.model_run import ModelRun, trace_model
@@ -143,7 +144,10 @@ class Graph:
 
         Raises:
             OSError: If the file cannot be written.
+            ValueError: If `path` is the name of another kind of file, as ``"model.png"``.
         """
+        if path is not None:
+            check_suffix("to_svg", path, "SVG", ("svg",), ", or draw `to_dot()` by Graphviz")
         rows = zip(self.nodes.items(), self._rows(), strict=True)
         drawn = {name: _drawn(name, node, row) for (name, node), row in rows}
         text = svg(drawn, _plate_labels(self.nodes.values()), self.direct, self.carried)

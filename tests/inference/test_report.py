@@ -243,6 +243,12 @@ def never(key):
     ("path", "error", "words"),
     [
         (".", IsADirectoryError, "is a folder. Name a file"),
+        (
+            "report.pdf",
+            ValueError,
+            r"^report: 'report.pdf' .* HTML .* 'report.html', and print",
+        ),
+        ("report.PNG", ValueError, r"^report: 'report.PNG' is the name of a PNG file, and HTML"),
         ("missing/report.html", FileNotFoundError, "there is no folder"),
         ("/proc/report.html", OSError, "it cannot be written"),
     ],

@@ -307,3 +307,12 @@ def test_what_is_no_path_is_refused():
     for use in (result.save, inference.MCMCResult.load):
         with pytest.raises(TypeError, match=r"path must be the name of a file.*got 3"):
             use(3)
+
+
+@pytest.mark.parametrize("name", ["fit.json", "fit.nc", "fit.PKL"])
+def test_a_file_is_not_named_as_another_kind(name, tmp_path):
+    result = inference.MCMCResult({"x": np.zeros((1, 4))}, {}, None)
+    with pytest.raises(ValueError, match=r"archive of NumPy is written: write '.*fit.npz'$"):
+        result.save(tmp_path / name)
+    result.save(tmp_path / "fit.v2")
+    assert {x.name for x in tmp_path.iterdir()} == {"fit.v2"}

@@ -351,6 +351,9 @@ def test_notebooks_and_files_have_the_picture(tmp_path):
     assert bundle["text/html"].startswith(f"{svg}<table>")
     with pytest.raises(FileNotFoundError, match=r"to_svg: '.*no/x.svg' cannot be written: No such"):
         graph.to_svg(tmp_path / "no" / "x.svg")
+    with pytest.raises(ValueError, match=r"^to_svg: '.*x.png' .* SVG .* '.*x.svg', or"):
+        graph.to_svg(tmp_path / "x.png")
+    assert {x.name for x in tmp_path.iterdir()} == {"teams.svg"}
 
 
 def test_pictures_of_the_docs_are_up_to_date():
