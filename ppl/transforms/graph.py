@@ -12,9 +12,10 @@ from ppl.analysis.graph_svg import DrawnSite, svg
 from ppl.analysis.graphviz import dot
 from ppl.analysis.plates import Plate, find_plates, plate_label
 from ppl.analysis.summed_sites import GraphSite, find_with_summed
+from ppl.common.analysis_call import AnalysisCall
 from ppl.common.file_suffix import check_suffix
 from ppl.common.text_table import html_table, table
-from ppl.core.model_pytree import Model
+from ppl.core.model_pytree import Model, name_of
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest.names import suggest_names
 from ppl.harvest.survey import Path, join_scopes
@@ -239,7 +240,7 @@ def graph(model: Model) -> Callable[..., Graph]:
         direct = _edges(names, {path: site.parents for path, site in sown.items()})
         return Graph(nodes, direct, _edges(names, {p: site.earlier for p, site in sown.items()}))
 
-    return drawn
+    return AnalysisCall(drawn, "graph", name_of(model))
 
 
 def _edges(names: Mapping[Path, str], parents: Mapping[Path, Collection[Path]]) -> tuple[Edge, ...]:

@@ -44,6 +44,15 @@ def test_unknown_name(method):
         getattr(ppl.graph(chain)(), method)("d")
 
 
+@pytest.mark.parametrize("name", ["to_svg", "to_dot", "nodes", "parents"])
+def test_a_graph_that_was_not_called_says_so(name):
+    words = rf"^graph: .* call it first, as ppl.graph\(model\)\(\*args\).{name}, or .*\(\).{name}"
+    with pytest.raises(AttributeError, match=words):
+        getattr(ppl.graph(chain), name)
+    assert not hasattr(ppl.graph(chain), "_repr_html_")
+    assert "'chain': call it" in repr(ppl.graph(chain))
+
+
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_the_picture_has_every_site_and_edge(row):
     graph = ppl.graph(row.model)(*row.args)
