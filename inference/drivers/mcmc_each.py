@@ -29,6 +29,7 @@ from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Shown, show_progress
 from ppl.common.arguments import Arguments
 from ppl.common.foreign_arrays import convert_arguments
+from ppl.common.row_order import check_row_orders
 
 
 def mcmc_each(
@@ -94,6 +95,7 @@ def mcmc_each(
     check_inputs(mcmc_each, key, model, args, kwargs)
     numbers = check_run(kernel, num_warmup, num_draws, num_chains, target_acceptance_rate)
     num_warmup, num_draws, num_chains, rate = numbers
+    check_row_orders(model, args, kwargs)
     args, kwargs = convert_arguments(args, kwargs)
     args, is_stacked, num = _stack(args, in_axes)
     first = copy_to_default_device(_target_of(model, args, is_stacked, 0, kwargs))

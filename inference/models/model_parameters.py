@@ -14,6 +14,7 @@ from inference.models.carried_state import initial_state, with_state
 from inference.models.guide_function import make_target, plant_parameters
 from inference.runtime.devices import copy_to_default_device
 from ppl.common.foreign_arrays import convert_arguments
+from ppl.common.row_order import check_row_orders
 from ppl.core.model_pytree import as_pytree
 from ppl.harvest.pytrees import register_dataclass
 from ppl.transforms.prior_weights import ParameterError
@@ -78,6 +79,7 @@ def make_parametric_target(
     With `learns_centering`, weights of centering are among them. They begin with one half: halfway
     between coordinates that suit few data and coordinates that suit many.
     """
+    check_row_orders(model, args, kwargs)
     args, kwargs = convert_arguments(args, kwargs)
     target, by_name = _make_target(model, args, kwargs, is_function=is_function)
     centering = None

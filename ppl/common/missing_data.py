@@ -12,6 +12,7 @@ import numpy as np
 from ppl.common import distribution_protocol
 from ppl.common.column_names import names_of_data
 from ppl.common.columns import Names, numbers_of
+from ppl.common.row_order import RowOrders
 from ppl.harvest import jax_core, leaf_values
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.sowing import Site
@@ -52,6 +53,7 @@ class Missing:
         gaps: The number of missing entries for `impute`, None for `ignore`.
         not_counts: Why the known entries cannot be cast to integers; empty if they can be.
         names: Names of the axes of the data, and of the entries along each of these dimensions.
+        row_orders: The index of the data, if they are a series.
     """
 
     data: Any
@@ -59,6 +61,9 @@ class Missing:
     gaps: Gaps | None = dataclasses.field(metadata={"static": True})
     not_counts: str = dataclasses.field(metadata={"static": True})
     names: DataNames = dataclasses.field(default=((), ()), metadata={"static": True})
+    row_orders: RowOrders = dataclasses.field(
+        default=RowOrders(), repr=False, metadata={"static": True}
+    )
 
 
 @register_dataclass
@@ -205,6 +210,7 @@ def impute(data: Any, missing: Any = None) -> Missing | jax.Array:
     References:
         Gelman et al., *Bayesian Data Analysis*, 3rd ed. (2013), chapter 18.
     """
+    given = data
     names = names_of_data(data)
     data, missing = _check_data_and_mask("impute", data, missing)
     if jax_core.is_traced(missing):
@@ -214,9 +220,10 @@ def impute(data: Any, missing: Any = None) -> Missing | jax.Array:
             "ppl.impute outside, and pass its result as an argument."
         )
     if not (np.any(missing) or jnp.issubdtype(data.dtype, jnp.floating)):
-        return data
+        return given if any(names[0]) else data  # names go along with a series
     gaps = Gaps(int(np.sum(missing)), np.size(missing))
-    return Missing(data, jnp.asarray(missing), gaps, _why_not_counts(data, missing), names)
+    why = _why_not_counts(data, missing)
+    return Missing(data, jnp.asarray(missing), gaps, why, names, RowOrders.of(given))
 
 
 def ignore(data: Any, missing: Any = None) -> Missing:
@@ -256,8 +263,9 @@ def ignore(data: Any, missing: Any = None) -> Missing:
         Rubin, "Inference and missing data", Biometrika 63 (1976).
     """
     names = names_of_data(data)
+    orders = RowOrders.of(data)
     data, missing = _check_data_and_mask("ignore", data, missing)
-    return Missing(data, missing, None, _why_not_counts(data, missing), names)
+    return Missing(data, missing, None, _why_not_counts(data, missing), names, orders)
 
 
 def _why_not_counts(data: jax.Array, missing: Any) -> str:
@@ -278,6 +286,12 @@ def _why_not_counts(data: jax.Array, missing: Any) -> str:
 def _check_data_and_mask(where: str, data: Any, missing: Any) -> tuple[jax.Array, Any]:
     masked: Any = False
     data = numbers_of(data)
+    if getattr(getattr(data, "dtype", None), "kind", "") in ("O", "U", "S", "T"):
+        raise TypeError(
+            f"{where}: expected an array of numbers, got {type(data).__name__} of dtype "
+            f"{data.dtype}. If they are numbers, give numpy.asarray(x, float), None as NaN. "
+            "Categories go as codes: x.cat.codes with the mask x.isna()."
+        )
     if isinstance(data, np.ma.MaskedArray):
         masked = np.ma.getmaskarray(data)
         data = data.data

@@ -14,6 +14,7 @@ from ppl.analysis.summed_sites import check_scored, explain_gone
 from ppl.common import distribution_protocol
 from ppl.common.foreign_arrays import convert_arguments
 from ppl.common.missing_data import Missing
+from ppl.common.row_order import check_row_orders
 from ppl.core.keyed_density import explain_key
 from ppl.core.model_pytree import (
     Model,
@@ -67,8 +68,10 @@ def trace_model(
 
     Raises:
         TypeError: If the model cannot be called with these arguments.
+        ValueError: If arguments and data have the same rows in two orders.
     """
     check_callable(model)
+    check_row_orders(model, args, kwargs)
     args, kwargs = convert_arguments(args, kwargs)
     try:
         inspect.signature(without_scopes(model)).bind(key, *args, **kwargs)

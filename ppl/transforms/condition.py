@@ -25,6 +25,7 @@ from ppl.common.missing_data import (
     is_imputed,
 )
 from ppl.common.peer_names import explaining_calls
+from ppl.common.row_order import RowOrders
 from ppl.common.text_table import html_table
 from ppl.core.inside_sums import (
     commutes,
@@ -175,6 +176,7 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
     if not isinstance(data, Mapping):
         raise TypeError(f"condition: expected a dict of values by site, got {reprlib.repr(data)}.")
     model = _label_by_data(model, data)
+    row_orders = RowOrders.of(data)
     data = foreign_arrays.convert_values(data)
     check_no_nan(
         "condition",
@@ -183,7 +185,7 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
         "If they are missing, give ppl.impute(data) to infer them, as latent values, or "
         "ppl.ignore(data) to integrate them out, where nothing else depends on them.",
     )
-    return _condition(model, data, ())
+    return _condition(model, data, (), row_orders)
 
 
 def _label_by_data(model: Model, data: Mapping[str, Any]) -> Model:
@@ -211,20 +213,22 @@ def _label_by_data(model: Model, data: Mapping[str, Any]) -> Model:
     return model
 
 
-def _condition(model: Model, data: Mapping[str, Any], taken_out: Sequence[str]) -> Model:
+def _condition(
+    model: Model, data: Mapping[str, Any], taken_out: Sequence[str], row_orders: RowOrders
+) -> Model:
     """A conditioned model; the sites `taken_out` are marginalized afterwards and get no data."""
     leaves = jax.tree.leaves(data, is_leaf=lambda x: isinstance(x, Missing))
     is_ignored = any(isinstance(x, Missing) and x.gaps is None for x in leaves)
     if is_ignored or is_planned_by_rule(model):
-        inside = _condition_inside(model, data, taken_out)
+        inside = _condition_inside(model, data, taken_out, row_orders)
         if inside is not None:
             return inside
     run = _RunInside(tuple(taken_out)) if taken_out else _run_conditioned
-    return Conditioned(run, as_pytree(model), data)
+    return Conditioned.of(row_orders, run, as_pytree(model), data)
 
 
 def _condition_inside(
-    model: Model, data: Mapping[str, Any], taken_out: Sequence[str]
+    model: Model, data: Mapping[str, Any], taken_out: Sequence[str], row_orders: RowOrders
 ) -> Model | None:
     """The model conditioned first and marginalized after; None if `model` is not marginalized.
 
@@ -234,7 +238,7 @@ def _condition_inside(
 
     def apply(model: Model, sums: Any, scope: Path) -> Model:
         gone = (*names_within(taken_out, scope), *dict(getattr(sums, "strategies", ())))
-        return _condition(model, entries_within(data, scope), gone)
+        return _condition(model, entries_within(data, scope), gone, row_orders)
 
     def is_entry(x):
         return not isinstance(x, Mapping)
@@ -245,7 +249,20 @@ def _condition_inside(
 
 
 class Conditioned(Partial):
-    """Conditioned model; it prints shapes and dtypes of its data, in a notebook as a table."""
+    """Conditioned model; it prints shapes and dtypes of its data, in a notebook as a table.
+
+    Attributes:
+        row_orders: The indices of its data.
+    """
+
+    row_orders: RowOrders = RowOrders()
+
+    @classmethod
+    def of(cls, row_orders: RowOrders, function: Any, *args: Any, **kwargs: Any) -> "Conditioned":
+        """A function with arguments, and the indices of the data among them."""
+        model = cls(function, *args, **kwargs)
+        model.row_orders = row_orders
+        return model
 
     def __repr__(self) -> str:
         """The name of the model, and shapes and dtypes of the data."""
@@ -283,8 +300,8 @@ def _show(data: Any) -> str:
 
 jax.tree_util.register_pytree_node(
     Conditioned,
-    lambda model: ((model.args, model.keywords), model.func),
-    lambda function, children: Conditioned(function, *children[0], **children[1]),
+    lambda model: ((model.args, model.keywords), (model.row_orders, model.func)),
+    lambda static, children: Conditioned.of(*static, *children[0], **children[1]),
 )
 
 

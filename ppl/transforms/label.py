@@ -263,7 +263,8 @@ def _check_size(path: Path, dim: str | None, size: int, coords: Mapping[Any, Any
         raise ValueError(
             f"label: coords: site {describe(path)} has {size} entries along {dim!r}, got "
             f"{len(coords[dim])} names: {short_repr(list(coords[dim]))}. Give a name for each "
-            "entry, in the order of the data; a dimension of another size needs another name."
+            "entry, in the order of the data; a dimension of another size needs another name; a "
+            "part of the rows of a table is data.rows(index), which has no names of rows."
         )
 
 

@@ -15,6 +15,7 @@ from ppl.analysis.summed_sites import find_approximate
 from ppl.common import distribution_protocol
 from ppl.common.arguments import Arguments
 from ppl.common.missing_data import Gaps, gaps_of
+from ppl.common.row_order import check_row_orders
 from ppl.core.captured_constants import find_mesh, trace_and_fingerprint
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, log_prob, trace_model
@@ -422,8 +423,10 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
         >>> round(target.log_density({"scale": 0.0}).item(), 4)
         -0.7258
     """
+    model = as_pytree(model)
+    check_row_orders(model, args, kwargs)
     arguments, data = Arguments.split(args, kwargs)
-    target = Unconstrained(as_pytree(model), data, arguments, (), PathDict())
+    target = Unconstrained(model, data, arguments, (), PathDict())
 
     def look(program: Program) -> dict[str, Any]:
         all_sites = ModelRun(target.model, program, RecordValues())

@@ -403,3 +403,77 @@ def test_chains_go_on_with_the_names_of_their_run():
     with pytest.raises(ValueError, match=words):
         inference.resume(run, posterior, other, num_draws=3)
     assert inference.resume(run, posterior, FRAME, num_draws=3).draws["level"].shape == (1, 3, 3)
+
+
+def line(key, x, shift=0.0):
+    slope = ppl.sample(key, dist.Normal(0.0, 1.0), name="slope")
+    return ppl.sample(key, dist.Normal(slope * x + shift, 1.0), name="y")
+
+
+def line_of_table(key, data):
+    return line(key, data["x"])
+
+
+def guide_of_slope(key, x):
+    loc = ppl.param(0.0, name="loc")
+    ppl.sample(key, dist.Normal(loc, 1.0), name="slope")
+
+
+X = pd.Series([1.0, 2.0, 3.0])
+SHUFFLED_Y = pd.Series([30.0, 10.0, 20.0], index=[2, 0, 1])
+MODEL_OF_X = ppl.condition(line, {"y": SHUFFLED_Y})
+TWO_ORDERS = {
+    "density": lambda: ppl.log_density(MODEL_OF_X)({"slope": 1.0}, X),
+    "unconstrain": lambda: ppl.unconstrain(MODEL_OF_X, X),
+    "label": lambda: ppl.graph(ppl.label(MODEL_OF_X, {"y": "row"}))(X),
+    "guide": lambda: inference.svi(KEY, MODEL_OF_X, X, guide=guide_of_slope),
+    "each": lambda: inference.mcmc_each(KEY, MODEL_OF_X, X, in_axes=None),
+    "table": lambda: ppl.graph(ppl.condition(line_of_table, {"y": SHUFFLED_Y}))(X.to_frame("x")),
+    "ignore": lambda: ppl.graph(ppl.condition(line, {"y": ppl.ignore(SHUFFLED_Y)}))(X),
+    "marginal": lambda: ppl.log_density(
+        ppl.condition(ppl.marginalize(line, {"slope": ppl.Gaussian()}), {"y": SHUFFLED_Y})
+    )({}, X),
+    "named": lambda: ppl.graph(ppl.condition(line, {"y": SHUFFLED_Y.rename_axis("day")}))(
+        X.rename_axis("day")
+    ),
+    "arguments": lambda: ppl.simulate(line)(KEY, X, shift=SHUFFLED_Y),
+    "data": lambda: ppl.condition(walk, {"x": X, "y": SHUFFLED_Y}),
+}
+
+
+@pytest.mark.parametrize("name", TWO_ORDERS)
+def test_the_same_rows_in_two_orders_are_told(name):
+    with pytest.raises(ValueError, match=r"same in two orders, .*loc\[y.index\].*reset_index"):
+        TWO_ORDERS[name]()
+
+
+def test_rows_are_taken_by_place_if_their_order_agrees():
+    by_hand = ppl.condition(line, {"y": SHUFFLED_Y.to_numpy()})
+    values = {"slope": 2.0}
+    expected = ppl.log_density(by_hand)(values, jnp.array([3.0, 1.0, 2.0]))
+    assert ppl.log_density(MODEL_OF_X)(values, X.loc[SHUFFLED_Y.index]) == expected
+    assert jax.tree.structure(MODEL_OF_X) == jax.tree.structure(by_hand)
+    of_others = X.loc[SHUFFLED_Y.index].set_axis([7, 8, 9])
+    assert ppl.log_density(MODEL_OF_X)(values, of_others) == expected
+
+
+def test_counts_without_gaps_keep_their_names():
+    def counts(key):
+        ppl.sample(key, dist.Poisson(jnp.ones(3)), name="y")
+
+    y = pd.Series([1, 2, 3], index=pd.Index(["mon", "tue", "wed"], name="day"))
+    for given in (y, y.astype("Int64")):
+        found = labels(ppl.condition(counts, {"y": ppl.impute(given)}))
+        assert found["y"] == (("day", ("mon", "tue", "wed")),)
+
+
+@pytest.mark.parametrize("function", [ppl.ignore, ppl.impute])
+def test_gaps_in_what_holds_no_numbers_are_told(function):
+    for given in (
+        np.array([1.0, None], object),
+        np.array(["a", "b"]),
+        pd.Series(["a", None]),
+        pd.Series(["a", None], dtype="category"),
+    ):
+        with pytest.raises(TypeError, match=r"expected an array of numbers, got .* x.cat.codes"):
+            function(given)
