@@ -15,6 +15,7 @@ from inference.drivers.check_inputs import check_inputs
 from inference.drivers.fit_checkpoints import open_fit
 from inference.drivers.noncentering import noncentering_of_guide
 from inference.drivers.svi_problem import (
+    FittedParameters,
     Started,
     check_init,
     make_problem,
@@ -267,10 +268,11 @@ def svi(
         carried = fitted.state.carried
         problem = problem.with_state(carried)
         sampled = draw_from_guide(key, problem, fitted.state.average, num_draws)
-        parts = jax.device_get(values_of(problem, fitted.state.average))
+        parts = values_of(problem, fitted.state.average)
     # Describe the fit.
     family: Any = problem.guide if is_function else guide
     target = problem.target
+    average = jax.device_get(fitted.state.average)
     weights = np.asarray(sampled.log_weights)
     log_density = np.asarray(sampled.log_density)
     pareto_k = psis_of(weights, log_density).pareto_k if family.has_density else np.nan
@@ -289,7 +291,7 @@ def svi(
         objective=objective,
         sites=named_sites(target),
         noncentering=noncentering_of_guide(target, pareto_k, weights.size),
-        doubts=tuple(_describe_boundary(problem, jax.device_get(fitted.state.average), sampled)),
+        doubts=tuple(_describe_boundary(problem, average, parts, sampled)),
         model_parameters=parts.by_name,
         centering=jax.tree.map(lambda x: x[None], parts.centering),
         batching=batching,
@@ -314,11 +316,12 @@ def _check_batches(batches: Iterable[Any], batch: Any, checkpoint: Any) -> None:
         )
 
 
-def _describe_boundary(problem: SVIProblem, parameters: Any, sampled: GuideDraws) -> Iterator[str]:
+def _describe_boundary(
+    problem: SVIProblem, parameters: Any, parts: FittedParameters, sampled: GuideDraws
+) -> Iterator[str]:
     """Warnings for sites, or parameters, at the edge of their support."""
     guide: Any = problem.guide
     # Parameters of the model.
-    parts = values_of(problem, parameters)
     if parts.by_name is not None:
         of_model = parameters.model.by_name
 

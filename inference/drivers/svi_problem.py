@@ -18,6 +18,7 @@ from inference.results.importance_result import ImportanceResult
 from inference.results.mcmc_result import MCMCResult
 from inference.results.optimize_result import OptimizeResult
 from inference.results.svgd_result import SVGDResult
+from inference.runtime.compiled_program import compile_once
 from inference.variational.elbo import Objective, check_objective
 from inference.variational.optax_step import optimizer_of
 from inference.variational.svi_step import SVIProblem
@@ -111,7 +112,18 @@ class FittedParameters(NamedTuple):
 
 
 def values_of(problem: SVIProblem, parameters: Any) -> FittedParameters:
-    """The parts of a fit's parameters."""
+    """The parts of a fit's parameters, on the host.
+
+    They are computed by a compiled program. Without one, model and guide would run operation by
+    operation, each with a program of its own. JAX drops all but the values from the program.
+    """
+    if problem.parametric is None and not isinstance(problem.guide, GuideFunction):
+        return FittedParameters(None, {}, jax.device_get(parameters), None)
+    arguments = problem, parameters
+    return jax.device_get(compile_once(_split_parameters, *arguments)(*arguments))
+
+
+def _split_parameters(problem: SVIProblem, parameters: Any) -> FittedParameters:
     parametric: Any = problem.parametric
     of_target, of_guide = (None, parameters) if parametric is None else parameters
     guide = problem.guide

@@ -1,5 +1,7 @@
 """Guides that are functions: exact where they can be, as good as others, and refused in words."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -155,6 +157,24 @@ def test_new_data_keys_and_steps_compile_nothing():
     misses = compile_program.cache_info().misses
     fitted(1, y=data(1), num_steps=300)
     assert compile_program.cache_info().misses == misses
+
+
+def test_no_operation_is_a_program_of_its_own(caplog):
+    """JAX compiles each operation that runs outside of a compiled function."""
+
+    def model(key):
+        loc = ppl.param(jnp.zeros(7), name="level")
+        x = ppl.sample(key, dist.Normal(jnp.cosh(loc), 1.0), name="x")
+        ppl.factor(-jnp.sum(jnp.cosh(x)), name="far")
+
+    def guide(key):
+        ppl.sample(key, dist.Normal(jnp.sinh(ppl.param(jnp.ones(7), name="loc")), 1.0), name="x")
+
+    with jax.log_compiles():
+        svi(jax.random.key(0), model, guide=guide, num_steps=2, num_draws=2)
+    compiled = [record.getMessage() for record in caplog.records]
+    assert any("advance_svi" in text for text in compiled)
+    assert not [text for text in compiled if re.search("(sin|cos)h", text)]
 
 
 def test_going_on_is_one_long_run():
