@@ -301,12 +301,20 @@ class _SVIRun:
         return bool(jax.device_get(state.settling).is_settled(self.tolerance))
 
     def advance(self, state: SVIState, stop: int) -> Advance:
-        """The outcome of one compiled call, with the ELBOs of its complete steps."""
+        """The outcome of compiled steps, with the ELBOs of the complete ones.
+
+        If a step is not finite, the steps before it are taken again, for the state before it.
+        """
         arguments = self.problem, state, np.int32(stop), self.tolerance
-        now = compile_once(advance_svi, *arguments)(*arguments)
-        elbos, is_finite, is_settled = jax.device_get((now.elbos, now.is_finite, now.is_settled))
+        program = compile_once(advance_svi, *arguments)
+        now = program(*arguments)
+        is_finite = bool(now.is_finite)
+        while not bool(now.is_finite):
+            end = np.int32(now.state.step) - 1
+            now = program(self.problem, state, end, self.tolerance)
+        elbos, is_settled = jax.device_get((now.elbos, now.is_settled))
         num_steps = int(now.state.step) - int(state.step)
-        return Advance(now.state, elbos[:num_steps].copy(), bool(is_finite), bool(is_settled))
+        return Advance(now.state, elbos[:num_steps].copy(), is_finite, bool(is_settled))
 
     def start_step(self, problem: SVIProblem, state: SVIState) -> Advance:
         """The outcome of one step, on the device: it may still be computed.

@@ -231,7 +231,8 @@ class Advance(NamedTuple):
     """The outcome of the steps of one call.
 
     Attributes:
-        state: The state after the steps.
+        state: The state after the steps. If the last step of `advance_svi` is not finite, nor is
+            this state.
         elbos: Estimate of the ELBO at each step. If the call ended at a step that is not finite,
             its estimate is the last.
         is_finite: Whether the ELBO and its gradient were finite at all steps.
@@ -249,9 +250,12 @@ def advance_svi(
 ) -> Advance:
     """Takes steps until `stop` are complete, at most `NUM_ROWS` of them.
 
-    The loop ends early before a step with an ELBO or gradient that is not finite, and once the ELBO
-    has settled. An accelerator waits for the host wherever a loop may end. So it takes a fixed
-    number of steps in a turn; steps of a turn after the end of the loop change nothing.
+    The loop ends early after a step with an ELBO or gradient that is not finite, and once the ELBO
+    has settled. The state before such a step is that of another call, which stops there: to keep
+    it, each step would have to choose between two states, number by number.
+
+    An accelerator waits for the host wherever a loop may end. So it takes a fixed number of steps
+    in a turn; steps of a turn after the end of the loop change nothing.
     """
     has_turns = default_device().platform != "cpu"
     last = jnp.minimum(stop, state.step + NUM_ROWS)
@@ -259,9 +263,10 @@ def advance_svi(
     start = Advance(state, elbos, jnp.bool_(True), state.settling.is_settled(tolerance))
 
     def step(now: Advance, counts: Any = True) -> Advance:
-        after, elbo, is_finite = _take_step(problem, now.state, counts)
+        after, elbo, is_finite = _take_step(problem, now.state)
         row = jnp.where(counts, now.state.step - state.step, NUM_ROWS)
         elbos = now.elbos.at[row].set(elbo, mode="drop")
+        after = after if counts is True else select_leaves(counts, after, now.state)
         return now._replace(
             state=after, elbos=elbos, is_finite=now.is_finite & (is_finite | ~jnp.asarray(counts))
         )
@@ -291,26 +296,23 @@ def advance_svi(
 def step_svi(problem: SVIProblem, state: SVIState, tolerance: Any) -> Advance:
     """Takes one step; `elbos` of the result is the ELBO of this step, which may be infinite or NaN.
 
-    There is no loop in it, for whose end the host would have to wait on an accelerator.
+    The state stays as it is if the ELBO or its gradient is not finite. There is no loop in it, for
+    whose end the host would have to wait on an accelerator.
     """
-    state, elbo, is_finite = _take_step(problem, state)
+    after, elbo, is_finite = _take_step(problem, state)
+    state = select_leaves(is_finite, after, state)
     is_end = is_finite & (state.step % BLOCK == 0)
     settling = select_leaves(is_end, state.settling.at_block_end(), state.settling)
     state = state._replace(settling=settling)
     return Advance(state, elbo, is_finite, settling.is_settled(tolerance))
 
 
-def _take_step(
-    problem: SVIProblem, state: SVIState, counts: Any = True
-) -> tuple[SVIState, jax.Array, jax.Array]:
-    """The state after a step, its ELBO, and whether this and its gradient are finite.
-
-    The state stays as it is if they are not, or if the step does not count.
-    """
+def _take_step(problem: SVIProblem, state: SVIState) -> tuple[SVIState, jax.Array, jax.Array]:
+    """The state after a step, its ELBO, and whether this and its gradient are finite."""
     elbo, gradient, carried = _elbo_and_gradient(problem, state)
     is_finite = jnp.isfinite(elbo) & _all_finite(gradient)
     after = _apply_update(problem, state, elbo, gradient)._replace(carried=carried)
-    return select_leaves(is_finite & counts, after, state), elbo, is_finite
+    return after, elbo, is_finite
 
 
 def _elbo_and_gradient(problem: SVIProblem, state: SVIState) -> tuple[jax.Array, Any, Any]:
