@@ -75,8 +75,7 @@ def main() -> None:
     path = options.out.resolve() / f"{options.name}.jsonl"
     if not options.table:
         tasks = missing(options, entries_of(path))
-        options.repeats = options.seeds[1]
-        append(path, {"provenance": provenance(options) | {"seeds": options.seeds}})
+        append(path, {"provenance": provenance(options.seeds)})
         module = [sys.executable, "-m", "benchmarks.comparison.quality"]
         jobs = {
             f"{task.problem}, {task.tool}, float{task.float}": [

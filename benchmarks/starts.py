@@ -374,8 +374,7 @@ def main() -> None:
         judge(options.worker, list(range(*options.seeds)), options.float, str(path))
         return
     if not options.table:
-        options.repeats = options.seeds[1]
-        append(path, {"provenance": provenance(options)})
+        append(path, {"provenance": provenance(options.seeds)})
         command = [sys.executable, "benchmarks/starts.py", "--seeds", *map(str, options.seeds)]
         command += ["--float", str(options.float), "--out", str(path.parent)]
         command += ["--name", options.name, "--worker"]

@@ -20,6 +20,8 @@ from benchmarks.comparison.report import markdown, ratios
 from benchmarks.comparison.run import reason, with_distances
 from benchmarks.comparison.tools import Output, Tool
 from benchmarks.comparison.worker import distance, executed
+from benchmarks.everyday import HEADINGS, compared
+from benchmarks.everyday import markdown as everyday_markdown
 
 BENCHMARKS = pathlib.Path(__file__).parents[1] / "benchmarks"
 MODEL = "Gaussian along the axes"
@@ -151,3 +153,31 @@ def test_a_failure_stands_in_the_table():
         "cores": 2,
     }
     assert "| nutpie | not finished after 3 s |" in markdown(head, ENTRIES)
+
+
+def everyday_entry(tool, seconds, means, errors):
+    names = ("fit", "summary", "container", "report")
+    found = {"problem": "rugby", "tool": tool, "means": means, "errors": errors}
+    found["seconds"] = dict(zip(names, seconds, strict=False))
+    return found | {"divergences": 2, "max_rhat": 1.0, "min_ess": 1234.0}
+
+
+def test_tools_are_compared_from_data_to_report():
+    """Means in standard errors of their difference, 0.3 and 0.4; and times of the common steps."""
+    ours = everyday_entry("ppl", [1.0, 2.0, 3.0, 9.0], [1.0, 2.0], [0.3, 1.0])
+    theirs = everyday_entry("PyMC", [10.0, 1.0, 1.0], [2.5, 2.0], [0.4, 1.0])
+    entries = compared(ours, theirs)
+    assert entries[1]["z"] == pytest.approx(1.5 / 0.5)
+    assert not any(name in entry for entry in entries for name in ("means", "errors"))
+    failed = [{"problem": "radon", "tool": tool, "error": "a | b"} for tool in ("ppl", "PyMC")]
+    head = {"versions": {"jax": "1"}, "command": "c", "date": "2026-01-01T00", "python": "3"}
+    head |= {"platform": "Linux", "cores": 2}
+    lines = list(everyday_markdown(head, entries + compared(*failed)))
+    rows = [[x.strip() for x in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
+    assert {len(row) for row in rows} == {len(HEADINGS)}
+    table = dict(zip(HEADINGS, rows[2], strict=True))
+    assert table["model"] == "rugby"
+    assert table["first three, ratio"] == "0.50"
+    assert rows[3][-1] == "3.0"
+    assert rows[4][2] == "a / b"
+    assert "0.50 (geometric)" in lines[-1]

@@ -21,7 +21,18 @@ from benchmarks.comparison.worker import Task, distance
 
 ROOT = pathlib.Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
-PACKAGES = ["jax", "jaxlib", "numpy", "numpyro", "blackjax", "nutpie", "pymc", "pytensor", "numba"]
+PACKAGES = [
+    "jax",
+    "jaxlib",
+    "numpy",
+    "numpyro",
+    "blackjax",
+    "nutpie",
+    "pymc",
+    "pytensor",
+    "numba",
+    "arviz",
+]
 
 
 def arguments(description: str | None, **defaults: Any) -> argparse.ArgumentParser:
@@ -51,7 +62,7 @@ def compare(options: argparse.Namespace, is_mapped: bool = False) -> list[dict[s
     if missing:
         raise SystemExit(f"not installed: {', '.join(sorted(missing))}")
     entries: list[dict[str, Any]] = []
-    head = provenance(options)
+    head = provenance({"first call": 0, "repeated calls": [1, options.repeats]})
     for problem in options.models:
         for tool in options.tools:
             task = Task(
@@ -120,7 +131,7 @@ def with_distances(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return result
 
 
-def provenance(options: argparse.Namespace) -> dict[str, Any]:
+def provenance(seeds: Any) -> dict[str, Any]:
     """Date, command, machine, versions and seeds of the measurement."""
     versions = {
         name: importlib.metadata.version(name)
@@ -134,7 +145,7 @@ def provenance(options: argparse.Namespace) -> dict[str, Any]:
         "python": platform.python_version(),
         "cores": num_cores(),
         "versions": versions,
-        "seeds": {"first call": 0, "repeated calls": [1, options.repeats]},
+        "seeds": seeds,
     }
 
 
