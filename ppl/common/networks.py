@@ -120,13 +120,14 @@ def _take_apart_tree(net: Any, where: str) -> Network:
 def named_arrays(tree: Any, where: str) -> tuple[Any, Callable[[Any], Any]]:
     """The arrays of a tree by path, and a function that puts others in their place.
 
-    A single array is no dict. Random keys and leaves that are not arrays stay in the tree.
+    A single array or number is no dict. Random keys and leaves that are not arrays stay in the
+    tree.
 
     Raises:
         TypeError: If there are no arrays.
         ValueError: If two arrays have one path.
     """
-    if jax.tree_util.all_leaves([tree]) and _is_state(tree):
+    if jax.tree_util.all_leaves([tree]) and (_is_state(tree) or isinstance(tree, int)):
         return jnp.asarray(tree), lambda array: array
     structure, named = _leaves_by_path(tree, where)
     arrays = {name: jnp.asarray(x) for name, x in named.items() if _is_state(x)}

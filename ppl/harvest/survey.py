@@ -163,11 +163,38 @@ class SowError(ValueError):
         self.message = message
 
 
+# By construct: where it is, and the name of it.
+_PLACES = {
+    "scan": ("in every iteration of a `scan`", "loop"),
+    "while": ("in a `while_loop`, whose number of iterations is not known", "loop"),
+    "cond": ("in some branches of a `cond` and not in others", "cond"),
+}
+
+
+def explain_made(site: Site, construct: str) -> str | None:
+    """Words for a misplaced value that a library makes once, or renews; None for other sows.
+
+    Its kind is the note of the site.
+    """
+    if site.mode not in ("strict", "clobber") or not isinstance(site.note, str):
+        return None
+    if construct not in _PLACES:
+        return None
+    what = site.note.replace("_", " ")
+    place, name = _PLACES[construct]
+    if site.mode == "clobber":
+        return f"{what} is given {place}. Give it behind the {name}, or in all branches."
+    return (
+        f"{what} is made outside of {name}s, and this one {place}. Make it before the {name}, and "
+        "use its value inside."
+    )
+
+
 class MisplacedError(SowError):
     """Error for a sow in a construct where it may never take place, or any number of times."""
 
     def __init__(self, site: Site, construct: str, message: str):
-        super().__init__(site.path, message)
+        super().__init__(site.path, explain_made(site, construct) or message)
         self.site = site
         self.construct = construct
 

@@ -25,10 +25,11 @@ def state(value: Any, *, name: str) -> Any:
 
     It is sown under the tag "state": a single array as it is, a tree as a dict of its arrays by
     path, such as ``{"bn.mean": mean, "bn.var": var}``. Random keys and what is not an array stay as
-    they are in `value`. State is made outside of loops, such as `jax.lax.scan`, and used inside.
+    they are in `value`. State is made outside of loops and conds, such as `jax.lax.scan` and
+    `jax.lax.cond`, and used inside.
 
     Args:
-        value: The initial state: a pytree of arrays, such as a collection of Flax or an
+        value: The initial state: a number or a pytree of arrays, such as a collection of Flax or an
             `equinox.nn.State`.
         name: The name of the state, unique within the model or guide and its scope.
 

@@ -460,18 +460,53 @@ def test_one_scope_holds_states_of_model_and_guide():
             svi(key(0), of_model, guide=guide, num_steps=2)
 
 
-def test_state_is_made_outside_of_loops():
-    def model(key):
-        def body(x, _):
-            return x + ppl.state(jnp.zeros(()), name="s"), None
+def in_scan():
+    step = lambda x, _: (x + ppl.state(jnp.zeros(()), name="s"), None)  # noqa: E731
+    return jax.lax.scan(step, 0.0, None, length=3)[0]
 
-        x, _ = jax.lax.scan(body, 0.0, None, length=3)
-        ppl.sample(key, dist.Normal(x, 1.0), name="z")
+
+def in_while():
+    step = lambda x: x + 1.0 + ppl.state(jnp.zeros(()), name="s")  # noqa: E731
+    return jax.lax.while_loop(lambda x: x < 3.0, step, 0.0)
+
+
+def in_cond():
+    return jax.lax.cond(X[0, 0] < 9.0, lambda: ppl.state(jnp.zeros(()), name="s"), lambda: 0.0)
+
+
+def renewed_in_cond():
+    old = ppl.state(jnp.zeros(()), name="s")
+    jax.lax.cond(old < 9.0, lambda: ppl.update_state(old + 1.0, name="s"), lambda: None)
+    return old
+
+
+PLACES = {
+    in_scan: "state is made outside of loops, and this one in every iteration of a `scan`",
+    in_while: "state is made outside of loops, and this one in a `while_loop`",
+    in_cond: "state is made outside of conds, and this one in some branches .* before the cond",
+    renewed_in_cond: "new state is given in some branches .* Give it behind the cond",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_state_is_made_outside_of_loops_and_conds(place):
+    def model(key):
+        ppl.sample(key, dist.Normal(place(), 1.0), name="z")
 
     for use in (svi, ppl.with_params(model, None, {"s": 0.0})):
         arguments = (key(0), model) if use is svi else (key(0),)
-        with pytest.raises(ValueError, match="'s': state is made outside of loops"):
+        with pytest.raises(ValueError, match=f"'s': {PLACES[place]}"):
             use(*arguments)
+
+
+def test_a_number_of_python_is_a_state():
+    def model(key):
+        count = ppl.state(0, name="count")
+        ppl.update_state(count + 1, name="count")
+        ppl.sample(key, dist.Normal(count * 1.0, 1.0), name="z")
+
+    result = svi(key(0), model, num_steps=3, num_draws=2)
+    assert_same(result.model_state, {"count": np.int32(3)})
 
 
 def test_equal_paths_in_a_state_are_refused():

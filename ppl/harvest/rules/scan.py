@@ -16,7 +16,7 @@ from ppl.harvest.plants import move_axis, unstack
 from ppl.harvest.rules.loop_carry import LastValues, RunningSum
 from ppl.harvest.rules.parallel_scan import Steps, rank_states
 from ppl.harvest.rules.planted_liveness import find_needed_states
-from ppl.harvest.survey import Sites, SowError, Survey
+from ppl.harvest.survey import Sites, SowError, Survey, explain_made
 
 
 class ScanRule(Construct):
@@ -33,16 +33,10 @@ class ScanRule(Construct):
         sites = survey(eqn.params["jaxpr"])
         for path, found in sites.items():
             if found.site.mode == "strict":
-                if isinstance(found.site.note, str):  # not by a user's sow
-                    what = found.site.note.replace("_", " ")
-                    raise SowError(
-                        path,
-                        f"{what} is made outside of loops, and this one in every iteration of a "
-                        "`scan`. Make it before the loop, and use its value inside.",
-                    )
                 raise SowError(
                     path,
-                    "Cannot use strict mode inside `scan`, where it is sown in every iteration. "
+                    explain_made(found.site, "scan")
+                    or "Cannot use strict mode inside `scan`, where it is sown in every iteration. "
                     "Sow it with mode='append' to stack the values, or mode='clobber' for the "
                     "last.",
                 )
