@@ -56,6 +56,11 @@ class Target(Protocol):
 class PriorSampler(Protocol):
     """Importance sampling from the prior; a pytree whose leaves are the data."""
 
+    @property
+    def order(self) -> Any:
+        """Paths of latent and deterministic sites, and whether each is deterministic."""
+        ...
+
     def weighted(self, key: jax.Array) -> tuple[dict[str, Any], jax.Array]:
         """Values drawn from the prior, and the log probability of the data given them."""
         ...
@@ -76,7 +81,7 @@ def target_labels(target: Target) -> dict[str, tuple[Any, ...]]:
     return {".".join(map(str, path)): x for path, x in getattr(target, "labels", ())}
 
 
-def named_sites(target: Target) -> tuple[NamedSite, ...]:
+def named_sites(target: Target | PriorSampler) -> tuple[NamedSite, ...]:
     """The sites of a target in the order of the model."""
     labels = dict(getattr(target, "labels", ()))
     return tuple(

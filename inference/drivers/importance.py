@@ -89,7 +89,7 @@ def importance(
             sampler = PriorWeights.of(*copy_to_default_device((model, args, kwargs)))
             draws, log_weights = draw_from_prior(key, sampler, num_draws)
             log_density = log_weights
-            sites = ()
+            sites = named_sites(sampler)
         else:
             is_function = isinstance(guide.guide, GuideFunction)
             target = make_target(model, args, kwargs, is_function=is_function)

@@ -17,10 +17,11 @@ from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest.names import nest_by_path, paths_in
 from ppl.harvest.program import Program
 from ppl.harvest.pytrees import register_dataclass
-from ppl.harvest.survey import Found, Path, describe
-from ppl.primitives.site_kinds import LATENT, OBSERVED, kind_of
+from ppl.harvest.survey import Found, Path, Sites, describe
+from ppl.primitives.site_kinds import DETERMINISTIC, LATENT, OBSERVED, kind_of
 from ppl.transforms.density import Scores, total
-from ppl.transforms.simulate import simulate
+from ppl.transforms.label import labels_of
+from ppl.transforms.simulate import Record, simulate
 from ppl.transforms.unscaled import unscaled
 
 
@@ -37,6 +38,9 @@ class PriorWeights:
         data: The data among the arguments of the model.
         arguments: The static arguments of the model.
         latent: The paths of the latent sites.
+        order: The paths of the latent and deterministic sites in the order of the model, and
+            whether each is deterministic.
+        labels: Labels of the axes of the values of sites that have any, by path.
         captured: Fingerprint of the numbers in the model's program; new numbers recompile.
     """
 
@@ -44,6 +48,8 @@ class PriorWeights:
     data: list[Any]
     arguments: Arguments = dataclasses.field(metadata={"static": True})
     latent: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
+    order: tuple[tuple[Path, bool], ...] = dataclasses.field(metadata={"static": True})
+    labels: tuple[tuple[Path, Any], ...] = dataclasses.field(metadata={"static": True})
     captured: tuple[Hashable, ...] = dataclasses.field(metadata={"static": True})
 
     @classmethod
@@ -58,11 +64,14 @@ class PriorWeights:
         arguments, data = Arguments.split(args, kwargs)
         model = as_pytree(model)
 
-        def look(program: Program) -> tuple[Path, ...]:
-            return _latent_paths(ModelRun(model, program, Scores()))
+        def look(program: Program) -> tuple[Any, ...]:
+            latent = _latent_paths(ModelRun(model, program, Scores()))
+            sites = ModelRun(model, program, Record()).sites
+            return latent, order_of(sites), tuple(labels_of(sites).items())
 
-        latent, numbers = trace_and_fingerprint(look, model, arguments, data)
-        return cls(model, data, arguments, latent, numbers)
+        found, numbers = trace_and_fingerprint(look, model, arguments, data)
+        latent, order, labels = found
+        return cls(model, data, arguments, latent, order, labels, numbers)
 
     def weighted(self, key: jax.Array) -> tuple[dict[str, Any], jax.Array]:
         """Values drawn from the prior, and their log weight: log density of data and factors.
@@ -84,6 +93,12 @@ class PriorWeights:
         observed = [path for path, found in run.sites.items() if kind_of(found.site) == OBSERVED]
         drawn = {path: x for path, x in paths_in(values, {**run.sites}) if path not in observed}
         return nest_by_path(drawn), total(weights)
+
+
+def order_of(sites: Sites) -> tuple[tuple[Path, bool], ...]:
+    """Paths of latent and deterministic sites in order, and whether each is deterministic."""
+    kinds = ((path, kind_of(found.site)) for path, found in sites.items())
+    return tuple((p, kind == DETERMINISTIC) for p, kind in kinds if kind in (LATENT, DETERMINISTIC))
 
 
 class ParameterError(ValueError):

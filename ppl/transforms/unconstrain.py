@@ -30,11 +30,11 @@ from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.sowing import Site
 from ppl.harvest.survey import Found, Path, describe, join_scopes, show
 from ppl.primitives.sample import check_key
-from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, LATENT, RANDOM, kind_of
+from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, RANDOM
 from ppl.transforms.condition import condition_and_complete
 from ppl.transforms.density import Scores, total
 from ppl.transforms.label import labels_of
-from ppl.transforms.prior_weights import latent_sites
+from ppl.transforms.prior_weights import latent_sites, order_of
 from ppl.transforms.reparam import is_learned, learnable_sites, weighted_base, with_weight
 from ppl.transforms.reparam_strategies import Frame, WeightedPosition, frame_of
 from ppl.transforms.simulate import simulate
@@ -441,7 +441,7 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
             size = found.num_missing_in(shapes[path].shape)
             shapes[path] = jax.ShapeDtypeStruct((size,), shapes[path].dtype)
         found = {"shapes": tuple(shapes.items()), "values": tuple(values.items())}
-        found |= {"mesh": find_mesh(program.jaxpr), "order": _order(target.model, program)}
+        found |= {"mesh": find_mesh(program.jaxpr), "order": order_of(all_sites.sites)}
         found |= {"centering": PathDict({p: x for p, x in shapes.items() if p in learned})}
         found |= {"labels": tuple(labels_of(all_sites.sites).items())}
         return found | {"approximate": find_approximate(program.jaxpr)}
@@ -455,13 +455,6 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
     sizes = {path: dict(target.shapes)[path].size for path, _ in target.values}
     missing = find_missing(trace_model(target.model, None, args, kwargs), sizes)
     return dataclasses.replace(target, missing=PathDict(missing))
-
-
-def _order(model: Model, program: Program) -> tuple[tuple[Path, bool], ...]:
-    """Paths of the latent and deterministic sites in the order of the model."""
-    sites = ModelRun(model, program, RecordValues()).sites
-    kinds = ((path, kind_of(found.site)) for path, found in sites.items())
-    return tuple((p, kind == DETERMINISTIC) for p, kind in kinds if kind in (LATENT, DETERMINISTIC))
 
 
 def _shapes(run: ModelRun) -> dict[Path, Any]:

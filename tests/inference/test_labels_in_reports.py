@@ -41,6 +41,22 @@ def fit():
     return MCMCResult({"attack": 0.75 * POINTS + noise}, {}, None, sites=sites)
 
 
+def test_weighted_draws_of_the_prior_have_the_names_of_labels():
+    """Sites stand in the order of the model."""
+
+    def model(key):
+        zeal = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="zeal")
+        twice = ppl.deterministic(2 * zeal, name="twice")
+        ppl.sample(key, dist.Normal(twice, 1.0), name="goals")
+
+    named = ppl.label(model, {"zeal": "team", "twice": "team"}, {"team": TEAMS})
+    posterior = ppl.condition(named, {"goals": DATA["goals"]})
+    found = inference.importance(KEY, posterior, num_draws=100)
+    names = [f"{site}[{team}]" for site in ("zeal", "twice") for team in TEAMS]
+    assert list(found.summary().names) == names
+    assert list(found.summary(deterministic=False).names) == names[:3]
+
+
 def test_cross_validation_names_observations(fit):
     posterior = ppl.condition(labeled(), DATA)
     found = inference.loo(fit, posterior, site="points")
