@@ -1,14 +1,14 @@
 """cross_validate: K-fold, leave-group-out and leave-future-out cross-validation of a model."""
 
-import reprlib
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from inference.common.argument_checks import check_count
+from inference.common.argument_checks import check_count, short_repr
 from inference.common.pointwise import log_likelihoods
 from inference.common.threefry import seed_of
 from inference.comparison.units import Units
@@ -117,11 +117,8 @@ def cross_validate(
         "num_draws": check_count("num_draws", num_draws, least=4),
         "num_chains": check_count("num_chains", num_chains, least=1),
     }
-    is_future = isinstance(folds, str) and folds == "future"
-    if isinstance(folds, str) and not is_future:
-        raise ValueError(
-            f'folds must be a number, an array of fold numbers or "future", got {folds!r}'
-        )
+    _check_folds(folds)
+    is_future = isinstance(folds, str)
     if not is_future and (start is not None or horizon != 1):
         raise ValueError('start and horizon are for folds="future"')
     with settings(None):
@@ -225,11 +222,31 @@ def _parts(key: jax.Array, folds: Any, units: Units, joint: bool) -> list[Fold]:
     return found
 
 
+def _check_folds(folds: Any) -> None:
+    """Checks that folds are whole numbers, or are by time.
+
+    Raises:
+        TypeError: if they are no numbers, or not whole ones.
+        ValueError: if they are another word than "future".
+    """
+    if isinstance(folds, str) and folds == "future":
+        return
+    array = np.array(None)
+    with suppress(ValueError):  # rows of several lengths
+        array = np.asarray(folds)
+    if array.dtype.kind in "iu":
+        return
+    advice = "."
+    if array.ndim and array.size and isinstance(array.flat[0], str):
+        advice = ": groups by name have numbers by numpy.unique(names, return_inverse=True)[1]."
+    kind = ValueError if isinstance(folds, str) else TypeError
+    raise kind(
+        "cross_validate: folds must be the number of folds, as 10, or an array of integers, the "
+        f'number of the fold of each observation, or "future", got {short_repr(folds)}{advice}'
+    )
+
+
 def _given(folds: np.ndarray, units: Units) -> np.ndarray:
-    if not np.issubdtype(folds.dtype, np.integer):
-        raise TypeError(
-            f'folds must be a number, an array of integers or "future", got {reprlib.repr(folds)}'
-        )
     if units.kind == "row":
         if folds.shape != (units.num_rows,):
             raise ValueError(

@@ -167,3 +167,25 @@ def test_mistakes():
         of(folds=np.arange(5), unit="row")
     with pytest.raises(TypeError, match="array of integers"):
         of(folds=np.linspace(0, 1, 12))
+
+
+@pytest.mark.parametrize(
+    ("folds", "error", "words"),
+    [
+        ("text", ValueError, "got 'text'.$"),
+        (
+            ["a", "b"] * 6,
+            TypeError,
+            r"groups by name have numbers by numpy.unique",
+        ),
+        ([1, [2, 3]], TypeError, r"got \[1, \[2, 3\]\].$"),
+        ([], TypeError, r"got \[\].$"),
+        (None, TypeError, "got None.$"),
+        (2.5, TypeError, "got 2.5.$"),
+        (True, TypeError, "got True.$"),
+        ({1: 2}, TypeError, "got {1: 2}.$"),
+    ],
+)
+def test_folds_that_are_no_whole_numbers_are_refused(folds, error, words):
+    with pytest.raises(error, match=f"^cross_validate: folds must be the number .*{words}"):
+        inference.cross_validate(jax.random.key(0), POSTERIOR, jnp.asarray(X), folds=folds)
