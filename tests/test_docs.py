@@ -1,6 +1,9 @@
 """The documents: code runs and prints what stands below it; paths exist, and pictures are true."""
 
+import ast
+import difflib
 import importlib
+import inspect
 import pathlib
 import re
 
@@ -116,6 +119,46 @@ def direct_arrows(package: str) -> set[tuple[str, str]]:
         for lower in found
         if not any(lower in reached(other) for other in found)
     }
+
+
+CALL = re.compile(r"`((?:inference|ppl|dist)\.[^`]*\([^`]*\))`")
+
+
+def unknown_keywords(text: str) -> list[str]:
+    """Keywords of calls in a text that functions of the packages do not have."""
+    packages = {
+        name: importlib.import_module(package)
+        for name, package in (("inference", "inference"), ("ppl", "ppl"), ("dist", "distributions"))
+    }
+    found = []
+    for source in CALL.findall(text):
+        try:
+            parsed = ast.parse(source.replace("...", "rest"), mode="eval")
+        except SyntaxError:  # no call alone
+            continue
+        for call in ast.walk(parsed):
+            if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+                continue
+            where, name = ast.unparse(call.func.value), call.func.attr
+            if where not in packages or name not in dir(packages[where]):
+                continue
+            known = inspect.signature(getattr(packages[where], name)).parameters
+            has_more = any(p.kind is p.VAR_KEYWORD for p in known.values())
+            names = [x.arg for x in call.keywords if x.arg is not None]
+            for x in (x for x in names if x not in known):
+                # Others may be arguments of the model.
+                if not has_more or difflib.get_close_matches(x, known, 1, 0.8):
+                    found.append(f"{where}.{name}({x}=)")
+    return found
+
+
+def test_keywords_of_calls_in_texts_exist():
+    assert unknown_keywords("`dist.Normal(0.0, scal=1.0)`") == ["dist.Normal(scal=)"]
+    assert unknown_keywords("`inference.mcmc(key, m, num_draw=1)`") == ["inference.mcmc(num_draw=)"]
+    assert unknown_keywords("`inference.mcmc(key, model, rate=1.0)`") == []
+    pages = [ROOT / "README.md", *(x for x in DOCS.rglob("*.md") if x.name != "mistakes.md")]
+    found = {page.name: unknown_keywords(page.read_text()) for page in pages}
+    assert not {name: x for name, x in found.items() if x}
 
 
 @pytest.mark.parametrize("package", PACKAGES)
