@@ -9,7 +9,12 @@ Format  What is different
 0       classes by module and name; the file has no `"format"`
 1       classes by tags, see `TAGS`
 2       facts of a run in a `RunFacts`, not as pairs called `"settings"`
+3       names of entries of sites; values of state, and of parameters of
+        guides; learned centering; warm-up; tables of cross-validation
 ======  ================================================================
+
+A new field of a class that files hold needs a higher format: an earlier version of the library then
+refuses the file as a newer one.
 """
 
 import dataclasses
@@ -28,7 +33,7 @@ from ppl.common.file_suffix import check_suffix
 
 T = TypeVar("T")
 
-FORMAT = 2
+FORMAT = 3
 
 # Module and name of the class of each tag. A tag never changes, nor names another class later.
 TAGS = {

@@ -29,11 +29,15 @@ from inference.common.serialization import FORMAT, FORMAT_0, TAGS, class_of, tag
 from inference.results.result import Result
 from inference.results.run_facts import RunFacts
 
-FILES = sorted((pathlib.Path(__file__).parent / "saved_files").glob("*.npz"))
+FOLDER = pathlib.Path(__file__).parent / "saved_files"
+FILES = sorted(FOLDER.glob("*.npz"))
+LATER_FILES = sorted(FOLDER.glob("format_*/*.npz"))
 TYPES = {
+    "elpd": inference.ElpdEstimate,
     "importance": ImportanceResult,
     "laplace": LaplaceResult,
     "mcmc": MCMCResult,
+    "optimize": inference.OptimizeResult,
     "pathfinder": PathfinderResult,
     "svgd": SVGDResult,
     "svi": SVIResult,
@@ -69,7 +73,7 @@ def classes(code):
 
 
 def check(code, value, arrays):
-    """Raises AssertionError if `value` is not what a part of a structure of format 0 says."""
+    """Raises AssertionError if `value` is not what a part of a structure says."""
     match code:
         case {"plain": x}:
             np.testing.assert_array_equal(value, x)  # NaN equals NaN
@@ -98,7 +102,7 @@ def check(code, value, arrays):
         case {"absent": [text, has_density]}:
             assert (repr(value), value.has_density) == (text, has_density)
     name = code.get("named") or code.get("object")
-    assert name is None or tag_of(type(value)) == name.partition(":")[2]
+    assert name is None or tag_of(type(value)) == name.rpartition(":")[2]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -109,6 +113,50 @@ def test_files_of_format_0_give_the_same_arrays(path):
     assert type(result).__name__ == structure["result"]
     for name, x in structure["fields"].items():
         check(x, getattr(result, name), arrays)
+
+
+@pytest.mark.parametrize("path", LATER_FILES, ids=lambda path: f"{path.parent.name} {path.stem}")
+def test_files_of_later_formats_give_the_same_arrays(path, tmp_path):
+    structure, arrays = contents(path)
+    assert f"format_{structure['format']}" == path.parent.name
+    result = load(path)
+    assert type(result).__name__ == structure["result"]
+    for name, x in structure["fields"].items():
+        check(x, getattr(result, name), arrays)
+    result.save(tmp_path / "again.npz")
+    assert repr(load(path)) == repr(type(result).load(tmp_path / "again.npz"))
+    assert contents(tmp_path / "again.npz")[0]["format"] == FORMAT
+
+
+def test_names_state_and_parameters_are_in_files():
+    assert {path.parent.name for path in LATER_FILES} >= {f"format_{FORMAT}"}
+    named = load(FOLDER / "format_3/svi_named.npz")
+    assert named.summary().names == ("offset[Anoka]", "offset[Becker]")
+    assert named.model_state["count"] == 3
+    assert named.model_parameters.keys() == {"shift"}
+    guided = load(FOLDER / "format_3/svi_guide.npz")
+    assert guided.guide_state["rounds"] == 6
+    assert guided.guide_parameters["loc"].shape == (2,)
+    for name in ("mcmc_named", "optimize_named"):
+        found = load(FOLDER / f"format_3/{name}.npz")
+        assert tuple(found.summary().names) == ("offset[Anoka]", "offset[Becker]")
+    before = load(FOLDER / "format_2/svi_parameters.npz")
+    assert before.summary().names == ("x[0]", "x[1]")
+    assert (before.model_state, before.guide_parameters) == (None, None)
+    assert before.model_parameters.keys() == {"shift"}
+
+
+def fields_of(tag):
+    cls = class_of(tag)
+    if not dataclasses.is_dataclass(cls):
+        return list(cls._fields)
+    return [x.name for x in dataclasses.fields(cls) if x.init]
+
+
+def test_new_fields_have_a_new_format():
+    """If this fails, raise FORMAT, save files of it, and write `fields.json` anew."""
+    given = json.loads((FOLDER / "fields.json").read_text())
+    assert given == {"format": FORMAT, "fields": {tag: fields_of(tag) for tag in sorted(TAGS)}}
 
 
 def test_a_file_of_format_0_gives_its_classes():
