@@ -28,6 +28,7 @@ from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Shown, show_progress
 from ppl.common.arguments import Arguments
+from ppl.common.columns import Columns
 from ppl.common.foreign_arrays import convert_arguments
 from ppl.common.row_order import check_row_orders
 
@@ -113,10 +114,12 @@ def _stack(args: tuple[Any, ...], in_axes: Any) -> tuple[tuple[Any, ...], list[b
     """Arguments with the data sets in front, whether each leaf has them, and their number.
 
     Raises:
-        TypeError: if `in_axes` holds anything but integers and `None`.
+        TypeError: if `in_axes` holds anything but integers and `None`, or an argument is a list
+            of tables.
         ValueError: if `in_axes` does not fit the arguments, or numbers of data sets differ.
     """
     axes = _spread_axes(args, in_axes)
+    _check_tables(args, in_axes)
     leaves, tree = jax.tree_util.tree_flatten_with_path(args)
     stacked = []
     sizes = {}
@@ -145,6 +148,24 @@ def _stack(args: tuple[Any, ...], in_axes: Any) -> tuple[tuple[Any, ...], list[b
     if not num:
         raise ValueError(f"in_axes: there are no data sets: {next(iter(sizes))} is empty")
     return jax.tree.unflatten(tree, stacked), [axis is not None for axis in axes], num
+
+
+def _check_tables(args: tuple[Any, ...], in_axes: Any) -> None:
+    """Check that no argument with data sets is a list of tables.
+
+    Raises:
+        TypeError: if there is one.
+    """
+    each = tuple(in_axes) if isinstance(in_axes, list | tuple) else (in_axes,) * len(args)
+    for i, (given, axis) in enumerate(zip(args, each, strict=True)):
+        is_list = isinstance(given, list | tuple) and any(isinstance(x, Columns) for x in given)
+        if is_list and axis is not None:
+            raise TypeError(
+                f"argument {i + 1} of the model is a {type(given).__name__} of tables, and data "
+                "sets are an axis of arrays. Give one Dataset of xarray whose first dimension is "
+                "that of the data sets, and that has no names of rows: "
+                "xarray.concat([x.to_xarray() for x in tables], 'dataset').drop_vars('index')"
+            )
 
 
 def _spread_axes(args: tuple[Any, ...], in_axes: Any) -> list[int | None]:

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ppl.common.columns import columns_of, convert_column, is_of, numbers_of
+from ppl.common.columns import Columns, columns_of, convert_column, is_of, numbers_of
 from ppl.harvest import leaf_values
 
 _KNOWN = jax.Array | np.ndarray | np.generic
@@ -24,7 +24,7 @@ def convert_arguments(
 
     Raises:
         TypeError: If an array holds anything but numbers, or has masked entries.
-        ValueError: If numbers are out of the range of JAX, or a column has gaps.
+        ValueError: If numbers are out of the range of JAX, a column has gaps, or a table no rows.
     """
     given = (args, dict(kwargs))
     if all(isinstance(x, _PASSED) for x in jax.tree.leaves(given)):
@@ -47,6 +47,7 @@ def _convert_argument(path: Any, leaf: Any) -> Any:
     name = f"argument {jax.tree_util.keystr(path[1:], simple=True, separator='.')}"
     columns = columns_of(leaf)
     if columns is not None:
+        _check_rows(name, leaf, columns)
         return columns
     _check_argument(name, leaf)
     if _has_column(leaf):
@@ -58,6 +59,17 @@ def _convert_argument(path: Any, leaf: Any) -> Any:
         except ValueError as error:
             raise ValueError(f"{name}: got {error}") from error
     return leaf
+
+
+def _check_rows(name: str, table: Any, columns: Columns) -> None:
+    """Raise a ValueError for a table without rows, of which nothing can be learned."""
+    sizes = (len(table),) if is_of("pandas", table) else tuple(table.sizes.values())
+    if len(columns.columns) and 0 in sizes:
+        raise ValueError(
+            f"{name}: a {type(table).__name__} without rows, with the columns "
+            f"{leaf_values.short_repr(list(columns.columns))}. A selection or a join may have left "
+            "none."
+        )
 
 
 def _convert_value(path: Any, leaf: Any) -> Any:

@@ -477,3 +477,32 @@ def test_gaps_in_what_holds_no_numbers_are_told(function):
     ):
         with pytest.raises(TypeError, match=r"expected an array of numbers, got .* x.cat.codes"):
             function(given)
+
+
+def test_tables_without_rows_are_told():
+    dataset = FRAME.iloc[:0].to_xarray()
+    for table, kind in ((FRAME[:0], "DataFrame"), (dataset, "Dataset")):
+        for call in (
+            lambda table=table: ppl.simulate(crop)(KEY, table),
+            lambda table=table: inference.mcmc(KEY, crop, table),
+        ):
+            with pytest.raises(ValueError, match=f"argument 0: a {kind} without rows, .*'rain'"):
+                call()
+
+
+def test_data_sets_of_tables_are_one_dataset():
+    def model(key, data):
+        level = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="level")
+        likelihood = lambda key: ppl.sample(  # noqa: E731
+            key, dist.Normal(level[data["field"]], 0.1), name="y"
+        )
+        ppl.condition(likelihood, {"y": data["rain"]})(key)
+
+    tables = [FRAME, FRAME.assign(rain=-FRAME["rain"])]
+    with pytest.raises(TypeError, match=r"argument 1 .* list of tables, .* xarray.concat"):
+        inference.mcmc_each(KEY, model, tables)
+    both = xr.concat([x.to_xarray() for x in tables], "dataset").drop_vars("index")
+    steps: dict = {"num_warmup": 200, "num_draws": 200, "num_chains": 1}
+    level = inference.mcmc_each(KEY, model, both, **steps).draws["level"].mean((1, 2))
+    expected = np.array([[1.0, 2.5, 4.0]]) * np.array([[1], [-1]])
+    np.testing.assert_allclose(level, expected, atol=0.15)
