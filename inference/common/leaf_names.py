@@ -63,7 +63,7 @@ def leading_labels(
     return (*labels[:num_axes], *[None] * (num_axes - len(labels)))
 
 
-def entry_names(index: Sequence[int], labels: Sequence[Any] = ()) -> tuple[Any, ...]:
+def name_entry(index: Sequence[int], labels: Sequence[Any] = ()) -> tuple[Any, ...]:
     """Names of an entry along each axis; numbers where there are no names.
 
     Args:
@@ -72,7 +72,7 @@ def entry_names(index: Sequence[int], labels: Sequence[Any] = ()) -> tuple[Any, 
             of its entries.
 
     Example:
-        >>> entry_names((1, 0), [("team", ["England", "France"])])
+        >>> name_entry((1, 0), [("team", ["England", "France"])])
         ('France', 0)
     """
     names: list[Any] = list(index)

@@ -11,8 +11,7 @@ import ppl
 from inference.drivers.mcmc_each import mcmc_each
 from inference.drivers.optimize import optimize
 from inference.drivers.sampler import sampler
-from inference.models.model_groups import missing_entries
-from ppl.common.missing_data import Missing
+from ppl.common.missing_data import Missing, missing_entries
 from ppl.core.model_pytree import name_of
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest.survey import join_scopes

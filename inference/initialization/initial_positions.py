@@ -12,7 +12,7 @@ from jax import lax, random
 
 from inference.common.argument_checks import short_repr
 from inference.common.layout import Layout
-from inference.common.leaf_names import entry_names, named_leaves
+from inference.common.leaf_names import name_entry, named_leaves
 from inference.common.lockstep import select_leaves
 from inference.common.target import Target, target_labels
 from inference.common.threefry import seed_of, threefry
@@ -208,7 +208,7 @@ def _show_first(value: np.ndarray, is_wrong: np.ndarray, labels: Sequence[Any]) 
     at = np.argwhere(is_wrong)[0].tolist()
     if labels:
         labels = (*[None] * (value.ndim - len(labels)), *labels)
-    entry = ", ".join(map(str, entry_names(at, labels)))
+    entry = ", ".join(map(str, name_entry(at, labels)))
     return f"{value[tuple(at)]}" + f" at [{entry}] of {list(value.shape)}" * bool(at)
 
 

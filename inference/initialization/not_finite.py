@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from inference.common.layout import Layout
-from inference.common.leaf_names import entry_names, named_leaves
+from inference.common.leaf_names import name_entry, named_leaves
 from inference.common.target import Target, target_labels
 
 ADVICE = (
@@ -69,7 +69,7 @@ def _not_finite_sites(
             continue
         index = tuple(int(i) for i in np.argwhere(~np.isfinite(log_prob))[0])
         element = functools.partial(_element, index, log_prob.shape)
-        entry = ", ".join(map(str, entry_names(index, labels.get(path, ()))))
+        entry = ", ".join(map(str, name_entry(index, labels.get(path, ()))))
         where = f" at [{entry}]" if index else ""
         what = f"site '{path}' has log probability {log_prob[index]}{_share(log_prob)}"
         value, law = jax.tree.map(element, (site.value, site.distribution))

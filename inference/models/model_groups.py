@@ -19,9 +19,8 @@ from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
 from ppl.common.arguments import Arguments
 from ppl.common.column_names import code_by_names
-from ppl.common.distribution_protocol import DistributionWrapper
 from ppl.common.foreign_arrays import convert_arguments
-from ppl.common.missing_data import Ignored, Imputed
+from ppl.common.missing_data import missing_entries
 from ppl.core.model_pytree import as_pytree, innermost
 from ppl.core.model_run import trace_model
 from ppl.harvest.names import nest_by_path
@@ -205,15 +204,6 @@ def _run(
     # In a jit, as data may be NaN where they are missing, and unneeded draws cost nothing.
     data = _call(run, model, args, kwargs)
     return {path: _Site(site.kind, *data.get(path, site[1:])) for path, site in shapes.items()}
-
-
-def missing_entries(d: Any) -> Any:
-    """Mask of the missing entries of a site observed in part, else None."""
-    while isinstance(d, DistributionWrapper):
-        if isinstance(d, Imputed | Ignored):
-            return d.missing
-        d = d.base
-    return None
 
 
 def _has_data(site: _Site) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from jax.extend import core as jex
 
 from ppl.common.lift import lift
-from ppl.common.missing_data import Imputed, is_imputed
+from ppl.common.missing_data import is_imputed, missing_entries
 from ppl.harvest import jax_core, jaxprs
 from ppl.harvest.construct import Construct
 from ppl.harvest.interpreter import Action, Interpreter, Opened, Operands, Reaped, Results
@@ -89,10 +89,7 @@ class ReadMissing(Action):
 
 def _index_of_mask(site: Site) -> int:
     """The index of the mask among the extra operands of a site."""
-    d = jax.tree.unflatten(site.extra_tree, range(site.num_extras))
-    while not isinstance(d, Imputed):
-        d = d.base
-    return d.missing
+    return missing_entries(jax.tree.unflatten(site.extra_tree, range(site.num_extras)))
 
 
 class _Reader(Interpreter):

@@ -332,10 +332,12 @@ def gaps_of(site: Site) -> Gaps | None:
 
 
 def missing_entries(d: Any) -> Any:
-    """Mask of the missing entries of a site that `impute` observes in part."""
-    while not isinstance(d, Imputed):
+    """Mask of missing entries of a site with gaps, by `impute` or `ignore`, else None."""
+    while isinstance(d, distribution_protocol.DistributionWrapper):
+        if isinstance(d, Imputed | Ignored):
+            return d.missing
         d = d.base
-    return d.missing
+    return None
 
 
 def is_imputed(site: Site) -> bool:
