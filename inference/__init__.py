@@ -4,9 +4,10 @@ A driver joins a model to an algorithm. The algorithms themselves see a log dens
 
 - Drivers: :func:`mcmc`, :func:`svi`, :func:`laplace`, :func:`optimize`, :func:`pathfinder`,
   :func:`importance` and :func:`svgd`.
-- Kernels, for :func:`mcmc`: :class:`NUTS`, :class:`WALNUTS`, :class:`HMC`, or any :class:`Kernel`;
-  for thousands of chains :class:`ChEES`, :class:`AdjustedMCLMC`, :class:`MEADS`, or any
-  :class:`EnsembleKernel`.
+- Kernels, for :func:`mcmc`: :class:`NUTS`, :class:`WALNUTS`, :class:`HMC`, :class:`MALA`,
+  :class:`Barker`; :class:`RandomWalk` and :class:`Slice` without gradients, or any
+  :class:`Kernel`; for thousands of chains :class:`ChEES`, :class:`AdjustedMCLMC`,
+  :class:`MEADS`, or any :class:`EnsembleKernel`.
 - Guides and objectives, for :func:`svi`: :class:`MeanField`, :class:`ELBO` and their kin.
 - Predictive accuracy and checks of priors: :func:`loo`, :func:`cross_validate`, :func:`compare`,
   :func:`power_scale` and :func:`prior_to_arviz`.
@@ -43,14 +44,18 @@ from inference.ensemble.adjusted_mclmc import AdjustedMCLMC
 from inference.ensemble.chees import ChEES
 from inference.ensemble.kernel import EnsembleKernel
 from inference.ensemble.meads import MEADS
+from inference.gradient_free.random_walk import RandomWalk, RandomWalkInfo, RandomWalkState
+from inference.gradient_free.slice import Slice, SliceInfo, SliceState
 from inference.guides.by_site import BySite
 from inference.guides.flows import InverseAutoregressive, MaskedAutoregressive, NeuralSpline
 from inference.guides.guide import Guide
 from inference.guides.normal import FullRank, LowRank, MeanField, PointMass
 from inference.guides.structured import Structured
+from inference.hamiltonian.barker import Barker, BarkerInfo
 from inference.hamiltonian.hmc import HMC, HMCInfo
 from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.hamiltonian.leapfrog import State
+from inference.hamiltonian.mala import MALA
 from inference.hamiltonian.nuts import NUTS, NUTSInfo
 from inference.hamiltonian.walnuts import WALNUTS, WALNUTSInfo
 from inference.monitoring.streamed_diagnostics import StreamedDiagnostics
@@ -88,10 +93,13 @@ from ppl.common.near_names import explain_missing as _explain_missing
 __all__ = [
     "ELBO",
     "HMC",
+    "MALA",
     "MEADS",
     "NUTS",
     "WALNUTS",
     "AdjustedMCLMC",
+    "Barker",
+    "BarkerInfo",
     "BySite",
     "CalibrationReport",
     "ChEES",
@@ -126,6 +134,9 @@ __all__ = [
     "PointMass",
     "PowerScaling",
     "ProgressReport",
+    "RandomWalk",
+    "RandomWalkInfo",
+    "RandomWalkState",
     "Renyi",
     "SVGDResult",
     "SVIInfo",
@@ -133,6 +144,9 @@ __all__ = [
     "SVIState",
     "SVIStep",
     "ScoreFunction",
+    "Slice",
+    "SliceInfo",
+    "SliceState",
     "State",
     "StreamedDiagnostics",
     "Structured",

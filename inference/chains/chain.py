@@ -310,6 +310,7 @@ def _finish_transition(
             proposal.gradient,
             info.acceptance_rate,
             plan.target_acceptance_rate,
+            kernel.raises_target,
         )
 
     return Progress(

@@ -12,6 +12,8 @@ import numpy as np
 from jax import lax, random
 
 from inference.chains.step_chains import (
+    adapt_in_warmup,
+    check_adapt,
     check_form,
     initial_state,
     repeat_transitions,
@@ -22,7 +24,6 @@ from inference.common.layout import Layout
 from inference.common.target import Target
 from inference.common.threefry import threefry
 from inference.ensemble.kernel import EnsembleKernel
-from inference.runtime.signature import shapes_of
 
 
 class EnsembleChains(NamedTuple):
@@ -84,14 +85,8 @@ def make_transitions(
     words = jnp.stack(threefry(chains.seed, chains.iteration))
     key = random.wrap_key_data(words, impl="threefry2x32")
     iteration = chains.iteration
-    num_warmup = chains.num_warmup
     state, info = kernel.step(key, chains.state)
-    state = lax.cond(
-        iteration < num_warmup,
-        lambda state: kernel.adapt(state, info, iteration, num_warmup),
-        lambda state: state,
-        jax.tree.map(jnp.asarray, state),
-    )
+    state = adapt_in_warmup(kernel, state, info, iteration, chains.num_warmup)
     positions = jax.vmap(layout.ravel)(state.position)
     shape = positions.shape[:1]
     stats = {name: jnp.broadcast_to(x, shape) for name, x in statistics_of(info, state).items()}
@@ -107,7 +102,6 @@ def check_ensemble(kernel: Any, layout: Layout, state: Any, num_chains: int) -> 
             chain.
     """
     name = type(kernel).__name__
-    number = jax.ShapeDtypeStruct((), np.int32)
     after, info = shapes_of_step(kernel, state, "NamedTuple")
     shapes = [np.shape(x) for x in info] if hasattr(info, "_asdict") else [None]
     if any(shape not in ((), (num_chains,)) for shape in shapes):
@@ -115,9 +109,8 @@ def check_ensemble(kernel: Any, layout: Layout, state: Any, num_chains: int) -> 
             f"the info of {name}.step must be a NamedTuple of scalars, or of arrays of shape "
             f"({num_chains},) with a number for each chain, got {info}"
         )
-    adapted = shapes_of(_adapt, kernel, state, info, number, number)
     check_form(kernel, "step", state, after)
-    check_form(kernel, "adapt", state, adapted)
+    check_adapt(kernel, state, info)
     one = layout.unravel(jnp.zeros(layout.size))
     expected = jax.tree.map(lambda x: (num_chains, *x.shape), one)
     shapes = expected, jax.tree.map(np.shape, state.position)
@@ -126,7 +119,3 @@ def check_ensemble(kernel: Any, layout: Layout, state: Any, num_chains: int) -> 
             f"the position of {name} must stay as init has got it, with shapes {shapes[0]}, got "
             f"{shapes[1]}"
         )
-
-
-def _adapt(kernel: Any, state: Any, info: Any, iteration: jax.Array, num_warmup: jax.Array) -> Any:
-    return kernel.adapt(state, info, iteration, num_warmup)

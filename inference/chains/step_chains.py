@@ -1,4 +1,4 @@
-"""Chains of a kernel that has only `init` and `step`: starts and transitions, to be compiled.
+"""Chains of a kernel with `init`, `step` and perhaps `adapt`: starts, transitions, to be compiled.
 
 The key of a transition is a hash of only the run's key, the chain's number and the iteration.
 """
@@ -20,10 +20,18 @@ from inference.runtime.signature import shapes_of
 
 
 class StepChain(NamedTuple):
-    """Chain between two transitions: its own seed, the number of transitions, and its state."""
+    """Chain between two transitions.
+
+    Attributes:
+        seed: Two words of uint32, its own.
+        iteration: Number of transitions so far.
+        num_warmup: Number of transitions of warm-up.
+        state: State of the kernel.
+    """
 
     seed: Any
     iteration: Any
+    num_warmup: Any
     state: Any
 
 
@@ -130,13 +138,28 @@ def repeat_transitions(
 def make_transition(
     kernel: Kernel, layout: Layout, chain: StepChain
 ) -> tuple[StepChain, tuple[jax.Array, dict[str, jax.Array]]]:
-    """Chain after a transition, its flat position, and statistics by name."""
+    """Chain after a transition, and in warm-up adapted; its flat position, statistics by name."""
     words = jnp.stack(threefry(chain.seed, chain.iteration))
     key = random.wrap_key_data(words, impl="threefry2x32")
     state, info = kernel.step(key, chain.state)
     state, stats = jax.tree.map(jnp.asarray, (state, statistics_of(info, state)))
-    new = StepChain(chain.seed, chain.iteration + 1, state)
+    state = adapt_in_warmup(kernel, state, info, chain.iteration, chain.num_warmup)
+    new = chain._replace(iteration=chain.iteration + 1, state=state)
     return new, (layout.ravel(state.position), stats)
+
+
+def adapt_in_warmup(
+    kernel: Any, state: Any, info: Any, iteration: jax.Array, num_warmup: jax.Array
+) -> Any:
+    """State after a transition: in warm-up the adapted one, if the kernel has `adapt`."""
+    if not hasattr(kernel, "adapt"):
+        return state
+    return lax.cond(
+        iteration < num_warmup,
+        lambda state: kernel.adapt(state, info, iteration, num_warmup),
+        lambda state: state,
+        jax.tree.map(jnp.asarray, state),
+    )
 
 
 def statistics_of(info: Any, state: Any) -> dict[str, Any]:
@@ -148,7 +171,7 @@ def statistics_of(info: Any, state: Any) -> dict[str, Any]:
 
 
 def check_protocol(kernel: Any, layout: Layout, state: Any) -> None:
-    """Checks that `step` keeps the protocol of :class:`Kernel`.
+    """Checks that `step` and `adapt` keep the protocol of :class:`Kernel`.
 
     Raises:
         TypeError: if `step` does not return a pair, the structure, shapes or dtypes of the state
@@ -159,10 +182,26 @@ def check_protocol(kernel: Any, layout: Layout, state: Any) -> None:
     check_form(kernel, "step", state, after)
     if not hasattr(info, "_asdict") or any(np.shape(x) for x in info):
         raise TypeError(f"the info of {name}.step must be a NamedTuple of scalars, got {info}")
+    check_adapt(kernel, state, info)
     if Layout.of(state.position) != layout:
         raise TypeError(
             f"the position of {name} must stay as init has got it, {layout}, got {state.position}"
         )
+
+
+def check_adapt(kernel: Any, state: Any, info: Any) -> None:
+    """Checks that `adapt` keeps the form of a state, if the kernel has it.
+
+    Raises:
+        TypeError: if it does not.
+    """
+    if hasattr(kernel, "adapt"):
+        number = jax.ShapeDtypeStruct((), np.int32)
+        check_form(kernel, "adapt", state, shapes_of(_adapt, kernel, state, info, number, number))
+
+
+def _adapt(kernel: Any, state: Any, info: Any, iteration: jax.Array, num_warmup: jax.Array) -> Any:
+    return kernel.adapt(state, info, iteration, num_warmup)
 
 
 def shapes_of_step(kernel: Any, state: Any, what: str) -> tuple[Any, Any]:

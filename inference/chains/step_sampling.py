@@ -1,4 +1,4 @@
-"""Sampling with a kernel that has only `init` and `step`: starts and draws, on all cores.
+"""Sampling with a kernel that moves each chain by `step`: starts and draws, on all cores.
 
 A call of a compiled program makes some transitions of a batch of chains. On the CPU a thread for
 each core takes the batches in turn, so that an interrupt finds draws of every chain; on an
@@ -28,8 +28,10 @@ from inference.chains.step_chains import (
     step_chains_mapped,
 )
 from inference.chains.step_run import MAX_NUMBERS, MAX_NUMBERS_WHOLE, StepRun
+from inference.common.layout import Layout
 from inference.common.state_leaves import State, restore_leaves
 from inference.common.target import Target
+from inference.gradient_free.kernel import GradientFreeKernel
 from inference.hamiltonian.kernel import Kernel
 from inference.initialization.density_noise import warn_of_noise
 from inference.initialization.initial_positions import Init, parse_init
@@ -62,6 +64,8 @@ def sample_by_steps(
     share = share_chains(num_chains, mesh, target.mesh)
     starts = parse_init(init, target, num_chains)
     kernel = with_density(kernel, target)
+    if isinstance(kernel, GradientFreeKernel):
+        kernel.check(Layout.of(target.position_shapes))
     run = PlainRun(kernel, target, share, num_warmup, num_draws, recorder)
     run.start(partial(run.begin, key, starts), run.restore)
     return finish_run(run, monitor or Monitor(), num_draws)
@@ -93,7 +97,7 @@ class PlainRun(StepRun):
             ValueError: if a chain finds no point of finite density.
         """
         seeds, states = self._find_starts(key, init)
-        chains = StepChain(seeds, np.zeros(len(seeds), np.int32), states)
+        chains = StepChain(seeds, *self._numbers(len(seeds)), states)
         check_protocol(self.kernel, self.layout, jax.tree.map(lambda x: x[0], states))
         self._compile(chains)
 
@@ -107,9 +111,13 @@ class PlainRun(StepRun):
         empty = np.zeros((num_chains, self.layout.size), self.layout.dtype)
         states, _ = jax.eval_shape(begin_chains, *self.unplaced, self.layout, empty)
         words = np.zeros((num_chains, 2), np.uint32)
-        numbers = np.zeros(num_chains, np.int32)
-        chains = restore_leaves("chain", state, StepChain(words, numbers, states))
+        empty = StepChain(words, *self._numbers(num_chains), states)
+        chains = restore_leaves("chain", state, empty)
         self._compile(chains, int(state["chains_per_call"]), state["num_done"])
+
+    def _numbers(self, num_chains: int) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of transitions before a run, and of those of warm-up, by chain."""
+        return np.zeros(num_chains, np.int32), np.full(num_chains, self.num_warmup, np.int32)
 
     def _find_starts(self, key: jax.Array, init: Init) -> tuple[np.ndarray, Any]:
         """Seeds, and states of the kernel at points of finite density; see :meth:`begin`."""

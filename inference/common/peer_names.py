@@ -22,6 +22,11 @@ PEER_NAMES = by_name(
         "inference.loo(result, posterior, *args), which replaces it": "waic",
         "mcmc(kernel=inference.NUTS()), or HMC()": "nuts hmc",
         "mcmc(kernel=inference.ChEES())": "chees_adaptation dynamic_hmc",
+        "mcmc(kernel=inference.Barker())": "BarkerMH",
+        "mcmc(kernel=inference.RandomWalk()), or Slice()": (
+            "SA AIES ESS Metropolis DEMetropolis DEMetropolisZ additive_step_random_walk rmh"
+        ),
+        "mcmc(kernel=inference.Slice())": "SliceSampler slice_sampling hit_and_run",
         "mcmc(kernel=inference.MEADS())": "meads_adaptation ghmc",
         "mcmc(kernel=inference.AdjustedMCLMC())": "mclmc adjusted_mclmc",
         "inference.InverseAutoregressive()": "AutoIAFNormal",

@@ -38,7 +38,6 @@ from inference.drivers.run_description import RecordedInit
 from inference.drivers.run_settings import (
     NUM_CHAINS,
     NUM_WARMUP,
-    TARGET_ACCEPTANCE_RATE,
     RunSettings,
 )
 from inference.ensemble.kernel import EnsembleKernel
@@ -73,7 +72,7 @@ def mcmc(
     num_draws: int | None = None,
     num_chains: int = NUM_CHAINS,
     mass_matrix: Literal["auto", "diagonal", "low_rank", "dense"] = "auto",
-    target_acceptance_rate: float = TARGET_ACCEPTANCE_RATE,
+    target_acceptance_rate: float | None = None,
     init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] | Started = "uniform",
     transport: bool = False,
     learn_centering: bool = True,
@@ -115,13 +114,14 @@ def mcmc(
         key: Typed or legacy key; with the other arguments it determines every draw.
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
         *args: Arguments of the model: data.
-        kernel: Transition kernel. :class:`NUTS`, :class:`WALNUTS` (for curvature that varies) and
-            :class:`HMC` are given without a log density; warm-up begins with their step size and
-            inverse mass matrix. :class:`ChEES`,
-            :class:`AdjustedMCLMC` and :class:`MEADS`, and any other :class:`EnsembleKernel`, move
-            all chains in lockstep and adapt over them: they are for 64 to many thousand chains on
-            an accelerator. For any other :class:`Kernel`, warm-up adapts nothing: its iterations
-            are run and discarded.
+        kernel: Transition kernel, without a log density. With :class:`NUTS`, :class:`WALNUTS` (for
+            curvature that varies), :class:`HMC`, :class:`MALA` and :class:`Barker`, warm-up begins
+            with their step size and inverse mass matrix. :class:`Slice` and :class:`RandomWalk` are
+            for densities without a gradient. :class:`ChEES`, :class:`AdjustedMCLMC` and
+            :class:`MEADS`, and any other :class:`EnsembleKernel`, move all chains in lockstep and
+            adapt over them: they are for 64 to many thousand chains on an accelerator. Any other
+            :class:`Kernel` adapts as its own `adapt` says; without one, iterations of warm-up are
+            run and discarded.
         num_warmup: Iterations of warm-up per chain, not kept; 0 samples with the kernel as it is.
         num_draws: Draws to keep per chain, by default 1000; with `until` the maximum number of
             draws, by default 100 000.
@@ -137,9 +137,10 @@ def mcmc(
               for more; on an accelerator, diagonal.
 
         target_acceptance_rate: Mean acceptance rate that the step size is adapted to, between 0 and
-            1. A rate nearer to 1 means smaller steps, which are slower and safer. If many
-            transitions of a chain fail although the mean is right, the curvature of the density
-            varies, and the chain adapts to a higher rate (0.96 at most, for 0.8).
+            1; by default 0.8, of :class:`MALA` 0.574 and of :class:`Barker` 0.4. A rate nearer to 1
+            means smaller steps, which are slower and safer. If many transitions of a chain fail
+            although the mean is right, the curvature of the density varies, and the chain adapts to
+            a higher rate (0.96 at most, for 0.8).
         init: Starting points of the chains:
 
             - ``"uniform"``: ten points are drawn in unconstrained space, each coordinate uniform on

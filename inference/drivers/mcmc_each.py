@@ -18,7 +18,6 @@ from inference.drivers.run_settings import (
     NUM_CHAINS,
     NUM_DRAWS,
     NUM_WARMUP,
-    TARGET_ACCEPTANCE_RATE,
 )
 from inference.drivers.sampler import check_run, facts_of
 from inference.hamiltonian.kernel import HamiltonianKernel
@@ -42,7 +41,7 @@ def mcmc_each(
     num_warmup: int = NUM_WARMUP,
     num_draws: int = NUM_DRAWS,
     num_chains: int = NUM_CHAINS,
-    target_acceptance_rate: float = TARGET_ACCEPTANCE_RATE,
+    target_acceptance_rate: float | None = None,
     progress: Shown = None,
     keep: str | Sequence[str] | None = None,
     **kwargs: Any,
@@ -61,12 +60,13 @@ def mcmc_each(
         in_axes: Axes of the data sets, as in ``jax.vmap``: an integer or `None` for all arguments,
             or a tuple with an integer, `None` or a pytree of these for each argument. An argument
             with `None` is shared.
-        kernel: :class:`NUTS`, :class:`WALNUTS`, :class:`HMC`, or another gradient kernel of the
-            library.
+        kernel: :class:`NUTS`, :class:`WALNUTS`, :class:`HMC`, or another
+            :class:`HamiltonianKernel`.
         num_warmup: Iterations of warm-up per chain, not kept.
         num_draws: Draws to keep per chain; another number compiles anew.
         num_chains: Number of chains of each data set.
-        target_acceptance_rate: Mean acceptance rate that the step size is adapted to.
+        target_acceptance_rate: Mean acceptance rate that the step size is adapted to, as in
+            :func:`mcmc`.
         progress: Whether to show a bar; by default in a terminal and in a notebook.
         keep: Names of the sites whose draws are kept, as in :func:`mcmc`; by default all.
         **kwargs: More arguments of the model, which all data sets share.

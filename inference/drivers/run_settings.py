@@ -23,7 +23,6 @@ NUM_WARMUP = 1000
 NUM_DRAWS = 1000
 MAX_DRAWS = 100_000  # draws of a run with `until`, unless a number is given
 NUM_CHAINS = 4
-TARGET_ACCEPTANCE_RATE = 0.8
 _MASS_MATRICES = ("auto", "diagonal", "low_rank", "dense")
 
 
@@ -38,7 +37,8 @@ class RunSettings:
         num_draws: Draws of each chain; `None` for the default.
         num_chains: Number of chains.
         mass_matrix: Structure of the mass matrix.
-        target_acceptance_rate: Acceptance rate that warm-up adapts the step size to.
+        target_acceptance_rate: Acceptance rate that warm-up adapts the step size to; `None` for the
+            kernel's own.
         init: Name of a strategy, a start, a result that has starts, or the hash of one.
         keep: Names of the sites that are kept; `None` for all.
         has_until: Whether the run ends when draws are precise enough.
@@ -77,7 +77,11 @@ class RunSettings:
                 f"mass_matrix must be one of {', '.join(map(repr, _MASS_MATRICES))}, got "
                 f"{self.mass_matrix!r}"
             )
-        rate = check_fraction("target_acceptance_rate", self.target_acceptance_rate)
+        rate = self.target_acceptance_rate
+        if rate is not None:
+            rate = check_fraction("target_acceptance_rate", rate)
+        elif isinstance(self.kernel, HamiltonianKernel):
+            rate = self.kernel.default_acceptance_rate
         _check_transport(self.transport, self.init)
         if not isinstance(self.learn_centering, bool):
             raise TypeError(
@@ -179,11 +183,11 @@ def check_kernel(kernel: Any, mass_matrix: Any, target_acceptance_rate: Any) -> 
         )
     if not isinstance(kernel, HamiltonianKernel):
         does = "nothing of {0} is adapted: leave out {1}"
-        if isinstance(kernel, EnsembleKernel):
+        if hasattr(kernel, "adapt"):
             does = "{0} adapts as its own fields say: leave out {1}, or set them, as {0}(...)"
         for argument, is_given in (
             ("mass_matrix", mass_matrix != "auto"),
-            ("target_acceptance_rate", target_acceptance_rate != TARGET_ACCEPTANCE_RATE),
+            ("target_acceptance_rate", target_acceptance_rate is not None),
         ):
             if is_given:
                 raise ValueError(

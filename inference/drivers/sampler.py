@@ -15,7 +15,6 @@ from inference.drivers.run_settings import (
     NUM_CHAINS,
     NUM_DRAWS,
     NUM_WARMUP,
-    TARGET_ACCEPTANCE_RATE,
 )
 from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.hamiltonian.nuts import NUTS
@@ -32,7 +31,7 @@ def sampler(
     num_warmup: int = NUM_WARMUP,
     num_draws: int = NUM_DRAWS,
     num_chains: int = NUM_CHAINS,
-    target_acceptance_rate: float = TARGET_ACCEPTANCE_RATE,
+    target_acceptance_rate: float | None = None,
     keep: str | Sequence[str] | None = None,
     **unknown: Any,
 ) -> Callable[..., MCMCResult]:
@@ -54,12 +53,13 @@ def sampler(
 
     Args:
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
-        kernel: :class:`NUTS`, :class:`WALNUTS`, :class:`HMC`, or another gradient kernel of the
-            library.
+        kernel: :class:`NUTS`, :class:`WALNUTS`, :class:`HMC`, or another
+            :class:`HamiltonianKernel`.
         num_warmup: Iterations of warm-up per chain, not kept.
         num_draws: Draws to keep per chain.
         num_chains: Number of chains.
-        target_acceptance_rate: Mean acceptance rate that the step size is adapted to.
+        target_acceptance_rate: Mean acceptance rate that the step size is adapted to, as in
+            :func:`mcmc`.
         keep: Names of the sites whose draws are kept, as in :func:`mcmc`; by default all.
         **unknown: None; keywords of the model are those of the function returned.
 
@@ -132,11 +132,14 @@ def check_run(
             "kernel has a log density of its own, but the model gives it; pass "
             f"{type(kernel).__name__}() without log_density"
         )
+    rate = target_acceptance_rate
+    if rate is None:
+        rate = kernel.default_acceptance_rate
     return (
         check_count("num_warmup", num_warmup, least=0),
         check_count("num_draws", num_draws, least=1),
         check_count("num_chains", num_chains, least=1),
-        float(check_fraction("target_acceptance_rate", target_acceptance_rate)),
+        check_fraction("target_acceptance_rate", rate),
     )
 
 

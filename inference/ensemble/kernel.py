@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,8 @@ from inference.hamiltonian.leapfrog import flat_value_and_grad
 class EnsembleKernel(Kernel, Protocol):
     """Markov kernel that moves all chains of a run together, and adapts over them.
 
-    It is a :class:`Kernel` whose positions and states hold all chains, and has one more method:
+    It is a :class:`Kernel` with the class variable `moves_chains_together`, which is True, whose
+    positions and states hold all chains:
 
     | Part     | Form                                                                            |
     |----------|---------------------------------------------------------------------------------|
@@ -30,6 +31,8 @@ class EnsembleKernel(Kernel, Protocol):
     The driver calls :meth:`adapt` after every transition of warm-up, and never after that. If
     chains are spread over devices, a mean over chains is an ordinary ``jnp.mean``.
     """
+
+    moves_chains_together: ClassVar[bool]
 
     def adapt(self, state: Any, info: Any, iteration: jax.Array, num_warmup: jax.Array) -> Any:
         """The state, adapted after a transition of warm-up.
@@ -54,6 +57,7 @@ class DensityKernel:
     """
 
     log_density: Callable[[Any], jax.Array] | None = None
+    moves_chains_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if callable(self.log_density) and not isinstance(self.log_density, Partial):

@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 from collections.abc import Callable, Hashable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,9 @@ class Kernel(Protocol):
     | info            | NamedTuple of scalars                                                    |
     | `log_density`   | optional field of the kernel, ``log_density: Any = None``: the function  |
     |                 | of a position that :func:`inference.mcmc` supplies                       |
+    | `adapt`         | optional method, ``adapt(state, info, iteration, num_warmup)``: the      |
+    |                 | state, adapted after a transition of warm-up. What is adapted, such as a |
+    |                 | step size, is part of the state. `iteration` counts from 0               |
 
     Other fields are up to the kernel. The summary of draws reads `log_density` of the state, and
     `acceptance_rate`, `is_divergent`, `energy` and `step_size` of the info, if a kernel has them.
@@ -81,7 +84,14 @@ class HamiltonianKernel(Kernel, abc.ABC):
             lower triangular matrix, or a low-rank matrix with square roots of the values.
         axis_name: Name of the ``jax.vmap`` axis over chains, or `None`. Chains with a common axis
             advance in lockstep, which is faster; their draws are the same up to rounding.
+        default_acceptance_rate: Mean acceptance rate that warm-up adapts the step size to, unless a
+            driver is given another one.
+        raises_target: Whether warm-up raises that rate where many transitions fail, as
+            :mod:`inference.warmup.target_rate` says; for trajectories of many steps.
     """
+
+    default_acceptance_rate: ClassVar[float] = 0.8
+    raises_target: ClassVar[bool] = True
 
     log_density: Callable[[Any], jax.Array] | None = None
     step_size: jax.typing.ArrayLike = 0.1

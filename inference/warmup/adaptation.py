@@ -256,6 +256,7 @@ def adapt(
     gradient: jax.Array,
     acceptance_rate: jax.Array,
     target: jax.typing.ArrayLike,
+    raises_target: bool = True,
 ) -> Adaptation:
     """State of warm-up after an iteration of a chain.
 
@@ -269,6 +270,7 @@ def adapt(
         gradient: Flat vector, the gradient of the log density there.
         acceptance_rate: Acceptance rate of the iteration.
         target: Target of the acceptance rate.
+        raises_target: Whether the target is raised where many transitions fail.
     """
     start = plan.last_start
     stop = plan.slow_stop
@@ -276,6 +278,7 @@ def adapt(
         start = plan.early_stop
         stop = plan.learning_stop
     is_counted = (iteration >= start) & (iteration < stop) & is_failure(acceptance_rate, target)
+    is_counted = is_counted & raises_target
     num_failures = state.num_failures + is_counted.astype(state.num_failures.dtype)
     length = (stop - start).astype(num_failures.dtype)
     share = failure_share(num_failures, length)

@@ -1,7 +1,7 @@
 """mcmc with kernels that adapt over chains: exact moments, superchains, devices, one's own."""
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -189,6 +189,7 @@ class Walk:
 
     log_density: Any = None
     mistake: str = dataclasses.field(default="", metadata={"static": True})
+    moves_chains_together: ClassVar[bool] = True
 
     def init(self, position):
         values = jax.vmap(self.log_density)(position)

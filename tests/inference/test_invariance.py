@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 import scipy.stats as st
 
-from inference import HMC, NUTS, WALNUTS
+from inference import HMC, MALA, NUTS, WALNUTS, Barker
 from inference.common.matrices import pull, push
+from inference.hamiltonian import barker as barker_module
 from inference.hamiltonian import hmc as hmc_module
 from inference.hamiltonian import nuts_trajectory as tree_module
 from inference.hamiltonian.leapfrog import Point, energy_change
@@ -27,6 +28,8 @@ DENSE = jnp.array([[1.5, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.4 * SCALE**2]]
 KERNELS = {
     "HMC": HMC(skewed_log_density, 0.3, DIAGONAL, num_steps=2),
     "HMC, dense, jittered": HMC(skewed_log_density, 0.5, DENSE, num_steps=4, step_size_jitter=0.5),
+    "MALA": MALA(skewed_log_density, 0.6, DENSE),
+    "Barker": Barker(skewed_log_density, 0.8, DENSE),
     "NUTS": NUTS(skewed_log_density, 0.6, DIAGONAL),
     "NUTS, dense": NUTS(skewed_log_density, 0.3, DENSE),
     "NUTS, cut short": NUTS(skewed_log_density, 0.5, DIAGONAL, max_depth=2),
@@ -103,6 +106,11 @@ def test_one_wrong_sign_is_caught(monkeypatch, module, mistake):
     for name, broken in BROKEN[mistake].items():
         monkeypatch.setattr(module, name, broken)
     assert p_values(KERNELS["HMC" if module is hmc_module else "NUTS"])[1] < FAILURE_RATE
+
+
+def test_proposals_that_are_taken_for_symmetric_are_caught(monkeypatch):
+    monkeypatch.setattr(barker_module, "log_proposal_ratio", lambda *_: 0.0)
+    assert p_values(KERNELS["Barker"])[1] < FAILURE_RATE
 
 
 def test_trees_that_may_turn_inside_are_caught(monkeypatch):

@@ -201,25 +201,27 @@ def records():
 NEVER_SAVED = re.findall(
     r"\w+",
     """
-    Adaptation AdjustedMCLMC Advance Ascent Batches BestNormal Bins CarriedState ChEES Chain
-    ChainPlan
+    Adaptation AdjustedMCLMC Advance Ascent Barker BarkerInfo BarkerTrajectory Batches
+    BestNormal Bins CarriedState ChEES Chain ChainPlan
     ClimbSettings Climber Column Combined CompiledProgram Conditioned Curvature
     DensityKernel DiscreteTarget DualAveraging ELBOTrace Edge Effort
     EnsembleChains EnsembleState Fit FitsSummary FittedParameters Fold GivenBatch GuideDraws
     GuideFunction
-    Groups HMC HMCInfo HMCTrajectory HessianNormal Init JitteredInfo LanczosNormal Layout Leap Leaps
-    Live MEADS MEADSInfo MEADSState Masks ModeSearchResult ModeSummary ModelDescription
+    GradientFreeKernel Groups HMC HMCInfo HMCTrajectory HessianNormal Init JitteredInfo
+    LanczosNormal Layout Leap Leaps
+    Live MALA MEADS MEADSInfo MEADSState Masks ModeSearchResult ModeSummary ModelDescription
     ModelGroups ModelParameters NUTS NUTSInfo NUTSTrajectory NormalStart Observed Odds Origin
     PaddedFactor Pairs PathfinderEnds PathfinderPath Point PointwiseLOO
     Predictions
-    Progress ProgressReport Proposal Ranks RecordedInit ReportedModel
-    RoundLengths RowValues RunDraws RunSettings
+    Progress ProgressReport Proposal RandomWalk RandomWalkInfo RandomWalkState Ranks
+    RecordedInit ReportedModel RoundLengths RowValues RunDraws RunSettings
     SVGDAdvance
-    SVIInfo SVIProblem SVIStep Samples Schedule Search Share SiteDescription SiteGroup
+    SVIInfo SVIProblem SVIStep Samples Scale Schedule Search Share SiteDescription SiteGroup Slice
+    SliceInfo SliceState
     SmoothedWeights Spline Spread StartingPoints State StepChain Subtree Summary SummaryData
     SummaryRow SummarySite Swarm
     Tally Targets TracedRun TransportedTarget Tuning Units Until Verdict WALNUTS WALNUTSInfo
-    WALNUTSTrajectory Welford _Copies _Criterion _Fits _Folds _Gap _LineSearch
+    WALNUTSTrajectory Welford _Copies _Criterion _Fits _Folds _Gap _Line _LineSearch
     _Pairs _Parameter _ShortClimb _Simulator _Site _Worst
     """,
 )

@@ -1,0 +1,4 @@
+"""Kernels that evaluate a log density without its gradient: random walk and slice sampling.
+
+Reading order: `scale` (the size and shape of moves, learned in warm-up), `random_walk`, `slice`.
+"""

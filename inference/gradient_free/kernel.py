@@ -1,0 +1,87 @@
+"""Base of kernels that evaluate a log density without its gradient."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.tree_util import Partial
+
+from inference.common.argument_checks import as_real
+from inference.common.layout import Layout
+from inference.common.matrices import Matrix, kind_of
+from inference.gradient_free.scale import Scale, adapt_scale, init_scale, search_scale
+
+
+@dataclasses.dataclass(frozen=True)
+class GradientFreeKernel:
+    """Kernel that evaluates a log density, which need not have a gradient.
+
+    Attributes:
+        log_density: Function of a position that returns a scalar, or `None` if a driver is to
+            supply it. A position is a pytree of floating-point arrays.
+        covariance: Covariance of positions before warm-up: matrix ``(size, size)``, or variances
+            ``(size,)``, in the order of ``jax.tree.leaves`` of a position. `None` for ones, in a
+            matrix for up to 100 coordinates; warm-up then begins with the curvatures at the start.
+            It learns a covariance of the same form.
+    """
+
+    log_density: Callable[[Any], jax.Array] | None = None
+    covariance: Matrix | None = dataclasses.field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if callable(self.log_density) and not isinstance(self.log_density, Partial):
+            object.__setattr__(self, "log_density", Partial(self.log_density))
+
+    def check(self, layout: Layout) -> None:
+        """Checks the settings that are not traced.
+
+        Raises:
+            TypeError: if a setting is not a real number.
+            ValueError: if a setting is out of range.
+        """
+        init_scale(self.covariance, layout)
+
+    def density_of(self, layout: Layout) -> Callable[[jax.Array], jax.Array]:
+        """Log density as a function of a flat vector.
+
+        Raises:
+            TypeError: if the log density is not a floating-point number.
+            ValueError: if there is no log density, or it does not return a scalar.
+        """
+        name = type(self).__name__
+        log_density = self.log_density
+        if log_density is None:
+            raise ValueError(
+                f"{name} has no log_density; give it one, {name}(log_density=f), or pass the "
+                "kernel to inference.mcmc together with a model."
+            )
+
+        def density(vector: jax.Array) -> jax.Array:
+            given = log_density(layout.unravel(vector))
+            value = as_real(given)
+            if value is None or not jnp.issubdtype(value.dtype, jnp.floating):
+                raise TypeError(f"log_density must return a floating-point scalar, got {given!r}")
+            if value.shape != ():
+                raise ValueError(
+                    f"log_density returned an array of shape {value.shape}; it must return a "
+                    "scalar. Sum over the axes that are not batched."
+                )
+            return value.astype(layout.dtype)
+
+        return density
+
+    def adapt_scale(
+        self, state: Any, layout: Layout, iteration: jax.Array, num_warmup: jax.Array
+    ) -> Scale:
+        """Scale of a state after an iteration of warm-up."""
+        position = layout.ravel(state.position)
+        scale = adapt_scale(state.scale, position, iteration, num_warmup)
+        if self.covariance is not None:
+            return scale
+        is_first = iteration == 0
+        density = self.density_of(layout)
+        found = search_scale(density, position, state.log_density, is_first)
+        factor = found if kind_of(scale.factor) == "diagonal" else jnp.diag(found)
+        return scale._replace(factor=jnp.where(is_first, factor, scale.factor))

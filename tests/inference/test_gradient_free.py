@@ -1,0 +1,222 @@
+"""Random-walk Metropolis and slice sampling: exact laws, what warm-up learns, bad settings."""
+
+import dataclasses
+import itertools
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats as st
+from jax import lax, random
+
+import distributions as dist
+import ppl
+from inference import Kernel, RandomWalk, Slice, mcmc, mcse_mean, resume
+from inference.common.layout import Layout
+from inference.gradient_free import random_walk as walk_module
+from inference.gradient_free import slice as slice_module
+from inference.gradient_free.scale import adapt_scale, init_scale, is_window_end, search_scale
+from tests.inference.targets import SCALE, skewed_draws, skewed_log_density, skewed_uniforms
+
+FAILURE_RATE = 1e-5  # of one test, by chance
+NUM_CHAINS, NUM_STEPS = 8_000, 2
+DENSE = jnp.array([[1.5, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.4 * SCALE**2]])
+KERNELS = {
+    "RandomWalk": RandomWalk(covariance=DENSE),
+    "RandomWalk, diagonal": RandomWalk(covariance=jnp.diag(DENSE), step_size=0.7),
+    "Slice": Slice(covariance=DENSE),
+    "Slice, narrow": Slice(covariance=jnp.diag(DENSE), width=0.3),
+}
+
+
+def p_value(kernel):
+    """The least p-value of draws after a few transitions from exact ones."""
+    kernel = dataclasses.replace(kernel, log_density=skewed_log_density)
+
+    def chain(key, position):
+        keys = random.split(key, NUM_STEPS)
+        return lax.scan(lambda s, key: kernel.step(key, s), kernel.init(position), keys)[0].position
+
+    keys = random.split(random.key(0), NUM_CHAINS)
+    draws = jax.jit(jax.vmap(chain))(keys, skewed_draws(1, NUM_CHAINS))
+    uniforms = skewed_uniforms(draws)
+    uniformity = [st.kstest(u, "uniform").pvalue for u in uniforms]
+    independence = [st.pearsonr(a, b)[1] for a, b in itertools.combinations(uniforms, 2)]
+    return min(uniformity + independence)
+
+
+@pytest.mark.quick_rows("RandomWalk", "Slice")
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernel_leaves_exact_draws_exact(name):
+    assert isinstance(KERNELS[name], Kernel)
+    assert p_value(KERNELS[name]) > FAILURE_RATE
+
+
+def test_a_level_that_is_always_halfway_is_caught(monkeypatch):
+    def uniform(seed, counter, dtype):
+        found = honest(seed, counter, dtype)
+        return found.at[0].set(0.5) if counter.shape == (3,) else found
+
+    honest = slice_module.uniform
+    monkeypatch.setattr(slice_module, "uniform", uniform)
+    assert p_value(Slice(covariance=DENSE)) < FAILURE_RATE
+
+
+def test_an_interval_that_starts_at_the_point_is_caught(monkeypatch):
+    def uniform(seed, counter, dtype):
+        found = honest(seed, counter, dtype)
+        return found.at[1].set(0.0) if counter.shape == (3,) else found
+
+    honest = slice_module.uniform
+    monkeypatch.setattr(slice_module, "uniform", uniform)
+    monkeypatch.setattr(slice_module, "_step_out", lambda *given: (given[2], jnp.int32(0)))
+    assert p_value(Slice(covariance=DENSE)) < FAILURE_RATE
+
+
+def test_proposals_accepted_too_often_are_caught(monkeypatch):
+    honest = walk_module.uniform
+    monkeypatch.setattr(walk_module, "uniform", lambda *given: honest(*given) ** 2)
+    assert p_value(RandomWalk(covariance=DENSE)) < FAILURE_RATE
+
+
+def uneven(key):
+    """Scales from 1e-3 to 1e3, a ridge, and a skewed positive site."""
+    ppl.sample(key, dist.Normal(jnp.zeros(3), jnp.array([1e-3, 1.0, 1e3])), name="a")
+    b = ppl.sample(key, dist.Normal(0.0, 1.0), name="b")
+    ppl.sample(key, dist.Normal(0.99 * b, 0.1), name="c")
+    ppl.sample(key, dist.Gamma(2.0, 3.0), name="g")
+
+
+@pytest.mark.quick_rows("float32-Slice")
+@pytest.mark.parametrize("kernel", [RandomWalk(), Slice()], ids=["RandomWalk", "Slice"])
+def test_chains_learn_scales_without_tuning(float_dtype, kernel):
+    result = mcmc(random.key(0), uneven, kernel=kernel, num_draws=2000)
+    draws = jax.tree.map(lambda x: np.asarray(x, np.float64), result.draws)
+    scaled = [draws["a"] / [1e-3, 1.0, 1e3], draws["b"], (draws["c"] - 0.99 * draws["b"]) / 0.1]
+    numbers = [*np.moveaxis(scaled[0], -1, 0), *scaled[1:], draws["g"] / 3 * 3]
+    expected = [(0.0, 1.0)] * 5 + [(2 / 3, 2 / 9)]
+    for x, (mean, variance) in zip(numbers, expected, strict=True):
+        squares = (x - mean) ** 2
+        assert abs(x.mean() - mean) < 4.3 * mcse_mean(x)
+        assert abs(squares.mean() - variance) < 4.3 * mcse_mean(squares)
+        assert mcse_mean(x) < 0.06 * np.sqrt(variance)
+    if isinstance(kernel, RandomWalk):
+        assert 0.15 < result.stats["acceptance_rate"].mean() < 0.35
+
+
+def test_windows_double_and_the_last_is_long():
+    ends = [i + 1 for i in range(1000) if is_window_end(jnp.int32(i), jnp.int32(1000))]
+    assert ends == [1, 25, 50, 100, 200, 400, 900]
+    short = [i + 1 for i in range(40) if is_window_end(jnp.int32(i), jnp.int32(40))]
+    assert short == [1, 36]
+
+
+@pytest.mark.parametrize("size", [3, 120])
+def test_the_covariance_is_that_of_the_window(x64, size):
+    draws = np.random.default_rng(0).normal(size=(200, size)) @ np.diag(np.linspace(1, 3, size))
+    scale = init_scale(None, Layout.of(jnp.zeros(size)))
+    adapt = jax.jit(adapt_scale)
+    for i, x in enumerate(draws[:180]):
+        scale = adapt(scale, jnp.asarray(x), jnp.int32(i), jnp.int32(200))
+    window = np.cov(draws[50:180].T) if size == 3 else np.diag(np.var(draws[50:180], 0, ddof=1))
+    shrunk = np.where(np.eye(size), window, window * 130 / 135)
+    factor = scale.factor if size == 3 else np.diag(scale.factor)
+    np.testing.assert_allclose(factor @ factor.T, shrunk, rtol=1e-8)
+    assert scale.count == 0
+
+
+def test_first_scales_are_within_a_factor_of_two(x64):
+    sds = jnp.array([1e-4, 0.3, 1.0, 5e4])
+
+    def density(x):
+        return -0.5 * jnp.sum((x / sds) ** 2)
+
+    middle = 3 * sds  # not at the mode
+    search = jax.jit(lambda wanted: search_scale(density, middle, density(middle), wanted))
+    ratio = search(True) / sds
+    assert np.all((ratio >= 0.5) & (ratio <= 1.0))
+    np.testing.assert_array_equal(search(False), np.ones(4))
+
+
+def stepped(key):
+    """A density that is constant but for jumps, and a loop that has no gradient."""
+    x = ppl.sample(key, dist.Uniform(0.0, 4.0), name="x")
+    weight = lax.while_loop(lambda c: c[0] < x, lambda c: (c[0] + 1, 2 * c[1]), (1.0, 1.0))[1]
+    ppl.factor(jnp.log(weight), name="weight")
+
+
+@pytest.mark.parametrize("kernel", [RandomWalk(), Slice()], ids=["RandomWalk", "Slice"])
+def test_a_density_needs_no_gradient(kernel):
+    result = mcmc(random.key(0), stepped, kernel=kernel, num_draws=4000)
+    for i, weight in enumerate([1, 2, 4, 8]):
+        is_there = (np.floor(result.draws["x"]) == i).astype(float)
+        assert abs(is_there.mean() - weight / 15) < 4.3 * mcse_mean(is_there)
+
+
+def with_gaps(key):
+    x = ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
+    ppl.factor(jnp.where(jnp.abs(x) < 1, 0.0, jnp.nan), name="cut")
+
+
+@pytest.mark.parametrize("kernel", [RandomWalk(), Slice()], ids=["RandomWalk", "Slice"])
+def test_draws_are_never_where_the_density_is_nan(kernel):
+    result = mcmc(random.key(0), with_gaps, kernel=kernel, init={"x": 0.1}, num_draws=2000)
+    x = np.asarray(result.draws["x"], np.float64)
+    assert np.abs(x).max() < 1
+    squares = x**2
+    assert abs(squares.mean() - st.truncnorm(-1, 1).var()) < 4.3 * mcse_mean(squares)
+
+
+@pytest.mark.parametrize("kernel", [RandomWalk(), Slice()], ids=["RandomWalk", "Slice"])
+def test_a_resumed_run_has_the_bits_of_a_longer_one(kernel):
+    settings = {"kernel": kernel, "num_warmup": 60}
+    long = mcmc(random.key(0), uneven, num_draws=30, **settings)
+    short = mcmc(random.key(0), uneven, num_draws=10, **settings)
+    jax.tree.map(
+        np.testing.assert_array_equal,
+        resume(short, uneven, num_draws=30, kernel=kernel).draws,
+        long.draws,
+    )
+
+
+@pytest.mark.parametrize(
+    ("kernel", "words"),
+    [
+        (RandomWalk(step_size=-1.0), "step_size must be a positive, finite number, got -1.0"),
+        (RandomWalk(target_acceptance_rate=1.5), "target_acceptance_rate must be a number between"),
+        (RandomWalk(covariance=jnp.ones(2)), "has shape (2,); the position has 1 elements"),
+        (Slice(width=0.0), "width must be a positive, finite number, got 0.0"),
+        (Slice(covariance=jnp.array([-1.0])), "must be finite and positive definite"),
+    ],
+)
+def test_bad_settings_are_named(kernel, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        mcmc(random.key(0), with_gaps, kernel=kernel, num_warmup=2, num_draws=2)
+
+
+def test_a_number_of_steps_is_checked_at_once():
+    with pytest.raises(ValueError, match="num_steps must be an integer of at least 1, got 0"):
+        RandomWalk(num_steps=0)
+
+
+def test_settings_of_other_kernels_are_refused_in_words():
+    with pytest.raises(ValueError, match="RandomWalk adapts as its own fields say"):
+        mcmc(random.key(0), with_gaps, kernel=RandomWalk(), target_acceptance_rate=0.3)
+
+
+@pytest.mark.parametrize("kernel", [RandomWalk(), Slice()], ids=["RandomWalk", "Slice"])
+def test_a_bare_log_density_is_enough(kernel, float_dtype):
+    kernel = dataclasses.replace(kernel, log_density=lambda x: -0.5 * jnp.sum(x["b"] ** 2))
+    state = kernel.init({"b": jnp.zeros((2, 3), float_dtype)})
+    keys = random.split(random.key(0), 2000)
+    _, draws = jax.jit(
+        lambda s: lax.scan(lambda s, k: (kernel.step(k, s)[0], s.position), s, keys)
+    )(state)
+    assert draws["b"].dtype == float_dtype
+    np.testing.assert_allclose(np.var(draws["b"], 0), 1, atol=0.4)
+    with pytest.raises(ValueError, match="has no log_density; give it one"):
+        type(kernel)().init({"b": jnp.zeros(2)})
+    with pytest.raises(ValueError, match="returned an array of shape"):
+        type(kernel)(lambda x: x).init(jnp.zeros(2))
