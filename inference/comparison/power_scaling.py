@@ -15,6 +15,7 @@ from inference.common.leaf_names import element_names
 from inference.results.noted_table import Table
 from inference.results.psis import largest_pareto_k, psis_on_host
 from inference.results.psis_loo import log_sum_exp
+from inference.results.rank_scores import argsort
 
 LARGE = 0.05  # sensitivity; from here on a component matters
 _STEP = 0.01  # relative change of the power
@@ -104,33 +105,33 @@ def power_scaling(
     flat = np.concatenate(columns, 1)
     base = np.zeros(len(flat)) if log_weights is None else np.ravel(log_weights)
 
-    def of(x):
-        return sensitivity(flat, np.ravel(x).astype(np.float64), base, is_smoothed)
-
-    by_site = {name: of(x) for name, x in log_priors.items()}
-    priors = list(log_priors.values())
-    (prior, worst), (likelihood, other) = of(sum(priors[1:], priors[0])), of(log_likelihood)
+    components = list(log_priors.values())
+    if len(components) != 1:  # one prior alone is all priors together
+        components.append(sum(components[1:], components[0]))
+    components = [np.ravel(x).astype(np.float64) for x in (*components, log_likelihood)]
+    found, worst_k = sensitivities(flat, components, base, is_smoothed)
+    *_, prior, likelihood = found
+    by_site = dict(zip(log_priors, found, strict=False))
     diagnosis = tuple(_diagnose(*pair) for pair in zip(prior, likelihood, strict=True))
-    worst_k = max([worst, other, *(k for _, k in by_site.values())])
-    found = PowerScaling(
+    scaling = PowerScaling(
         tuple(names),
         prior,
         likelihood,
-        {name: x for name, (x, _) in by_site.items()},
+        by_site,
         tuple(log_priors),
         diagnosis,
         (),
     )
-    return dataclasses.replace(found, problems=tuple(_problems(found, worst_k, len(flat))))
+    return dataclasses.replace(scaling, problems=tuple(_problems(scaling, worst_k, len(flat))))
 
 
-def sensitivity(
+def sensitivities(
     draws: np.ndarray,
-    log_component: np.ndarray,
+    log_components: Sequence[np.ndarray],
     log_weights: np.ndarray,
     is_smoothed: bool,
 ) -> tuple[np.ndarray, float]:
-    r"""Sensitivity of each column of draws to the power of a component, and the worst Pareto k.
+    r"""Sensitivities of columns of draws to the powers of components, and the worst Pareto k.
 
     Draws are weighted by :math:`p^{\alpha - 1}`, for powers :math:`\alpha = 1.01` and its inverse:
 
@@ -138,10 +139,13 @@ def sensitivity(
 
     Args:
         draws: ``(draw, scalar)``.
-        log_component: Log density of the component at each draw, ``(draw,)``.
+        log_components: Log density of each component at each draw, ``(draw,)``.
         log_weights: Log weights of the draws before, ``(draw,)``.
         is_smoothed: Whether `log_weights` are already smoothed. If not, weights are smoothed both
             before and after the change of power, so that smoothing does not count as a change.
+
+    Returns:
+        ``(component, scalar)``, and the largest Pareto k of all weights.
 
     References:
         Kallioinen et al. (2023), section 2.4.
@@ -152,29 +156,34 @@ def sensitivity(
         kept = log_weights + change if is_smoothed else smoothed
         return np.exp(kept - log_sum_exp(kept)), float(k)
 
-    power, (before, _) = 1 + _STEP, weights(0.0)
-    distance = np.zeros(draws.shape[1])
-    worst = -np.inf
-    for alpha in (power, 1 / power):
-        after, k = weights((alpha - 1) * log_component)
-        distance += _distances(draws, before, after)
-        worst = max(worst, k)
-    return distance / (2 * np.log2(power)), worst
+    power = 1 + _STEP
+    before, _ = weights(0.0)
+    changes = [(alpha - 1) * x for x in log_components for alpha in (power, 1 / power)]
+    after, ks = zip(*map(weights, changes), strict=True)
+    distances = _distances(draws, before, after).reshape(len(log_components), 2, -1)
+    return distances.sum(1) / (2 * np.log2(power)), max(ks)
 
 
-def _distances(draws: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """Cumulative Jensen-Shannon distance of each column under two sets of weights."""
+def _distances(draws: np.ndarray, before: np.ndarray, after: Sequence[np.ndarray]) -> np.ndarray:
+    """Cumulative Jensen-Shannon distances of columns from the first to each other set of weights.
+
+    Columns are sorted once for all weights.
+
+    Returns:
+        ``(weights, scalar)``.
+    """
+    found = np.empty((len(after), draws.shape[1]))
     size = max(1, _BLOCK // max(1, len(draws)))
-    found = [np.zeros(0)]
     for start in range(0, draws.shape[1], size):
-        block = np.asarray(draws[:, start : start + size], np.float64)
-        order = np.argsort(block, axis=0, kind="stable")
-        x = np.take_along_axis(block, order, 0)
-        p = np.cumsum(before[order], 0)[:-1]
-        q = np.cumsum(after[order], 0)[:-1]
-        bins = np.diff(x, axis=0)
-        found.append(np.maximum(cjs_distance(bins, p, q), cjs_distance(bins, 1 - p, 1 - q)))
-    return np.concatenate(found)
+        part = slice(start, start + size)
+        rows = np.asarray(draws[:, part].T, np.float64, order="C")
+        order = np.stack([argsort(row) for row in rows])
+        bins = np.diff(np.take_along_axis(rows, order, 1), axis=1)
+        p = np.cumsum(before[order], 1)[:, :-1]
+        for i, weights in enumerate(after):
+            q = np.cumsum(weights[order], 1)[:, :-1]
+            found[i, part] = np.maximum(cjs_distance(bins, p, q), cjs_distance(bins, 1 - p, 1 - q))
+    return found
 
 
 def cjs_distance(bins: np.ndarray, p: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -187,7 +196,7 @@ def cjs_distance(bins: np.ndarray, p: np.ndarray, q: np.ndarray) -> np.ndarray:
     The linear terms of the two directions of the divergence cancel.
 
     Args:
-        bins: Widths of the steps along the first axis.
+        bins: Widths of the steps along the last axis.
         p: Distribution function in each step.
         q: Another one.
 
@@ -199,9 +208,9 @@ def cjs_distance(bins: np.ndarray, p: np.ndarray, q: np.ndarray) -> np.ndarray:
     q = np.clip(q, 0, 1)
     middle = (p + q) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(p > 0, p * np.log2(p / middle), 0)
-        terms = terms + np.where(q > 0, q * np.log2(q / middle), 0)
-        ratio = np.sum(bins * terms, 0) / np.sum(bins * (p + q), 0)
+        terms = np.where(p > 0, p * np.log(p / middle), 0)
+        terms += np.where(q > 0, q * np.log(q / middle), 0)
+        ratio = np.vecdot(bins, terms) / (2 * np.log(2) * np.vecdot(bins, middle))
     return np.sqrt(np.clip(np.nan_to_num(ratio), 0, 1))
 
 

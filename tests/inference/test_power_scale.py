@@ -11,7 +11,8 @@ import scipy.stats
 import distributions as dist
 import inference
 import ppl
-from inference.comparison.power_scaling import cjs_distance, power_scaling, sensitivity
+from inference.comparison import power_scaling as scaling
+from inference.comparison.power_scaling import cjs_distance, power_scaling, sensitivities
 from inference.results.mcmc_result import MCMCResult
 from inference.results.psis import psis_on_host
 
@@ -56,8 +57,8 @@ def test_sensitivity_of_a_normal_model(mean):
 
 
 def test_distance_of_distribution_functions():
-    bins = np.ones((4, 1))
-    p, q = np.array([[0.0, 0.0, 1.0, 1.0]]).T, np.array([[0.0, 1.0, 1.0, 1.0]]).T
+    bins = np.ones((1, 4))
+    p, q = np.array([[0.0, 0.0, 1.0, 1.0]]), np.array([[0.0, 1.0, 1.0, 1.0]])
     np.testing.assert_allclose(cjs_distance(bins, p, p), 0)
     np.testing.assert_allclose(cjs_distance(bins, p, q), np.sqrt(1 / 5))
     np.testing.assert_allclose(cjs_distance(3 * bins, q, p), np.sqrt(1 / 5))
@@ -115,7 +116,7 @@ def test_a_constant_component_has_no_sensitivity(is_smoothed):
     for weights in (log_weights, np.zeros(1000), np.full(1000, -3.7)):
         if is_smoothed:
             weights = psis_on_host(weights).log_weights
-        found, _ = sensitivity(draws, np.full(1000, 2.7), weights, is_smoothed)
+        found, _ = sensitivities(draws, [np.full(1000, 2.7)], weights, is_smoothed)
         np.testing.assert_allclose(found, 0, atol=1e-5)
 
 
@@ -170,3 +171,20 @@ def test_data_observed_in_part_and_factors_are_likelihood():
     assert of_missing.prior[0] < 0.05 < of_missing.likelihood[0]
     with pytest.raises(ValueError, match="no observed site"):
         inference.power_scale(MCMCResult({"mu": mu, "y": filled}, {}, None), sampled)
+
+
+def test_draws_are_sorted_once_for_all_components(monkeypatch):
+    rng = np.random.default_rng(5)
+    draws = rng.normal(size=(200, 3))
+    components = [rng.normal(size=200) for _ in range(4)]
+    alone = [sensitivities(draws, [x], np.zeros(200), False)[0][0] for x in components]
+    sorted_rows = []
+
+    def count(row):
+        sorted_rows.append(row)
+        return np.argsort(row)
+
+    monkeypatch.setattr(scaling, "argsort", count)
+    found, _ = sensitivities(draws, components, np.zeros(200), False)
+    np.testing.assert_allclose(found, alone, rtol=1e-12)
+    assert len(sorted_rows) == 3
