@@ -372,7 +372,9 @@ def restore_state(problem: SVIProblem, state: Any) -> SVIState:
         ValueError: if it belongs to another problem.
     """
     expected = shapes_of_state(problem)
-    state = restore_structure(state, expected)
+    if isinstance(state, SVIState):  # part by part, as one may be of another problem
+        parts = zip(state, expected, strict=True)
+        state = SVIState(*(restore_structure(x, like) for x, like in parts))
     _check_state(state, expected)
     return state
 
@@ -388,9 +390,11 @@ def _check_state(state: Any, expected: SVIState) -> None:
         raise TypeError(f"state must be that of a result, result.state, got {type(state).__name__}")
     for name, found, wanted in zip(SVIState._fields, state, expected, strict=True):
         if kinds(found) != kinds(wanted):
+            what = "state by ppl.state" if name == "carried" else name
             raise ValueError(
                 "state must be that of a result with the same sites, guide and optimizer, got "
-                f"one whose {name} has {kinds(found)}, where {kinds(wanted)} is expected"
+                f"one whose {what} has {kinds(found) or 'nothing'}, where "
+                f"{kinds(wanted) or 'nothing'} is expected"
             )
 
 

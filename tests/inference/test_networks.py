@@ -418,6 +418,24 @@ def test_state_that_a_fit_lacks_is_named():
     assert done.draws["z"].shape[1] == 5
 
 
+def test_the_state_of_another_model_is_named(tmp_path):
+    """Also of a saved fit, of which all other parts are those of the model."""
+    svi(key(0), shaped(lambda m: m), num_steps=2, num_draws=2).save(tmp_path / "fit")
+    state = SVIResult.load(tmp_path / "fit").state
+
+    def two(key):
+        ppl.state(jnp.zeros(()), name="n")
+        shaped(lambda m: m)(key)
+
+    def none(key):
+        ppl.sample(key, dist.Normal(0.0, 1.0), name="z")
+
+    for model, wanted in {two: r"model.m .*, model.n float32\[\]", none: "nothing"}.items():
+        expected = rf"ppl.state has model.m float32\[3\], where {wanted} is expected"
+        with pytest.raises(ValueError, match=expected):
+            svi(key(0), model, state=state, num_steps=1)
+
+
 def parts_of(*given):
     def model(key):
         stats = ppl.state({"m": jnp.zeros(()), "v": jnp.zeros(())}, name="stats")
