@@ -2,8 +2,9 @@
 
 Seven models of PyMC's gallery of examples (`comparison/gallery.py`), a fresh process for each model
 and tool, in turns. Both tools draw 4 chains of 1000 + 1000 iterations by their defaults, on all
-cores. Ours keeps no compiled programs; PyMC keeps the functions in C of the models above, as its
-users have those of their last models, and compiles the others. The columns, in seconds:
+cores; PyMC counts physical ones, and is told the number. Ours keeps no compiled programs; PyMC
+keeps the functions in C of the models above, as its users have those of their last models.
+The columns, in seconds:
 
 - fit: the call that samples, compiling included
 - summary: the table of means, standard deviations and diagnostics
@@ -39,6 +40,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from benchmarks.comparison.gallery import EXAMPLES
 from benchmarks.comparison.report import rounded
 from benchmarks.comparison.run import RESULTS, provenance, reason
+from benchmarks.comparison.tools import num_cores
 
 STEPS = "fit", "summary", "container", "report"
 BOTH = STEPS[:3]  # the steps that both tools have
@@ -87,7 +89,8 @@ def run_pymc(name: str, num_draws: int, _: pathlib.Path) -> dict[str, Any]:
     with pm.Model(coords=dict(example.coords)):
         example.pymc(pm, example.args, example.data)
         clock = Clock()
-        container = pm.sample(num_draws, tune=num_draws, chains=4, **quiet)
+        numbers = {"draws": num_draws, "tune": num_draws, "chains": 4, "cores": min(4, num_cores())}
+        container = pm.sample(**numbers, **quiet)
         clock.stop("fit")
         str(arviz.summary(container, round_to="none"))
         clock.stop("summary")
