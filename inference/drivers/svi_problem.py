@@ -22,6 +22,7 @@ from inference.runtime.compiled_program import compile_once
 from inference.variational.elbo import Objective, check_objective
 from inference.variational.optax_step import optimizer_of
 from inference.variational.svi_step import SVIProblem
+from ppl.common.row_order import check_row_orders
 
 Started = GuideResult | ImportanceResult | MCMCResult | OptimizeResult | SVGDResult
 
@@ -81,6 +82,8 @@ def problem_of(
 
 def with_batch(problem: SVIProblem, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> SVIProblem:
     """The problem of one step, for a batch that is given."""
+    target: Any = problem.target
+    check_row_orders(target.model, args, kwargs)
     return problem._replace(batches=GivenBatch.of(args, kwargs))
 
 

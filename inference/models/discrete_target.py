@@ -12,6 +12,7 @@ import ppl
 from inference.common.layout import Layout
 from ppl.common.arguments import Arguments
 from ppl.common.foreign_arrays import convert_arguments
+from ppl.common.row_order import check_row_orders
 from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.core.model_pytree import as_pytree
 from ppl.core.model_run import ModelRun, trace_model
@@ -59,6 +60,7 @@ class DiscreteTarget:
         Raises:
             ValueError: if the model has no latent site, or has a parameter.
         """
+        check_row_orders(model, args, kwargs)
         args, kwargs = convert_arguments(args, kwargs)
         arguments, data = Arguments.split(args, kwargs)
         sites = sites_of(model, args, kwargs)

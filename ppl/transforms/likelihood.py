@@ -12,6 +12,7 @@ from jax.tree_util import Partial
 from ppl.common import distribution_protocol
 from ppl.common.arguments import Arguments
 from ppl.common.missing_data import Ignored, Imputed, is_imputed
+from ppl.common.row_order import check_row_orders
 from ppl.common.scaled_distribution import factors_at
 from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.core.joint_scores import joint_score_of, name_of_score, name_scores, score_by_step
@@ -171,6 +172,7 @@ class Likelihood:
         Raises:
             ValueError: If the model does not have what it needs, or has a `param` or a `state`.
         """
+        check_row_orders(model, args, kwargs)
         arguments, data = Arguments.split(args, kwargs)
         model = as_pytree(model)
 

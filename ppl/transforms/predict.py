@@ -16,6 +16,7 @@ from ppl.common.column_names import code_by_names, doubt_all_categories, doubt_n
 from ppl.common.cut_off_draws import warn_of_cut_off
 from ppl.common.draw_chunks import choose_chunk_size, has_chunks, join_chunks, map_chunks
 from ppl.common.foreign_arrays import convert_arguments, convert_values
+from ppl.common.row_order import check_row_orders
 from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, trace_model
@@ -120,6 +121,7 @@ class Predict:
         """
         check_key("predict", key)
         fitted = {} if self.names is None else dict(self.names)
+        check_row_orders(self.model, args, kwargs)
         args, kwargs = code_by_names(convert_arguments(args, kwargs), fitted)
         if self.needs_names and not isinstance(self.draws, int):
             args, kwargs = doubt_numbers((args, kwargs), fitted)

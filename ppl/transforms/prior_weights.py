@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from ppl.common.arguments import Arguments
 from ppl.common.missing_data import is_imputed
+from ppl.common.row_order import check_row_orders
 from ppl.common.scaled_distribution import factors_at
 from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.core.joint_scores import joint_score_of
@@ -61,6 +62,7 @@ class PriorWeights:
             NotImplementedError: If a site is observed in part, or is scored together with data by
                 a sum or an integral.
         """
+        check_row_orders(model, args, kwargs)
         arguments, data = Arguments.split(args, kwargs)
         model = as_pytree(model)
 

@@ -410,6 +410,10 @@ def line(key, x, shift=0.0):
     return ppl.sample(key, dist.Normal(slope * x + shift, 1.0), name="y")
 
 
+def guide_fit():
+    return inference.svi(KEY, MODEL_OF_X, X.to_numpy(), guide=guide_of_slope, num_steps=2)
+
+
 def line_of_table(key, data):
     return line(key, data["x"])
 
@@ -437,6 +441,11 @@ TWO_ORDERS = {
         X.rename_axis("day")
     ),
     "arguments": lambda: ppl.simulate(line)(KEY, X, shift=SHUFFLED_Y),
+    "prior": lambda: inference.importance(KEY, MODEL_OF_X, X),
+    "predict": lambda: ppl.predict(line, 4)(KEY, X, shift=SHUFFLED_Y),
+    "stream": lambda: next(ppl.predict(line, 4).stream(KEY, X, SHUFFLED_Y)),
+    "batches": lambda: inference.svi(KEY, line, batches=[(X, X), (X, SHUFFLED_Y)]),
+    "proposal": lambda: inference.importance(KEY, MODEL_OF_X, X, guide=guide_fit()),
     "data": lambda: ppl.condition(walk, {"x": X, "y": SHUFFLED_Y}),
 }
 
