@@ -40,7 +40,7 @@ from inference.drivers.run_settings import (
     NUM_WARMUP,
     RunSettings,
 )
-from inference.ensemble.kernel import EnsembleKernel
+from inference.ensemble.kernel import is_ensemble
 from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.hamiltonian.nuts import NUTS
 from inference.initialization.initial_positions import Init
@@ -327,8 +327,8 @@ def _run(
     lengths = round_lengths(target, num_warmup) if run_settings.learns else None
     num_before = 0 if lengths is None else lengths.num_before
     numbers = {"num_draws": run_settings.num_draws, "num_chains": num_chains}
-    is_ensemble = isinstance(kernel, EnsembleKernel)
-    superchains = num_superchains(init, num_chains) if is_ensemble else None
+    moves_together = is_ensemble(kernel)
+    superchains = num_superchains(init, num_chains) if moves_together else None
     if lengths is not None:
         superchains = None  # each chain starts where its first draws have ended
     if run_settings.transport:
@@ -402,7 +402,7 @@ def _run(
         approximate=approximate,
         ended=monitor.ended,
         is_unmet=bool(monitor.ended) and monitor.is_unmet,
-        is_ensemble=is_ensemble,
+        is_ensemble=moves_together,
         num_chains=num_chains,
         num_superchains=superchains,
         transport=type(run_settings.init.guide).__name__ if run_settings.transport else None,
@@ -450,7 +450,7 @@ def _driver_of(kernel: Any) -> Callable[..., Any]:
     - An ensemble kernel: all chains together, with its own adaptation.
     - Any other kernel: step by step.
     """
-    if isinstance(kernel, EnsembleKernel):
+    if is_ensemble(kernel):
         return sample_ensemble
     return sample if isinstance(kernel, HamiltonianKernel) else sample_by_steps
 

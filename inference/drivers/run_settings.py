@@ -14,7 +14,7 @@ from inference.drivers.run_description import (
     describe_object,
     restore_key,
 )
-from inference.ensemble.kernel import EnsembleKernel
+from inference.ensemble.kernel import is_ensemble
 from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.initialization.initial_positions import STRATEGIES
 from inference.results.guide_result import GuideResult
@@ -111,7 +111,7 @@ class RunSettings:
     @property
     def learns(self) -> bool:
         """Whether the kernel can learn the centering of sites, and is to."""
-        has_gradient = isinstance(self.kernel, HamiltonianKernel | EnsembleKernel)
+        has_gradient = isinstance(self.kernel, HamiltonianKernel) or is_ensemble(self.kernel)
         return self.learn_centering and has_gradient and not self.transport
 
     @property

@@ -47,6 +47,11 @@ class EnsembleKernel(Kernel, Protocol):
         ...
 
 
+def is_ensemble(kernel: Any) -> bool:
+    """Whether a kernel moves all chains together."""
+    return isinstance(kernel, EnsembleKernel) and kernel.moves_chains_together
+
+
 @dataclasses.dataclass(frozen=True)
 class DensityKernel:
     """Base of ensemble kernels that follow the gradient of a log density.

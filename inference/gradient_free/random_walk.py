@@ -23,6 +23,8 @@ from inference.warmup.dual_averaging import (
 )
 from ppl.harvest.pytrees import register_dataclass
 
+_MAX_GROWTH = 10.0  # of the step size in warm-up
+
 
 class RandomWalkState(NamedTuple):
     """State of a chain of :class:`RandomWalk`.
@@ -115,7 +117,7 @@ class RandomWalk(GradientFreeKernel):
             self.density_of(layout)(layout.ravel(position)),
             step_size,
             init_scale(self.covariance, layout),
-            dual_averaging_init(step_size),
+            dual_averaging_restart(dual_averaging_init(step_size)),
         )
 
     def check(self, layout: Layout) -> None:
@@ -173,17 +175,20 @@ class RandomWalk(GradientFreeKernel):
         """The state with step size and covariance adapted.
 
         The step size is in units of the covariance: its average starts anew with each covariance.
-        After the last iteration, the step size is the averaged one.
+        After the last iteration, the step size is the averaged one. It is ten times the first one
+        at most, as a farther proposal is hardly ever accepted, and may cost much.
         """
         layout = Layout.of(state.position)
         target = jnp.asarray(self.target_acceptance_rate, layout.dtype)
         averaging = dual_averaging_update(state.averaging, info.acceptance_rate, target)
         is_end = is_window_end(iteration, num_warmup)
         averaging = select_leaves(is_end, dual_averaging_restart(averaging), averaging)
+        averaging = select_leaves(iteration == 0, state.averaging, averaging)  # by another scale
         is_last = iteration + 1 == num_warmup
         log_step = jnp.where(is_last, averaging.log_average, averaging.log_step_size)
         scale = self.adapt_scale(state, layout, iteration, num_warmup)
-        return state._replace(step_size=jnp.exp(log_step), scale=scale, averaging=averaging)
+        step_size = jnp.minimum(jnp.exp(log_step), _MAX_GROWTH * self._first_step_size(layout))
+        return state._replace(step_size=step_size, scale=scale, averaging=averaging)
 
     def _first_step_size(self, layout: Layout) -> jax.Array:
         best = 2.38 / math.sqrt(layout.size)

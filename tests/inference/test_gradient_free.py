@@ -13,7 +13,7 @@ from jax import lax, random
 
 import distributions as dist
 import ppl
-from inference import Kernel, RandomWalk, Slice, mcmc, mcse_mean, resume
+from inference import MALA, Kernel, RandomWalk, RandomWalkInfo, Slice, mcmc, mcse_mean, resume
 from inference.common.layout import Layout
 from inference.gradient_free import random_walk as walk_module
 from inference.gradient_free import slice as slice_module
@@ -141,10 +141,10 @@ def test_first_scales_are_within_a_factor_of_two(x64):
 
 
 def stepped(key):
-    """A density that is constant but for jumps, and a loop that has no gradient."""
+    """A density with jumps, by a loop that has no gradient: left is Beta(2, 1) within a step."""
     x = ppl.sample(key, dist.Uniform(0.0, 4.0), name="x")
-    weight = lax.while_loop(lambda c: c[0] < x, lambda c: (c[0] + 1, 2 * c[1]), (1.0, 1.0))[1]
-    ppl.factor(jnp.log(weight), name="weight")
+    left, weight = lax.while_loop(lambda c: c[0] > 1, lambda c: (c[0] - 1, 2 * c[1]), (x, 1.0))
+    ppl.factor(jnp.log(weight * left), name="weight")
 
 
 @pytest.mark.parametrize("kernel", [RandomWalk(), Slice()], ids=["RandomWalk", "Slice"])
@@ -153,6 +153,22 @@ def test_a_density_needs_no_gradient(kernel):
     for i, weight in enumerate([1, 2, 4, 8]):
         is_there = (np.floor(result.draws["x"]) == i).astype(float)
         assert abs(is_there.mean() - weight / 15) < 4.3 * mcse_mean(is_there)
+    left = np.asarray(result.draws["x"], np.float64) % 1
+    assert abs(left.mean() - 2 / 3) < 4.3 * mcse_mean(left)
+
+
+def test_kernels_with_gradients_refuse_that_density():
+    with pytest.raises(ValueError, match="while_loop"):
+        mcmc(random.key(0), stepped, kernel=MALA(), num_warmup=2, num_draws=2)
+
+
+def test_steps_stay_near_the_first_one_while_all_is_accepted(x64):
+    kernel = RandomWalk(lambda x: 0.0 * jnp.sum(x))
+    state = kernel.init(jnp.zeros(3))
+    adapt = jax.jit(kernel.adapt)
+    for i in range(20):
+        state = adapt(state, RandomWalkInfo(*jnp.ones(3)), jnp.int32(i), jnp.int32(100))
+        assert 1.0 <= state.step_size / (2.38 / np.sqrt(3)) <= 10.0
 
 
 def with_gaps(key):
