@@ -153,22 +153,27 @@ def doubt_all_categories(arguments: Any, fitted: Coords | None) -> Any:
 
 
 def doubt_numbers(arguments: Any, fitted: Coords) -> Any:
-    """Arguments that refuse integers in a column that stands for names of text in a fit.
+    """Arguments that refuse integers in a column that stands for the names of a fit.
 
-    They are codes of these names only if the model says so, and only in their range.
+    They are codes of these names only in their range. Codes of text, and those that are names of
+    other entries, too, are codes only if the model says so.
     """
 
     def doubt_column(name: Any, array: Any) -> Doubt | None:
-        names = fitted.get(name, ())
-        is_text = any(isinstance(x, str) for x in names)
-        if not is_text or is_traced(array) or np.asarray(array).dtype.kind not in "iu":
+        names = fitted.get(name)
+        if names is None or is_traced(array) or np.asarray(array).dtype.kind not in "iu":
             return None
         found = np.unique(array)
-        is_in_range = not found.size or (found[0] >= 0 and found[-1] < len(names))
-        remedy = "Give the names, as they were in the data of the fit"
+        is_in_range = not found.size or bool(found[0] >= 0 and found[-1] < len(names))
+        is_text = any(isinstance(x, str) for x in names)
+        if is_in_range and not is_text and not _are_other_names(found.tolist(), names):
+            return None
+        remedy = "Give " + ("text" if is_text else "categories, pandas.Categorical(x)")
+        remedy += ", as in the data of the fit"
         if is_in_range:
             remedy += "; or, if these are codes, say so with the model, ppl.label(model, coords="
             remedy += f"{{{name!r}: names}})"
+        remedy += "; or, if they are a quantity, give x.astype(float)"
         words = f"column {name!r} holds the integers {short_repr(found.tolist())}, and the entries "
         words += f"of dimension {name!r} are called {short_repr(list(names))} in the fit. {remedy}."
         return Doubt(words, may_be_codes=is_in_range)
@@ -179,6 +184,11 @@ def doubt_numbers(arguments: Any, fitted: Coords) -> Any:
         return add_doubts(columns, {name: x for name, x in found.items() if x is not None})
 
     return _map_columns(doubt, arguments)
+
+
+def _are_other_names(codes: list[int], names: tuple[Any, ...]) -> bool:
+    """Whether integers are names, too, and not all of the entries that they are the codes of."""
+    return set(codes) <= set(names) and any(names[x] != x for x in codes)
 
 
 def doubt_other_categories(arguments: Any, first: Any) -> Any:

@@ -79,6 +79,7 @@ class Predict:
             coded; None of draws alone.
         needs_names: Whether columns of categories need names of the fit or of the model.
         fitted: Values of the parameters and of the state of the fit, each None if it has none.
+        latent_dims: Dimensions of latent sites in the fit, whose entries integers may stand for.
     """
 
     model: Model
@@ -89,6 +90,7 @@ class Predict:
     names: tuple[tuple[str, tuple[Any, ...]], ...] | None = None
     needs_names: bool = True
     fitted: tuple[Any, Any] = (None, None)
+    latent_dims: frozenset[str] = frozenset()
 
     def __call__(self, key: jax.Array, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Values of all sites neither given nor observed, with the axes of the draws in front."""
@@ -124,7 +126,8 @@ class Predict:
         check_row_orders(self.model, args, kwargs)
         args, kwargs = code_by_names(convert_arguments(args, kwargs), fitted)
         if self.needs_names and not isinstance(self.draws, int):
-            args, kwargs = doubt_numbers((args, kwargs), fitted)
+            of_latent = {dim: x for dim, x in fitted.items() if dim in self.latent_dims}
+            args, kwargs = doubt_numbers((args, kwargs), of_latent)
             is_fit = self.names is not None
             args, kwargs = doubt_all_categories((args, kwargs), fitted if is_fit else None)
         arguments, data = Arguments.split(args, kwargs)
@@ -421,6 +424,7 @@ def predict(
     """
     _check_weights(draws)
     names = _names_of_fit(draws)
+    dims = _latent_dims_of_fit(draws)
     fitted = (getattr(draws, "model_parameters", None), getattr(draws, "model_state", None))
     draws = getattr(draws, "draws", draws)
     if isinstance(draws, bool) or not isinstance(draws, Mapping | int | np.integer):
@@ -435,7 +439,8 @@ def predict(
         raise ValueError(
             f"predict: chunk_size must be an integer of at least 1, got {chunk_size!r}."
         )
-    return Predict(as_pytree(model), draws, chunk_size, names=names, fitted=fitted)
+    model = as_pytree(model)
+    return Predict(model, draws, chunk_size, names=names, fitted=fitted, latent_dims=dims)
 
 
 def _check_weights(fit: Any) -> None:
@@ -460,3 +465,10 @@ def _names_of_fit(fit: Any) -> tuple[tuple[str, tuple[Any, ...]], ...] | None:
             if names is not None:
                 found.setdefault(dim, set()).add(tuple(names))
     return tuple((dim, next(iter(x))) for dim, x in found.items() if len(x) == 1)
+
+
+def _latent_dims_of_fit(fit: Any) -> frozenset[str]:
+    """Dimensions of the latent sites of a fit."""
+    sites = getattr(fit, "sites", ())
+    labels = (x for _, is_deterministic, *found in sites if not is_deterministic for x in found)
+    return frozenset(x[0] for axes in labels for x in axes if x is not None)

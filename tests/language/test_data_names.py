@@ -339,6 +339,46 @@ def test_integers_for_names_of_the_fit_are_told(fit):
         ppl.predict(coded, fit)(KEY, numbers)
 
 
+def level_by_year(key, data):
+    level = ppl.sample(key, dist.Normal(jnp.zeros(2), 1.0), name="level")
+    ppl.sample(key, dist.Normal(level[data["year"]], 1e-3), name="y")
+
+
+def test_integers_for_numbers_that_name_entries_are_told(fit):
+    def predict(names, years, model=level_by_year):
+        draws = {"level": jnp.array([[[100.0, 200.0]]])}
+        of_years = dataclasses.replace(
+            fit, sites=(("level", False, (("year", names),)),), draws=draws
+        )
+        found = ppl.predict(model, of_years)(KEY, pd.DataFrame({"year": years}))["y"]
+        return found[0, 0].round(1).tolist()
+
+    years = (2001, 2002)
+    assert predict(years, pd.Categorical([2002, 2002])) == [200.0, 200.0]
+    assert predict(years, [1, 0]) == [200.0, 100.0]
+    words = r"'year' holds the integers \[2001\], .*\[2001, 2002\] in the fit.*pandas.Categorical"
+    with pytest.raises(ValueError, match=words):
+        predict(years, [2001, 2001])
+    with pytest.raises(ValueError, match=r"integers \[-1\]"):
+        predict(years, [-1, -1])
+    assert predict((0, 1), [1, 0]) == [200.0, 100.0]
+    with pytest.raises(ValueError, match=r"integers \[1\], .*\[1, 2\].*coords={'year': names}"):
+        predict((1, 2), [1, 1])
+    coded = ppl.label(level_by_year, {"level": "year"}, {"year": (1, 2)})
+    assert predict((1, 2), [1, 1], coded) == [200.0, 200.0]
+
+
+def test_a_number_of_a_row_may_be_called_as_rows_are(fit):
+    def trend(key, data):
+        slope = ppl.sample(key, dist.Normal(0.0, 1.0), name="slope")
+        ppl.deterministic(slope * data["year"], name="mean")
+
+    sites = (("slope", False, ()), ("mean", True, (("year", (0, 1)),)))
+    of_years = dataclasses.replace(fit, sites=sites, draws={"slope": jnp.array([[2.0]])})
+    found = ppl.predict(trend, of_years)(KEY, pd.DataFrame({"year": [2, 3]}))["mean"]
+    assert found[0, 0].tolist() == [4.0, 6.0]
+
+
 def test_new_categories_are_told_by_their_column(fit):
     unlabeled = dataclasses.replace(fit, sites=(("level", False, ()),))
     for table in (FRAME, FRAME.iloc[[3, 0, 1]]):
