@@ -96,23 +96,30 @@ def _code(codes: Any, name: Any, own: Names, wanted: tuple[Any, ...], is_settled
     return places[jnp.asarray(codes)] if places.size else codes
 
 
-def doubt_other_orders(arguments: Any, coords: Coords) -> Any:
+def doubt_other_orders(arguments: Any, coords: Coords, of_data: Collection[str] = ()) -> Any:
     """Arguments that refuse codes of a column whose names a dimension has in another order.
+
+    Only text counts: numbers are often alike by chance.
 
     Args:
         arguments: Arguments of a model, a pytree.
         coords: Names of entries by dimension.
+        of_data: Dimensions of data. With as many entries as a table has rows, they name the rows.
     """
     place_of = {dim: {x: i for i, x in enumerate(names)} for dim, names in coords.items()}
 
-    def explain(name: Any, own: Names) -> str:
+    def explain(name: Any, own: Names, array: Any) -> str:
+        if not all(isinstance(x, str) for x in own.entries):
+            return ""
         for dim, places in place_of.items():
+            if dim in of_data and np.shape(array)[:1] == (len(places),):
+                continue
             found = [places.get(x) for x in own.entries]
             if None not in found and found != list(range(len(found))):
                 return (
                     f"column {name!r} is coded by its own categories, {own}, and the entries of "
                     f"dimension {dim!r} have these names in another order or at other places, "
-                    f"{short_repr(list(coords[dim]))}: a code would mean "
+                    f"{short_repr(list(coords[dim]))}: a code may mean "
                     "another entry. Say with the model how the column is coded, ppl.label(model, "
                     f"coords={{{name!r}: names}}): by the names of {dim!r}, if it is an index into "
                     "them."
@@ -120,7 +127,8 @@ def doubt_other_orders(arguments: Any, coords: Coords) -> Any:
         return ""
 
     def doubt(columns: Columns) -> Columns:
-        words = {name: explain(name, own) for name, own in columns.header.categories}
+        coded = columns.header.categories
+        words = {name: explain(name, own, columns.arrays[name]) for name, own in coded}
         return add_doubts(columns, {name: Doubt(x) for name, x in words.items() if x})
 
     return _map_columns(doubt, arguments)

@@ -5,6 +5,7 @@ import functools
 from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any
 
+import jax
 import numpy as np
 from jax.tree_util import Partial
 
@@ -22,7 +23,7 @@ from ppl.harvest.leaf_values import short_repr
 from ppl.harvest.names import suggest_names
 from ppl.harvest.sowing import Site
 from ppl.harvest.survey import Found, Path, describe, join_scopes, show
-from ppl.primitives.site_kinds import FACTOR
+from ppl.primitives.site_kinds import FACTOR, OBSERVED, kind_of
 
 # Name of a dimension, and names of the entries along it if they have any.
 Dimension = tuple[str, tuple[Any, ...] | None]
@@ -80,7 +81,7 @@ class Label:
         if not self.is_of_data:
             from_arguments = used - set(dict(self.coords))
             args, kwargs = code_by_names((args, kwargs), coords, from_arguments)
-        args, kwargs = doubt_other_orders((args, kwargs), coords)
+        args, kwargs = self._doubt_other_orders(model, key, (args, kwargs), coords)
         program = trace_model(model, key, args, kwargs)
         run = ModelRun(model, program, WriteLabels())
         here = {join_scopes(p) for p, x in run.sites.items() if x.site.tag != FACTOR}
@@ -90,6 +91,27 @@ class Label:
             return rest(before, key, *args, **kwargs)
         labels = self._find(run.sites, coords)
         return program.unflatten(ModelRun(model, program, WriteLabels(labels)).run({})[0])
+
+    def _doubt_other_orders(
+        self, model: Model, key: Any, arguments: Any, coords: Mapping[str, tuple[Any, ...]]
+    ) -> Any:
+        """Arguments that refuse codes that may be meant for entries of a site in another order.
+
+        Codes of a table are not meant for entries of an observed site that a label names. Names of
+        data may be those of a latent site, too, unless they are names of rows.
+        """
+        given = {dim for _, dims in self.dims for dim in dims}
+        names = {dim: x for dim, x in coords.items() if dim in given}
+        if self.is_of_data:
+            return doubt_other_orders(arguments, names, names.keys())
+        doubted = doubt_other_orders(arguments, names)
+        if jax.tree.structure(doubted) == jax.tree.structure(arguments):
+            return doubted
+        args, kwargs = arguments
+        sites = ModelRun(model, trace_model(model, key, args, kwargs), WriteLabels()).sites
+        observed = {join_scopes(p) for p, x in sites.items() if kind_of(x.site) == OBSERVED}
+        looked_up = {dim for name, dims in self.dims if name not in observed for dim in dims}
+        return doubt_other_orders(arguments, {d: x for d, x in names.items() if d in looked_up})
 
     def split(self, names: Collection[str]) -> tuple["Label | None", "Label"]:
         """Labels of the named sites, None if there are none of them, and of all others."""

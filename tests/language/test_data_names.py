@@ -309,6 +309,32 @@ def test_codes_are_not_entries_in_another_order():
     )
 
 
+def test_categories_that_are_no_entries_of_a_site_are_read():
+    table = pd.DataFrame({"smoker": ["yes", "no", "no", "yes"], "month": pd.Categorical(range(4))})
+    coords = {"answer": ["yes", "no"], "row": range(3, -1, -1)}
+
+    def model(key, data):
+        level = ppl.sample(key, dist.Normal(jnp.zeros(4), 1.0), name="level")
+        ppl.deterministic(level[data["smoker"]] + 10 * level[data["month"]], name="row")
+        ppl.sample(key, dist.Normal(jnp.zeros(2), 1.0), name="poll")
+        ppl.sample(key, dist.Normal(level, 1.0), name="y")
+
+    names = pd.Index(["yes", "no", "c", "d"], name="person")
+    polled = ppl.condition(model, {"poll": jnp.zeros(2)})
+    of_rows = ppl.condition(model, {"y": pd.Series(np.zeros(4), index=names)})
+    draws = {"level": jnp.array([[1.0, 2.0, 3.0, 4.0]]), "poll": jnp.zeros((1, 2))}
+    for named, sites in (
+        (ppl.label(model, {"level": "row"}, coords), ("level", "poll")),
+        (ppl.label(polled, {"poll": "answer"}, coords), ("level",)),
+        (of_rows, ("level", "poll")),
+    ):
+        values = {name: draws[name] for name in sites}
+        drawn = dataclasses.replace(ppl.predict(named, values), needs_names=False)
+        assert drawn(KEY, table)["row"][0].tolist() == [12.0, 21.0, 31.0, 42.0]
+    with pytest.raises(ValueError, match=r"'smoker' is coded .* a code may mean another entry"):
+        ppl.graph(ppl.label(model, {"poll": "answer"}, coords))(table)
+
+
 def test_two_columns_do_not_index_one_table_by_two_codes():
     games = pd.DataFrame({"home": ["a", "b", "b"], "away": ["b", "c", "c"]})
     named = ppl.label(level_of_home_and_away, {"level": "team"}, {"team": ["a", "b", "c"]})
