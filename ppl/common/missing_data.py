@@ -192,7 +192,8 @@ def impute(data: Any, missing: Any = None) -> Missing | jax.Array:
             decides shapes. Data with as many gaps at other places do not recompile.
 
     Returns:
-        A value for `condition`: the data as they are, if they are integers without gaps.
+        A value for `condition`: the data as they are, if they are integers without gaps. A series
+        then stays a series, as `condition` compares its index with that of others.
 
     Raises:
         TypeError: If data or mask are not arrays of floats and booleans.
@@ -212,6 +213,7 @@ def impute(data: Any, missing: Any = None) -> Missing | jax.Array:
     """
     given = data
     names = names_of_data(data)
+    orders = RowOrders.of(data)
     data, missing = _check_data_and_mask("impute", data, missing)
     if jax_core.is_traced(missing):
         raise ValueError(
@@ -220,10 +222,10 @@ def impute(data: Any, missing: Any = None) -> Missing | jax.Array:
             "ppl.impute outside, and pass its result as an argument."
         )
     if not (np.any(missing) or jnp.issubdtype(data.dtype, jnp.floating)):
-        return given if any(names[0]) else data  # names go along with a series
+        return given if any(names[0]) or orders.indices else data  # the index goes along
     gaps = Gaps(int(np.sum(missing)), np.size(missing))
     why = _why_not_counts(data, missing)
-    return Missing(data, jnp.asarray(missing), gaps, why, names, RowOrders.of(given))
+    return Missing(data, jnp.asarray(missing), gaps, why, names, orders)
 
 
 def ignore(data: Any, missing: Any = None) -> Missing:

@@ -500,6 +500,7 @@ TWO_ORDERS = {
     "each": lambda: inference.mcmc_each(KEY, MODEL_OF_X, X, in_axes=None),
     "table": lambda: ppl.graph(ppl.condition(line_of_table, {"y": SHUFFLED_Y}))(X.to_frame("x")),
     "ignore": lambda: ppl.graph(ppl.condition(line, {"y": ppl.ignore(SHUFFLED_Y)}))(X),
+    "counts": lambda: ppl.graph(ppl.condition(line, {"y": ppl.impute(SHUFFLED_Y.astype(int))}))(X),
     "marginal": lambda: ppl.log_density(
         ppl.condition(ppl.marginalize(line, {"slope": ppl.Gaussian()}), {"y": SHUFFLED_Y})
     )({}, X),
