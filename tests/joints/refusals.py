@@ -3,7 +3,7 @@
 from tests.joints.rows import BLOCK, INTERVENE, NET, REPARAM, SCALE, WEIGH, Row
 
 OF_PARAMETERS = (
-    *("log_density", "log_probs", "simulate", "predict", "trace", "graph", "recover"),
+    *("log_density", "log_probs", "simulate", "trace", "graph", "recover"),
     *("conditional", "svi"),
 )
 
@@ -18,6 +18,8 @@ def refusal(row: Row, column: str) -> str | None:
     is_hidden = row.has(BLOCK) and any(step.is_data for step in row.steps[at[BLOCK] :])
     if is_hidden and column != "predict":  # It is asked without the data.
         return "has no site 'v'"
+    if row.has(NET) and column == "predict":  # It has draws, and not the fit.
+        return "whose value in the fit is not among the draws"
     if row.has(NET) and column not in OF_PARAMETERS:
         return "inference.svi alone finds parameters of models"
     if oracle.is_bare and column in ("simulate", "trace"):
