@@ -149,8 +149,13 @@ def num_bytes(factor: Matrix) -> int:
     return sum(x.size * x.dtype.itemsize for x in leaves)
 
 
-def check_mass_matrix(matrix: Matrix, layout: Layout) -> Matrix:
+def check_mass_matrix(matrix: Matrix, layout: Layout, name: str = "inverse_mass_matrix") -> Matrix:
     """Inverse mass matrix in the dtype of `layout`, once it is found valid.
+
+    Args:
+        matrix: The matrix.
+        layout: Layout of positions.
+        name: Name of the argument, for messages.
 
     Raises:
         TypeError: if `matrix` does not hold real numbers.
@@ -158,33 +163,33 @@ def check_mass_matrix(matrix: Matrix, layout: Layout) -> Matrix:
             symmetric.
     """
     size = layout.size
-    matrix = jax.tree.map(lambda x: _as_real(x, layout.dtype), matrix)
+    matrix = jax.tree.map(lambda x: _as_real(x, layout.dtype, name), matrix)
     if isinstance(matrix, LowRankMatrix):
         rank = matrix.values.shape[0] if matrix.values.ndim == 1 else -1
         if [x.shape for x in matrix] != [(size,), (rank, size), (rank,)]:
             shapes = ", ".join(f"{name} {x.shape}" for name, x in matrix._asdict().items())
             raise ValueError(
-                f"inverse_mass_matrix has the shapes {shapes}; the position has {size} elements, "
+                f"{name} has the shapes {shapes}; the position has {size} elements, "
                 f"so they must be {(size,)}, (rank, {size}) and (rank,)"
             )
         return matrix
-    matrix = _as_real(matrix, layout.dtype)
+    matrix = _as_real(matrix, layout.dtype, name)
     if matrix.shape not in ((size,), (size, size)):
         raise ValueError(
-            f"inverse_mass_matrix has shape {matrix.shape}; the position has {size} elements; "
+            f"{name} has shape {matrix.shape}; the position has {size} elements; "
             f"it must be a vector of shape {(size,)} (a diagonal), a matrix of shape "
             f"{(size, size)}, or a LowRankMatrix"
         )
     with suppress(jax.errors.TracerArrayConversionError):
         if matrix.ndim == 2 and not _is_symmetric(np.asarray(matrix)):
             raise ValueError(
-                "inverse_mass_matrix must be symmetric, as (matrix + matrix.T) / 2 is: it is an "
+                f"{name} must be symmetric, as (matrix + matrix.T) / 2 is: it is an "
                 f"estimate of a covariance, such as numpy.cov gives of draws, got {matrix}"
             )
     return matrix
 
 
-def check_positive(factor: Matrix, matrix: Matrix) -> None:
+def check_positive(factor: Matrix, matrix: Matrix, name: str = "inverse_mass_matrix") -> None:
     """Check that a matrix is finite and positive definite, by its factor; nothing if it is traced.
 
     Raises:
@@ -197,15 +202,15 @@ def check_positive(factor: Matrix, matrix: Matrix) -> None:
             positive = [known.scale, known.values, 1 + 0 * np.abs(known.vectors)]
         if not all(np.all((x > 0) & np.isfinite(x)) for x in positive):
             raise ValueError(
-                "the kernel's inverse_mass_matrix must be finite and positive definite: it is an "
+                f"the kernel's {name} must be finite and positive definite: it is an "
                 f"estimate of a covariance, such as numpy.cov gives of draws, got {matrix}"
             )
 
 
-def _as_real(x: Any, dtype: Any) -> jax.Array:
+def _as_real(x: Any, dtype: Any, name: str) -> jax.Array:
     array = as_real(x)
     if array is None:
-        raise TypeError(f"inverse_mass_matrix must hold real numbers, got {x!r}")
+        raise TypeError(f"{name} must hold real numbers, got {x!r}")
     return array.astype(dtype)
 
 

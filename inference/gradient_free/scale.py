@@ -21,6 +21,7 @@ from jax import lax
 from inference.common.layout import Layout
 from inference.common.matrices import (
     MAX_DENSE_SIZE,
+    LowRankMatrix,
     Matrix,
     check_mass_matrix,
     check_positive,
@@ -54,8 +55,8 @@ def init_scale(covariance: Matrix | None, layout: Layout) -> Scale:
     """Scale before warm-up.
 
     Args:
-        covariance: Matrix ``(size, size)`` or variances ``(size,)``; `None` for ones, in a matrix
-            for up to 100 coordinates.
+        covariance: Matrix ``(size, size)``, variances ``(size,)`` or :class:`LowRankMatrix`; `None`
+            for ones, in a matrix for up to 100 coordinates.
         layout: Layout of positions.
 
     Raises:
@@ -65,9 +66,11 @@ def init_scale(covariance: Matrix | None, layout: Layout) -> Scale:
     if covariance is None:
         is_dense = layout.size <= MAX_DENSE_SIZE
         covariance = jnp.eye(layout.size) if is_dense else jnp.ones(layout.size)
-    covariance = check_mass_matrix(covariance, layout)
+    covariance = check_mass_matrix(covariance, layout, "covariance")
+    if isinstance(covariance, LowRankMatrix):
+        covariance = covariance.dense()
     factor = factorize(covariance)
-    check_positive(factor, covariance)
+    check_positive(factor, covariance, "covariance")
     return Scale(factor, *_empty_window(factor))
 
 

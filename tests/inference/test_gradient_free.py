@@ -13,7 +13,17 @@ from jax import lax, random
 
 import distributions as dist
 import ppl
-from inference import MALA, Kernel, RandomWalk, RandomWalkInfo, Slice, mcmc, mcse_mean, resume
+from inference import (
+    MALA,
+    Kernel,
+    LowRankMatrix,
+    RandomWalk,
+    RandomWalkInfo,
+    Slice,
+    mcmc,
+    mcse_mean,
+    resume,
+)
 from inference.common.layout import Layout
 from inference.gradient_free import random_walk as walk_module
 from inference.gradient_free import slice as slice_module
@@ -202,14 +212,26 @@ def test_a_resumed_run_has_the_bits_of_a_longer_one(kernel):
     [
         (RandomWalk(step_size=-1.0), "step_size must be a positive, finite number, got -1.0"),
         (RandomWalk(target_acceptance_rate=1.5), "target_acceptance_rate must be a number between"),
-        (RandomWalk(covariance=jnp.ones(2)), "has shape (2,); the position has 1 elements"),
+        (
+            RandomWalk(covariance=jnp.ones(2)),
+            "covariance has shape (2,); the position has",
+        ),
         (Slice(width=0.0), "width must be a positive, finite number, got 0.0"),
-        (Slice(covariance=jnp.array([-1.0])), "must be finite and positive definite"),
+        (
+            Slice(covariance=jnp.array([-1.0])),
+            "the kernel's covariance must be finite and positive",
+        ),
     ],
 )
 def test_bad_settings_are_named(kernel, words):
     with pytest.raises(ValueError, match=re.escape(words)):
         mcmc(random.key(0), with_gaps, kernel=kernel, num_warmup=2, num_draws=2)
+
+
+def test_a_covariance_of_low_rank_is_its_dense_matrix(x64):
+    matrix = LowRankMatrix(np.array([1.0, 2.0]), np.array([[0.6, 0.8]]), np.array([9.0]))
+    factor = init_scale(matrix, Layout.of(jnp.zeros(2))).factor
+    np.testing.assert_allclose(factor @ factor.T, [[3.88, 7.68], [7.68, 24.48]], rtol=1e-8)
 
 
 def test_a_number_of_steps_is_checked_at_once():
