@@ -72,6 +72,16 @@ class GradientFreeKernel:
 
         return density
 
+    def refresh(self, state: Any) -> Any:
+        """The state at the same position, for a log density that has changed since.
+
+        Raises:
+            TypeError: if the log density is not a floating-point number.
+            ValueError: if there is no log density, or it does not return a scalar.
+        """
+        layout = Layout.of(state.position)
+        return state._replace(log_density=self.density_of(layout)(layout.ravel(state.position)))
+
     def adapt_scale(
         self, state: Any, layout: Layout, iteration: jax.Array, num_warmup: jax.Array
     ) -> Scale:

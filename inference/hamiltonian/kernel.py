@@ -33,6 +33,8 @@ class Kernel(Protocol):
     | `adapt`         | optional method, ``adapt(state, info, iteration, num_warmup)``: the      |
     |                 | state, adapted after a transition of warm-up. What is adapted, such as a |
     |                 | step size, is part of the state. `iteration` counts from 0               |
+    | `refresh`       | optional method, ``refresh(state)``: the state at the same position,     |
+    |                 | with what it caches of the log density evaluated anew                    |
 
     Other fields are up to the kernel. The summary of draws reads `log_density` of the state, and
     `acceptance_rate`, `is_divergent`, `energy` and `step_size` of the info, if a kernel has them.
@@ -114,6 +116,15 @@ class HamiltonianKernel(Kernel, abc.ABC):
         Layout.of(position)
         position = jax.tree.map(jnp.asarray, position)
         return evaluate(self._require_log_density(), position)
+
+    def refresh(self, state: State) -> State:
+        """The state at the same position, for a log density that has changed since.
+
+        Raises:
+            TypeError: if the log density is not a function, or is not real.
+            ValueError: if there is no log density, or it does not return a scalar.
+        """
+        return self.init(state.position)
 
     def step(self, key: jax.Array, state: State) -> tuple[State, Any]:
         """One transition: the next state, and the statistics of the trajectory.

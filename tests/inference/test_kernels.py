@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jax.tree_util import Partial
 
-from inference import HMC, MALA, NUTS, WALNUTS, Barker, LowRankMatrix
+from inference import HMC, MALA, NUTS, WALNUTS, Barker, LowRankMatrix, RandomWalk, Slice
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
 
@@ -97,6 +97,24 @@ def test_step_keeps_the_state_and_has_scalar_info(kernel, float_dtype):
     assert 0 < info.acceptance_rate <= 1
     assert info.num_steps >= 1
     assert not getattr(info, "is_divergent", False)
+
+
+@pytest.mark.parametrize("kernel", [MALA(), RandomWalk(), Slice()])
+def test_refresh_mends_what_a_state_caches(kernel, x64):
+    def log_density(mean, x):
+        return -0.5 * jnp.sum((x["a"] - mean) ** 2)
+
+    position = {"a": jnp.array([1.0, 3.0])}
+    stale = dataclasses.replace(kernel, log_density=Partial(log_density, 1.0)).init(position)
+    if hasattr(stale, "scale"):
+        stale = stale._replace(scale=stale.scale._replace(factor=2 * jnp.eye(2)))
+    kernel = dataclasses.replace(kernel, log_density=Partial(log_density, 2.0))
+    fresh = jax.jit(kernel.refresh)(stale)
+    expected = stale._replace(log_density=-1.0)
+    if hasattr(stale, "gradient"):
+        expected = expected._replace(gradient={"a": jnp.array([1.0, -1.0])})
+    assert avals(fresh) == avals(stale)
+    assert_close(fresh, expected)
 
 
 @pytest.mark.quick_rows("HMC, dense, jittered", "NUTS, dense")
