@@ -80,6 +80,7 @@ from inference.results.nested_rhat import nested_rhat
 from inference.results.optimize_result import ModeSummary, OptimizeResult
 from inference.results.pathfinder_result import PathfinderResult
 from inference.results.psis import psis
+from inference.results.relabel import relabel
 from inference.results.summary import Summary
 from inference.results.svgd_result import SVGDResult
 from inference.results.svi_result import SVIResult
@@ -175,6 +176,7 @@ __all__ = [
     "power_scale",
     "prior_to_arviz",
     "psis",
+    "relabel",
     "resume",
     "rhat",
     "sampler",

@@ -56,8 +56,8 @@ def recorder_of(
     if held is None:
         raise ValueError(
             "the result does not hold its chains. Those of a run with checkpoint= are in its "
-            "folder: resume(folder, ...). jax.tree.map, mcmc_each, sampler, runs on several "
-            "processes and files of older versions leave them out"
+            "folder: resume(folder, ...). jax.tree.map, relabel, mcmc_each, sampler, runs on "
+            "several processes and files of older versions leave them out"
         )
     found = describe_object(kernel)
     if found != held["settings"]["kernel"]:

@@ -10,6 +10,7 @@ from inference.common.far_chains import find_lost
 from inference.common.leaf_names import named_leaves
 from inference.common.warm_up import MIN_ITERATIONS, WarmUp
 from inference.results.diagnostics import MIN_DRAWS, ebfmi
+from inference.results.label_switching import find_switching
 from inference.results.nested_rhat import HIGH_RHAT, nested_rhat_limit, rhat_limit
 from inference.results.run_facts import RunFacts
 from inference.results.summary import Summary
@@ -78,7 +79,7 @@ def find_problems(
         *_warm_up_problems(warmup, facts),
         *_rounding_problems(stats),
         *_energy_problems(stats, facts),
-        *_mixing_problems(summary, facts),
+        *_mixing_problems(draws, summary, facts),
     )
 
 
@@ -326,7 +327,7 @@ def _energy_problems(stats: Mapping[str, np.ndarray], facts: RunFacts) -> Iterat
         )
 
 
-def _mixing_problems(summary: Summary, facts: RunFacts) -> Iterator[str]:
+def _mixing_problems(draws: Mapping[str, Any], summary: Summary, facts: RunFacts) -> Iterator[str]:
     # Too few chains or draws to tell.
     if summary.num_chains == 1:
         yield "R-hat needs two chains at least: run num_chains=4 to see whether they agree."
@@ -339,7 +340,12 @@ def _mixing_problems(summary: Summary, facts: RunFacts) -> Iterator[str]:
         )
     # Chains that do not agree.
     high_rhat, enough = _limits(summary, facts)
-    high = np.flatnonzero(summary.rhat > high_rhat)
+    is_high = summary.rhat > high_rhat
+    high = np.flatnonzero(is_high)
+    switched = find_switching(draws, summary, high_rhat) if high.size else {}
+    is_switched = np.zeros(len(summary), bool)
+    for site in summary.sites:
+        is_switched[site.start : site.stop] = site.name in switched
     if high.size:
         worst = summary.names[int(np.nanargmax(summary.rhat))]
         adapts = _is_adapted(facts) or facts.is_ensemble
@@ -349,14 +355,19 @@ def _mixing_problems(summary: Summary, facts: RunFacts) -> Iterator[str]:
         if is_nested:
             what = "Nested R-hat"
             why = "chains have not forgotten the starts that they share"
+        remedy = _switching_remedy(switched) if switched else ""
+        if not switched or np.any(is_high & ~is_switched):
+            remedy += (
+                f" Raise {longer}; if that does not help, look for several modes or parameters "
+                "that the data cannot tell apart."
+            )
         yield (
             f"{what} exceeds {high_rhat:.3g} for {high.size} of {len(summary)} scalars, most for "
             f"{worst} ({_rhat_in_words(np.nanmax(summary.rhat))}): {why}, so neither means "
-            f"nor intervals can be trusted. Raise {longer}; if that does not help, "
-            "look for several modes or parameters that the data cannot tell apart."
+            f"nor intervals can be trusted.{remedy}"
         )
-    # Draws that are worth too little.
-    ess = np.fmin(summary.ess_bulk, summary.ess_tail)
+    # Draws that are worth too little. Where labels switch, ESS is of nothing.
+    ess = np.where(is_switched, np.nan, np.fmin(summary.ess_bulk, summary.ess_tail))
     if np.any(ess < enough):
         worst = summary.names[int(np.nanargmin(ess))]
         is_few = summary.num_chains < MANY_CHAINS
@@ -374,6 +385,18 @@ def _mixing_problems(summary: Summary, facts: RunFacts) -> Iterator[str]:
             f"{unknown.size} of {len(summary)} scalars, {summary.names[unknown[0]]} first, have "
             "draws that are not finite: look for overflow in the transformation of these sites."
         )
+
+
+def _switching_remedy(switched: Mapping[str, int]) -> str:
+    """Sentences, with a space in front, on sites whose labels switch."""
+    names = [*switched]
+    some = " and ".join(names) if len(names) < 3 else f"{', '.join(names[:-1])} and {names[-1]}"
+    axes = ", ".join(f'"{name}": {axis}' for name, axis in switched.items())
+    return (
+        f" This is label switching: with the entries of {some} permuted in each draw, the chains "
+        f"agree. Match them by inference.relabel(result, {{{axes}}}), with every other site that "
+        "has an entry for each component, or order the components in the model."
+    )
 
 
 def _rhat_in_words(rhat: float) -> str:

@@ -1,0 +1,87 @@
+"""Sites of a run whose chains agree but for the order of their components."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from inference.common.leaf_names import named_leaves
+from inference.results.component_matching import as_components, match_components
+from inference.results.diagnostics import rhat
+from inference.results.summary import Summary
+
+# Sites agree if the distance of their largest R-hat from 1 falls to so much of what it was.
+_SHARE = 0.1
+# What is looked at, so that a look takes less than a second.
+_MAX_COMPONENTS = 24
+_MAX_FEATURES = 64  # of a component
+_MAX_DRAWS = 1000  # of all chains
+_MAX_ROUNDS = 10
+_NUM_PIVOTS = 2
+# Labels that switch stay for a while: most often, two draws that follow have the same permutation.
+# In a site of many slow entries without components each draw would have another.
+_MAX_CHANGES = 0.1
+
+# A site by name and an axis of it, and its draws, (chain, draw, component, feature).
+_Candidate = tuple[str, int, np.ndarray]
+
+
+def find_switching(draws: Mapping[str, Any], summary: Summary, high_rhat: float) -> dict[str, int]:
+    """Sites with a high R-hat that permutations of each draw make low, each with its axis.
+
+    Sites with axes of one length are permuted together; if this is of no use, each by itself.
+    Those with several such axes, as matrices of transitions, are passed over.
+
+    Args:
+        draws: Draws by site, ``(chain, draw, *shape)``.
+        summary: Summary of the draws.
+        high_rhat: R-hat above which chains do not agree.
+    """
+    by_size: dict[int, list[_Candidate]] = {}
+    rhats = {site.name: summary[site.name].rhat for site in summary.sites}
+    for name, leaf in named_leaves(draws):
+        found = np.asarray(rhats.get(name, np.nan))
+        for axis, size in enumerate(found.shape if np.any(found > high_rhat) else ()):
+            # A change of places is seen at two entries at least.
+            high = np.moveaxis(found > high_rhat, axis, 0).reshape(size, -1).any(1)
+            is_only = found.shape.count(size) == 1
+            if np.sum(high) >= 2 and size <= _MAX_COMPONENTS and is_only:
+                by_size.setdefault(size, []).append((name, axis, _worst(leaf, found, axis)))
+    switched: dict[str, int] = {}
+    for candidates in by_size.values():
+        if _agree(candidates, high_rhat):
+            agreeing = candidates
+        else:
+            agreeing = [x for x in candidates if len(candidates) > 1 and _agree([x], high_rhat)]
+        for name, axis, _ in agreeing:
+            switched.setdefault(name, axis)
+    return switched
+
+
+def _worst(leaf: Any, rhats: np.ndarray, axis: int) -> np.ndarray:
+    """Draws ``(chain, draw, component, feature)`` of the features with the largest R-hat."""
+    array = np.asarray(leaf)
+    num_chains, num_draws, *shape = array.shape
+    every = max(1, -(-num_chains * num_draws // _MAX_DRAWS))
+    thinned = array[:, ::every]
+    flat = np.nan_to_num(np.moveaxis(rhats, axis, 0).reshape(shape[axis], -1)).max(0)
+    chosen = np.sort(np.argsort(-flat, kind="stable")[:_MAX_FEATURES])
+    features = np.moveaxis(thinned, 2 + axis, 2).reshape(*thinned.shape[:2], shape[axis], -1)
+    return np.asarray(features[..., chosen], np.float64)
+
+
+def _agree(candidates: list[_Candidate], high_rhat: float) -> bool:
+    """Whether chains agree once the components of each draw are matched."""
+    features = np.concatenate([x for *_, x in candidates], -1)
+    if not np.isfinite(features).all():
+        return False
+    num_chains, num_draws = features.shape[:2]
+    together = as_components(features, 0)
+    pivots = np.linspace(0, len(together) - 1, _NUM_PIVOTS).astype(int)
+    permutations = match_components(together, pivots, _MAX_ROUNDS)
+    matched = np.take_along_axis(together, permutations[..., None], 1)
+    by_chain = permutations.reshape(num_chains, num_draws, -1)
+    changes = np.mean((by_chain[:, 1:] != by_chain[:, :-1]).any(-1))
+    before = np.nanmax(rhat(features))
+    after = np.nanmax(rhat(matched.reshape(features.shape)))
+    return bool(changes <= _MAX_CHANGES and after <= max(high_rhat, 1 + _SHARE * (before - 1)))

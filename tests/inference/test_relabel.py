@@ -1,0 +1,203 @@
+"""Labels of mixtures that switch: relabel, and the words of a summary."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import inference
+from inference import MCMCResult
+
+RNG = np.random.default_rng(0)
+MEANS = np.array([-4.0, 0.0, 5.0])
+SHARES = np.array([0.5, 0.3, 0.2])
+LABELS = (("component", None),)
+SITES = (
+    ("mu", False, LABELS),
+    ("share", False, LABELS),
+    ("loading", False, (("component", None), ("item", None))),
+    ("scale", False, ()),
+)
+AXES = {"mu": 0, "share": 0, "loading": 0}
+
+
+def true_draws(num_chains=4, num_draws=300):
+    """Draws of three components and of a site without them."""
+    shape = (num_chains, num_draws)
+    return {
+        "mu": MEANS + 0.7 * RNG.normal(size=(*shape, 3)),
+        "share": SHARES + 0.03 * RNG.normal(size=(*shape, 3)),
+        "loading": RNG.normal(size=(3, 2)) * 100 + RNG.normal(size=(*shape, 3, 2)),
+        "scale": RNG.normal(size=shape),
+    }
+
+
+def permuted(draws, permutations):
+    """Draws with components permuted by hand: ``(chain, draw, component)``."""
+    return {
+        name: np.stack(
+            [
+                np.stack([x[order] if name in AXES else x for x, order in zip(*chain, strict=True)])
+                for chain in zip(leaf, permutations, strict=True)
+            ]
+        )
+        for name, leaf in draws.items()
+    }
+
+
+def by_chain(orders, num_draws=300):
+    return np.repeat(np.array(orders)[:, None], num_draws, 1)
+
+
+BETWEEN = by_chain([[0, 1, 2], [0, 1, 2], [2, 0, 1], [1, 0, 2]])
+WITHIN = BETWEEN.copy()
+WITHIN[0, 100:180] = [1, 2, 0]
+WITHIN[2, 50:] = [0, 2, 1]
+EVERYWHERE = RNG.permuted(by_chain([[0, 1, 2]] * 4), axis=-1)
+
+
+def result(draws, **stats):
+    return MCMCResult(draws, stats, None, sites=SITES)
+
+
+def up_to_one_permutation(found, draws):
+    """Whether two sets of draws are equal bit for bit but for one order of the components."""
+    return any(
+        all(
+            np.array_equal(found[name], leaf[:, :, list(order)] if name in AXES else leaf)
+            for name, leaf in draws.items()
+        )
+        for order in itertools.permutations(range(3))
+    )
+
+
+@pytest.mark.parametrize("switched", [BETWEEN, WITHIN, EVERYWHERE])
+@pytest.mark.parametrize("components", ["component", AXES, {"mu": -1, "share": 0, "loading": -2}])
+def test_relabel_undoes_permutations_bit_for_bit(switched, components):
+    draws = true_draws()
+    mixed = result(permuted(draws, switched), log_density=RNG.normal(size=(4, 300)))
+    found = inference.relabel(mixed, components)
+    assert isinstance(found, MCMCResult)
+    assert up_to_one_permutation(found.draws, draws)
+    np.testing.assert_array_equal(found.stats["log_density"], mixed.stats["log_density"])
+    assert np.max(found.summary().rhat) < 1.02
+    if switched is not EVERYWHERE:
+        assert np.max(mixed.summary().rhat) > 1.1
+
+
+def test_draws_without_a_switch_stay_as_they_are():
+    draws = true_draws()
+    found = inference.relabel(result(draws), "component")
+    for name, leaf in draws.items():
+        np.testing.assert_array_equal(found.draws[name], leaf)
+
+
+def test_overlapping_components_have_the_least_loss():
+    """All permutations of few draws, one by one: none has a lower loss."""
+    rng = np.random.default_rng(3)
+    mu = np.array([0.0, 1.0]) + 0.6 * rng.normal(size=(1, 9, 2))
+    found = np.asarray(inference.relabel(result({"mu": mu}), {"mu": 0}).draws["mu"])
+
+    def loss(x):
+        return np.log(x[0].var(0)).sum()
+
+    swaps = itertools.product([False, True], repeat=9)
+    every = [loss(np.where(np.array(swap)[None, :, None], mu[..., ::-1], mu)) for swap in swaps]
+    np.testing.assert_allclose(loss(found), min(every), rtol=1e-6)
+
+
+def test_matrices_are_permuted_along_both_axes():
+    mu = MEANS + 0.1 * RNG.normal(size=(2, 50, 3))
+    move = np.arange(9.0).reshape(3, 3) + 0.1 * RNG.normal(size=(2, 50, 3, 3))
+    order = [2, 0, 1]
+    mixed_mu = mu.copy()
+    mixed_move = move.copy()
+    mixed_mu[1] = mu[1][:, order]
+    mixed_move[1] = move[1][:, order][:, :, order]
+    mixed = MCMCResult({"part": {"mu": mixed_mu}, "move": mixed_move}, {}, None)
+    found = inference.relabel(mixed, {"part.mu": 0, "move": (0, 1)}).draws
+    # Which of the two chains keeps its order is arbitrary.
+    back = [0, 1, 2] if np.array_equal(found["part"]["mu"], mu) else order
+    np.testing.assert_array_equal(found["part"]["mu"], mu[..., back])
+    np.testing.assert_array_equal(found["move"], move[:, :, back][..., back])
+
+
+@pytest.mark.parametrize(
+    ("components", "words"),
+    [
+        ("team", "no site has a dimension 'team'; there are 'component', 'item'"),
+        ({}, "at least one site"),
+        ({"tau": 0}, "no site is called 'tau'; there are"),
+        ({"mu": 1}, r"shape \(3,\), so there is no axis 1"),
+        ({"scale": 0}, r"shape \(\), so there is no axis 0"),
+        ({"loading": (0, 0)}, "different axes"),
+        ({"mu": 0, "loading": 1}, "axis 0 of 'mu' has 3, axis 1 of 'loading' has 2"),
+    ],
+)
+def test_wrong_components_are_refused(components, words):
+    with pytest.raises(ValueError, match=f"relabel: components.*{words}"):
+        inference.relabel(result(true_draws(1, 5)), components)
+
+
+def test_other_mistakes_are_refused():
+    draws = true_draws(1, 5)
+    with pytest.raises(TypeError, match="result must be a result of mcmc, got"):
+        inference.relabel(draws, "component")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="axes by site"):
+        inference.relabel(result(draws), 0)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="an axis or several"):
+        inference.relabel(result(draws), {"mu": 0.5})  # pyright: ignore[reportArgumentType]
+    square = result({"move": RNG.normal(size=(1, 5, 2, 2))})
+    with pytest.raises(ValueError, match="several axes of components"):
+        inference.relabel(square, {"move": (0, 1)})
+    draws["mu"][0, 0, 0] = np.nan
+    with pytest.raises(ValueError, match="draws of 'mu' are not finite"):
+        inference.relabel(result(draws), "component")
+
+
+CALL = 'inference.relabel(result, {"loading": 0, "mu": 0, "share": 0})'
+
+
+@pytest.mark.parametrize("switched", [BETWEEN, WITHIN])
+def test_the_summary_names_label_switching(switched):
+    found = result(permuted(true_draws(), switched)).summary().problems
+    assert len(found) == 1
+    assert "This is label switching" in found[0]
+    assert CALL in found[0]
+    assert "Raise" not in found[0]
+
+
+def test_other_scalars_keep_their_advice():
+    draws = permuted(true_draws(), BETWEEN)
+    draws["scale"] += 9.0 * np.arange(4)[:, None]
+    draws["empty"] = np.zeros((4, 300, 0, 3))
+    found = "\n".join(result(draws).summary().problems)
+    assert CALL in found
+    assert "look for several modes" in found
+
+
+def noise(*shape):
+    return np.random.default_rng(5).normal(size=(4, 1000, *shape))
+
+
+SECOND = np.arange(4)[:, None, None] >= 2
+WALK = np.cumsum(noise(4), 1)
+
+
+@pytest.mark.parametrize(
+    "draws",
+    [
+        {"mu": 0.1 * noise(3) + np.where(SECOND, [-4.0, 0.0, 5.0], [-4.0, 0.0, 7.0])},
+        {"mu": 0.1 * noise(3) + np.where(SECOND, [0.0, 0.0, 5.0], [-4.0, 4.0, 5.0])},
+        {"theta": 0.3 * noise(2) + np.where(SECOND, 3.0, -3.0)},
+        {"x": 0.1 * noise() + 3.0 * SECOND[..., 0]},
+        {"theta": WALK},
+        {"theta": 0.05 * np.cumsum(noise(20), 1)},
+        {"theta": 0.02 * np.cumsum(noise(2), 1) + noise(2)},
+        {"theta": noise(8) * np.exp(0.1 * np.cumsum(noise(), 1))[..., None]},
+    ],
+)
+def test_other_disagreement_is_no_label_switching(draws):
+    found = MCMCResult(draws, {}, None).summary()
+    assert np.max(found.rhat) > 1.01
+    assert "label" not in "\n".join(found.problems)
