@@ -44,6 +44,11 @@ from inference.ensemble.adjusted_mclmc import AdjustedMCLMC
 from inference.ensemble.chees import ChEES
 from inference.ensemble.kernel import EnsembleKernel
 from inference.ensemble.meads import MEADS
+from inference.gradient_free.elliptical_slice import (
+    EllipticalSlice,
+    EllipticalSliceInfo,
+    EllipticalSliceState,
+)
 from inference.gradient_free.random_walk import RandomWalk, RandomWalkInfo, RandomWalkState
 from inference.gradient_free.slice import Slice, SliceInfo, SliceState
 from inference.guides.by_site import BySite
@@ -105,6 +110,9 @@ __all__ = [
     "CalibrationReport",
     "ChEES",
     "Comparison",
+    "EllipticalSlice",
+    "EllipticalSliceInfo",
+    "EllipticalSliceState",
     "ElpdEstimate",
     "EnsembleKernel",
     "ForwardKL",

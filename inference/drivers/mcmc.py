@@ -33,6 +33,7 @@ from inference.drivers.checkpoints import check_kept, kept_sites, open_recorder
 from inference.drivers.init_from_result import check_sites_of, choose_starts, covariance_of
 from inference.drivers.nan_search import find_nan
 from inference.drivers.noncentering import noncentering_of_chains
+from inference.drivers.normal_prior import with_prior_of
 from inference.drivers.resumable_state import hold_chains
 from inference.drivers.run_description import RecordedInit
 from inference.drivers.run_settings import (
@@ -117,7 +118,8 @@ def mcmc(
         kernel: Transition kernel, without a log density. With :class:`NUTS`, :class:`WALNUTS` (for
             curvature that varies), :class:`HMC`, :class:`MALA` and :class:`Barker`, warm-up begins
             with their step size and inverse mass matrix. :class:`Slice` and :class:`RandomWalk` are
-            for densities without a gradient. :class:`ChEES`, :class:`AdjustedMCLMC` and
+            for densities without a gradient, :class:`EllipticalSlice` for latent sites that are
+            jointly normal a priori. :class:`ChEES`, :class:`AdjustedMCLMC` and
             :class:`MEADS`, and any other :class:`EnsembleKernel`, move all chains in lockstep and
             adapt over them: they are for 64 to many thousand chains on an accelerator. Any other
             :class:`Kernel` adapts as its own `adapt` says; without one, iterations of warm-up are
@@ -287,6 +289,8 @@ def run_chains(
     if run_settings.transport:
         moved = _transported(target, run_settings.init)
         target = moved.base
+    with settings(cache_dir):
+        kernel = with_prior_of(run_settings.kernel, moved)
     keep = check_kept(run_settings.keep, named_sites(target))
     run_settings = dataclasses.replace(run_settings, keep=keep)
     if until is not None:
@@ -298,7 +302,7 @@ def run_chains(
         num_iterations = run_settings.num_warmup + run_settings.num_draws
         progress_of_run = show_progress(progress, num_iterations, "iteration")
         with settings(cache_dir), progress_of_run as report:
-            return _run(target, moved, run_settings, recorder, mesh, report, until, began)
+            return _run(target, moved, kernel, run_settings, recorder, mesh, report, until, began)
     finally:
         recorder.close()
 
@@ -306,6 +310,7 @@ def run_chains(
 def _run(
     target: Target,
     moved: Target,
+    kernel: Any,
     run_settings: RunSettings,
     recorder: Recorder,
     mesh: Mesh | None,
@@ -315,11 +320,11 @@ def _run(
 ) -> MCMCResult:
     """Runs chains of checked settings, which `recorder` may let go on from a state.
 
-    They move over the coordinates of `moved`: those of `target`, or a guide's.
+    They move over the coordinates of `moved`: those of `target`, or a guide's. `kernel` is that of
+    the settings, with the prior of the model if it needs one.
     """
     # The driver of the kernel, and starting points.
     key = run_settings.key
-    kernel = run_settings.kernel
     init = run_settings.init
     num_warmup = run_settings.num_warmup
     num_chains = run_settings.num_chains

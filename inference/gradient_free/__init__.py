@@ -1,4 +1,5 @@
-"""Kernels that evaluate a log density without its gradient: random walk and slice sampling.
+"""Kernels that evaluate a log density without its gradient: random walk, slice sampling.
 
-Reading order: `scale` (the size and shape of moves, learned in warm-up), `random_walk`, `slice`.
+Reading order: `scale` (the size and shape of moves, learned in warm-up), `random_walk`, `slice`;
+`elliptical_slice` for a normal prior.
 """

@@ -50,27 +50,7 @@ class GradientFreeKernel:
             TypeError: if the log density is not a floating-point number.
             ValueError: if there is no log density, or it does not return a scalar.
         """
-        name = type(self).__name__
-        log_density = self.log_density
-        if log_density is None:
-            raise ValueError(
-                f"{name} has no log_density; give it one, {name}(log_density=f), or pass the "
-                "kernel to inference.mcmc together with a model."
-            )
-
-        def density(vector: jax.Array) -> jax.Array:
-            given = log_density(layout.unravel(vector))
-            value = as_real(given)
-            if value is None or not jnp.issubdtype(value.dtype, jnp.floating):
-                raise TypeError(f"log_density must return a floating-point scalar, got {given!r}")
-            if value.shape != ():
-                raise ValueError(
-                    f"log_density returned an array of shape {value.shape}; it must return a "
-                    "scalar. Sum over the axes that are not batched."
-                )
-            return value.astype(layout.dtype)
-
-        return density
+        return flat_density(self, "log_density", layout)
 
     def refresh(self, state: Any) -> Any:
         """The state at the same position, for a log density that has changed since.
@@ -95,3 +75,33 @@ class GradientFreeKernel:
         found = search_scale(density, position, state.log_density, is_first)
         factor = found if kind_of(scale.factor) == "diagonal" else jnp.diag(found)
         return scale._replace(factor=jnp.where(is_first, factor, scale.factor))
+
+
+def flat_density(kernel: Any, field: str, layout: Layout) -> Callable[[jax.Array], jax.Array]:
+    """Function of a position in a field of a kernel, as a function of a flat vector.
+
+    Raises:
+        TypeError: if it does not return a floating-point number.
+        ValueError: if the field is `None`, or the function does not return a scalar.
+    """
+    name = type(kernel).__name__
+    function = getattr(kernel, field)
+    if function is None:
+        raise ValueError(
+            f"{name} has no {field}; give it one, {name}({field}=f), or pass the "
+            "kernel to inference.mcmc together with a model."
+        )
+
+    def density(vector: jax.Array) -> jax.Array:
+        given = function(layout.unravel(vector))
+        value = as_real(given)
+        if value is None or not jnp.issubdtype(value.dtype, jnp.floating):
+            raise TypeError(f"{field} must return a floating-point scalar, got {given!r}")
+        if value.shape != ():
+            raise ValueError(
+                f"{field} returned an array of shape {value.shape}; it must return a "
+                "scalar. Sum over the axes that are not batched."
+            )
+        return value.astype(layout.dtype)
+
+    return density

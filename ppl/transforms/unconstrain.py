@@ -195,7 +195,15 @@ class Unconstrained:
         Raises:
             ValueError: If a name is missing or unknown, or a shape does not fit.
         """
-        return total(self._run(Constrain()).records(self._plants(position)))
+        return total(self.log_densities(position))
+
+    def log_densities(self, position: Mapping[str, Any]) -> dict[Path, jax.Array]:
+        """Terms of the log density by path: of each site with its log determinant, of factors.
+
+        Raises:
+            ValueError: If a name is missing or unknown, or a shape does not fit.
+        """
+        return self._run(Constrain()).records(self._plants(position))
 
     def constrain(self, position: Mapping[str, Any]) -> dict[str, Any]:
         """The values of all latent and deterministic sites at a position."""

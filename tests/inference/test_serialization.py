@@ -205,6 +205,7 @@ NEVER_SAVED = re.findall(
     BestNormal Bins CarriedState ChEES Chain ChainPlan
     ClimbSettings Climber Column Combined CompiledProgram Conditioned Curvature
     DensityKernel DiscreteTarget DualAveraging ELBOTrace Edge Effort
+    EllipticalSlice EllipticalSliceInfo EllipticalSliceState
     EnsembleChains EnsembleState Fit FitsSummary FittedParameters Fold GivenBatch GuideDraws
     GuideFunction
     GradientFreeKernel Groups HMC HMCInfo HMCTrajectory HessianNormal Init JitteredInfo
@@ -221,8 +222,8 @@ NEVER_SAVED = re.findall(
     SmoothedWeights Spline Spread StartingPoints State StepChain Subtree Summary SummaryData
     SummaryRow SummarySite Swarm
     Tally Targets TracedRun TransportedTarget Tuning Units Until Verdict WALNUTS WALNUTSInfo
-    WALNUTSTrajectory Welford _Copies _Criterion _Fits _Folds _Gap _Line _LineSearch
-    _Pairs _Parameter _ShortClimb _Simulator _Site _Worst
+    WALNUTSTrajectory Welford _Arc _Copies _Criterion _Fits _Folds _Gap _Line _LineSearch
+    _Name _Pairs _Parameter _ShortClimb _Simulator _Site _StandardPrior _Worst
     """,
 )
 

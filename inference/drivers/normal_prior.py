@@ -1,0 +1,217 @@
+"""Normal prior of a model, for kernels that know the prior: proof, mean and factor."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+
+from inference.common.layout import Layout
+from inference.common.target import Target, labels_by_name, named_sites
+from inference.gradient_free.elliptical_slice import EllipticalSlice
+from inference.optimization.hessian_normal import curvature
+from inference.results.optimize_result import coordinate_names
+from inference.runtime.blas_threads import one_blas_thread
+from inference.runtime.compiled_program import compile_once
+from inference.runtime.devices import copy_to_default_device
+from ppl.harvest.names import nest_by_path
+from ppl.harvest.pytrees import register_dataclass
+from ppl.harvest.survey import Path, describe, describe_all
+from ppl.marginal.degree import CONSTANT, Degree, find_degrees
+from ppl.transforms.unconstrain import Unconstrained
+
+_MAX_ROUNDS = 6  # of refinement; each gains the digits of the dtype
+_MAX_SIZE = 5000  # coordinates, whose covariance is a matrix
+_WHERE = "EllipticalSlice:"
+_REMEDY = (
+    "EllipticalSlice() moves latent sites that are jointly normal a priori. Give the others "
+    "values, ppl.condition(model, values), or use Slice() or NUTS()"
+)
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class _StandardPrior:
+    """Log prior density as a function of coordinates in which it is meant to be standard normal.
+
+    Attributes:
+        target: Target with the prior.
+        mean: Position where the coordinates are 0, flat.
+        factor: Matrix that takes coordinates to deviations from there.
+    """
+
+    target: Unconstrained
+    mean: jax.Array
+    factor: jax.Array
+
+    def log_density(self, coordinates: jax.Array) -> jax.Array:
+        layout = Layout.of(self.target.position_shapes)
+        position = layout.unravel(self.mean + self.factor @ coordinates)
+        return _log_parts(self.target, position)[0]
+
+
+def with_prior_of(kernel: Any, target: Target) -> Any:
+    """Kernel with the prior and the likelihood of a model, if it is one that knows its prior.
+
+    Raises:
+        TypeError: if the target is not over the unconstrained values of sites.
+        ValueError: if the kernel has a prior or a likelihood already, or the latent sites are not
+            jointly normal a priori.
+    """
+    if not isinstance(kernel, EllipticalSlice):
+        return kernel
+    given = [x.name for x in dataclasses.fields(kernel) if getattr(kernel, x.name) is not None]
+    if given:
+        raise ValueError(
+            f"kernel has {', '.join(given)} of its own, but mcmc takes prior and likelihood from "
+            "the model; pass EllipticalSlice() without them, or drive kernel.step yourself"
+        )
+    if not isinstance(target, Unconstrained):
+        raise TypeError(
+            "transport=True moves chains in coordinates in which the prior is not normal; leave it "
+            "out with EllipticalSlice()"
+        )
+    _check_normal(target)
+    mean, factor, log_prior = _standardize(target, Layout.of(target.position_shapes))
+    scale = factor if factor.ndim == 1 else np.diag(factor)
+    constant = log_prior + np.sum(np.log(scale)) + 0.5 * mean.size * np.log(2 * np.pi)
+    dtype = Layout.of(target.position_shapes).dtype
+    return EllipticalSlice(
+        Partial(_log_likelihood, target, jnp.asarray(constant, dtype)),
+        mean=jnp.asarray(mean, dtype),
+        factor=jnp.asarray(factor, dtype),
+    )
+
+
+def _log_parts(target: Unconstrained, position: Any) -> tuple[jax.Array, jax.Array]:
+    """Terms of the log density of a position: of latent sites, and of data and factors."""
+    latent = dict(target.shapes)
+    zero = jnp.zeros((), Layout.of(target.position_shapes).dtype)
+    prior = zero
+    likelihood = zero
+    for path, term in target.log_densities(position).items():
+        if path in latent:
+            prior = prior + term
+        else:
+            likelihood = likelihood + term
+    return prior, likelihood
+
+
+def _log_likelihood(target: Unconstrained, constant: jax.Array, position: Any) -> jax.Array:
+    """Log likelihood, and the constant by which the prior differs from a normal density."""
+    return _log_parts(target, position)[1] + constant
+
+
+def _check_normal(target: Unconstrained) -> None:
+    """Checks that the log prior density is quadratic, on unconstrained space.
+
+    Raises:
+        ValueError: if it is not, or does not depend on a site by a square.
+    """
+    latent = dict(target.shapes)
+    named = {path: jax.tree.map(lambda _, path=path: _Name(path), x) for path, x in latent.items()}
+    names = [x.path for x in jax.tree.leaves(nest_by_path(named))]
+    leaves, structure = jax.tree.flatten(target.position_shapes)
+    scored: list[Path] = []
+
+    def scores(leaves: list[Any]) -> list[jax.Array]:
+        terms = target.log_densities(jax.tree.unflatten(structure, leaves))
+        scored[:] = [path for path in terms if path in latent]
+        return [terms[path] for path in scored]
+
+    traced = jax.make_jaxpr(scores)(leaves)
+
+    def degrees(sites: list[Path]) -> dict[Path, Degree]:
+        operands = [Degree(1, frozenset([x])) if x in sites else CONSTANT for x in names]
+        return dict(zip(scored, find_degrees(traced, operands), strict=True))
+
+    alone = {path: degrees([path]) for path in latent}
+    for path, degree in degrees(names).items():
+        if degree.cause is None:
+            continue
+        operation, variables = degree.cause
+        guilty = [site for site in latent if alone[site][path].cause is not None]
+        if path in guilty:
+            found = f"site {describe(path)} is not normal a priori"
+        else:
+            sites = guilty or [x for x in latent if x in variables and x != path]
+            found = (
+                f"site {describe(path)} is not normal a priori jointly with {describe_all(sites)}"
+            )
+        raise ValueError(
+            f"{_WHERE} {found}: its log density on unconstrained space is not quadratic, by the "
+            f"operation {operation!r}. {_REMEDY}."
+        )
+    for path in latent:
+        if max(degree.degree for degree in alone[path].values()) < 2:
+            raise ValueError(
+                f"{_WHERE} site {describe(path)} has an improper prior, from which nothing can be "
+                "drawn. Give it a normal prior, or use Slice() or NUTS()."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Name:
+    """Path of a site as a leaf."""
+
+    path: Path
+
+
+def _standardize(target: Unconstrained, layout: Layout) -> tuple[np.ndarray, np.ndarray, float]:
+    """Mean and factor of the prior, and the log prior density at the mean, in float64.
+
+    The precision of a smooth Gaussian process may not fit the dtype. So its inverse is refined: the
+    Hessian in coordinates that are standard normal but for rounding gives better coordinates. The
+    factor is lower triangular, or a vector of standard deviations.
+
+    Raises:
+        ValueError: if the prior has no covariance, or none that fits the dtype.
+    """
+    size = layout.size
+    if size > _MAX_SIZE:
+        raise ValueError(
+            f"{_WHERE} the latent sites have {size} unconstrained coordinates. Their covariance is "
+            f"a matrix, of {_MAX_SIZE} coordinates at most. Use NUTS()."
+        )
+    eps = float(jnp.finfo(layout.dtype).eps)
+    mean = np.zeros(size)
+    factor = np.eye(size)
+    flat = Layout.of(jax.ShapeDtypeStruct((size,), layout.dtype))
+    zeros = np.zeros(size, layout.dtype)
+    for _ in range(_MAX_ROUNDS):
+        prior = _StandardPrior(
+            target, jnp.asarray(mean, layout.dtype), jnp.asarray(factor, layout.dtype)
+        )
+        arguments = zeros, copy_to_default_device(prior), flat
+        found = jax.device_get(compile_once(curvature, *arguments)(*arguments))
+        value, slope, hessian = (np.asarray(x, np.float64) for x in found)
+        precision = -0.5 * (hessian + hessian.T)
+        error = max(np.abs(precision - np.eye(size)).max(), np.abs(slope).max())
+        if error < 10 * np.sqrt(eps):
+            return mean, _lower(factor), float(value)
+        if not np.isfinite(error):
+            break
+        with one_blas_thread():
+            values, vectors = np.linalg.eigh(precision)
+            kept = np.maximum(values, eps * values[-1])
+            mean = mean + factor @ (vectors @ ((slope @ vectors) / kept))
+            factor = factor @ (vectors / np.sqrt(kept))
+    names = coordinate_names(layout, labels_by_name(named_sites(target)))
+    share = np.abs(factor).max(1)
+    worst = ", ".join(names[i] for i in np.argsort(-share)[:4])
+    raise ValueError(
+        f"{_WHERE} the prior is improper, or so nearly that its covariance does not fit "
+        f"{layout.dtype}, foremost along {worst}. Give these sites proper priors or add jitter, or "
+        "set jax_enable_x64."
+    )
+
+
+def _lower(factor: np.ndarray) -> np.ndarray:
+    """Lower triangular factor of a covariance from any other, or standard deviations."""
+    with one_blas_thread():
+        upper = np.linalg.qr(factor.T)[1]
+    lower = (upper * np.sign(np.diag(upper))[:, None]).T
+    scale = np.diag(lower)
+    return scale if np.array_equal(lower, np.diag(scale)) else lower

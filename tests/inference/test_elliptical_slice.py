@@ -1,0 +1,299 @@
+"""Elliptical slice sampling: exact posteriors, priors found in models, what is refused."""
+
+import itertools
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats as st
+from jax import lax, random
+
+import distributions as dist
+import ppl
+from inference import EllipticalSlice, Kernel, MeanField, mcmc, mcse_mean, resume
+from inference.drivers.normal_prior import with_prior_of
+from inference.gradient_free import elliptical_slice as module
+from inference.models.transported_target import TransportedTarget
+
+FAILURE_RATE = 1e-5  # of one test, by chance
+MEAN = jnp.array([1.5, -2.0])
+COVARIANCE = jnp.array([[1.0, 0.9], [0.9, 2.0]])
+DATA = jnp.array([0.3, 0.1])
+NOISE = 0.5
+
+
+def normal_likelihood(x):
+    return -0.5 * jnp.sum((x - DATA) ** 2) / NOISE**2
+
+
+def p_value(kernel, num_chains=10_000, num_steps=2):
+    """The least p-value of draws after a few transitions from exact posterior draws."""
+    prior = np.linalg.inv(COVARIANCE)
+    factor = np.linalg.cholesky(np.linalg.inv(prior + np.eye(2) / NOISE**2))
+    middle = factor @ factor.T @ (prior @ np.asarray(MEAN) + np.asarray(DATA) / NOISE**2)
+    noise = np.random.default_rng(0).normal(size=(num_chains, 2))
+    starts = jnp.asarray(middle + noise @ factor.T, jnp.float32)
+
+    def chain(key, position):
+        keys = random.split(key, num_steps)
+        return lax.scan(lambda s, key: kernel.step(key, s), kernel.init(position), keys)[0].position
+
+    draws = jax.jit(jax.vmap(chain))(random.split(random.key(0), num_chains), starts)
+    standard = np.linalg.solve(factor, (np.asarray(draws, np.float64) - middle).T)
+    uniforms = st.norm.cdf(standard)
+    pairs = itertools.combinations(standard, 2)
+    found = [st.kstest(u, "uniform").pvalue for u in uniforms]
+    return min([*found, *(st.pearsonr(a, b)[1] for a, b in pairs)])
+
+
+def test_kernel_leaves_exact_draws_exact():
+    kernel = EllipticalSlice(normal_likelihood, mean=MEAN, covariance=COVARIANCE)
+    assert isinstance(kernel, Kernel)
+    assert p_value(kernel) > FAILURE_RATE
+
+
+def test_an_ellipse_about_zero_is_caught():
+    kernel = EllipticalSlice(normal_likelihood, covariance=COVARIANCE)
+    assert p_value(kernel) < FAILURE_RATE
+
+
+def test_a_level_that_is_always_halfway_is_caught(monkeypatch):
+    def uniform(seed, counter, dtype):
+        found = honest(seed, counter, dtype)
+        return found.at[0].set(0.5) if counter.shape == (2,) else found
+
+    honest = module.uniform
+    monkeypatch.setattr(module, "uniform", uniform)
+    kernel = EllipticalSlice(normal_likelihood, mean=MEAN, covariance=COVARIANCE)
+    assert p_value(kernel) < FAILURE_RATE
+
+
+@pytest.mark.quick_rows("float32")
+def test_forms_of_the_prior_give_the_same_chain(float_dtype):
+    position = {"a": jnp.zeros((), float_dtype), "b": jnp.zeros(1, float_dtype)}
+
+    def likelihood(x):
+        return jnp.sum(jnp.sin(3 * x["a"]) * x["b"])
+
+    step = jax.jit(lambda kernel, key, state: kernel.step(key, state))
+    factor = np.linalg.cholesky(np.asarray(COVARIANCE))
+    found = []
+    for prior in ({"covariance": COVARIANCE}, {"factor": factor}):
+        kernel = EllipticalSlice(likelihood, mean=MEAN, **prior)
+        state = kernel.init(position)
+        expected = st.multivariate_normal(MEAN, COVARIANCE).logpdf([0.0, 0.0])
+        np.testing.assert_allclose(state.log_density, expected, rtol=1e-5)
+        for i in range(3):
+            state, info = step(kernel, random.PRNGKey(i), state)
+        assert state.position["b"].dtype == float_dtype
+        assert info.num_evaluations >= 1
+        found.append(state)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4), *found)
+    typed, _ = step(kernel, random.wrap_key_data(random.PRNGKey(0)), kernel.init(position))
+    legacy, _ = step(kernel, random.PRNGKey(0), kernel.init(position))
+    jax.tree.map(np.testing.assert_array_equal, typed, legacy)
+
+
+def test_refresh_mends_a_stale_likelihood_and_prior():
+    old = EllipticalSlice(normal_likelihood, factor=jnp.ones(2))
+    new = EllipticalSlice(lambda x: 2 * normal_likelihood(x), mean=MEAN, covariance=COVARIANCE)
+    state = old.init(jnp.array([0.7, -0.2]))
+    found = new.refresh(state)
+    np.testing.assert_array_equal(found.position, state.position)
+    np.testing.assert_allclose(found.log_likelihood, 2 * state.log_likelihood, rtol=1e-6)
+    prior = st.multivariate_normal(MEAN, COVARIANCE).logpdf(state.position)
+    np.testing.assert_allclose(found.log_density, found.log_likelihood + prior, rtol=1e-5)
+
+
+def test_draws_are_never_where_the_likelihood_is_nan():
+    def likelihood(x):
+        return jnp.where(jnp.abs(x[0]) < 1, 0.0, jnp.nan)
+
+    kernel = EllipticalSlice(likelihood, factor=jnp.ones(1))
+
+    def chain(state, key):
+        state, _ = kernel.step(key, state)
+        return state, state.position[0]
+
+    keys = random.split(random.key(0), 4000)
+    draws = np.asarray(jax.jit(lambda s: lax.scan(chain, s, keys)[1])(kernel.init(jnp.zeros(1))))
+    assert np.abs(draws).max() < 1
+    squares = draws**2
+    assert abs(squares.mean() - st.truncnorm(-1, 1).var()) < 4.3 * mcse_mean(squares[None])
+
+
+TIMES = np.linspace(0, 1, 8)
+SMOOTH = np.exp(-0.5 * (TIMES[:, None] - TIMES) ** 2 / 0.5**2) + 1e-5 * np.eye(8)
+
+
+def process(key, offset):
+    """A smooth process about a random level, in a scope."""
+
+    def latent(key):
+        level = ppl.sample(key, dist.Normal(offset, 0.5), name="level")
+        curve = dist.MultivariateNormal(
+            level * jnp.ones(8), covariance=jnp.asarray(SMOOTH, offset.dtype)
+        )
+        return ppl.sample(key, curve, name="curve")
+
+    curve = ppl.nest(latent, scope="prior")(key)
+    return ppl.sample(key, dist.Poisson(jnp.exp(curve)), name="counts")
+
+
+COUNTS = jnp.array([3, 4, 2, 5, 9, 6, 9, 8])
+COUNTED = ppl.condition(process, {"counts": COUNTS})
+
+
+@pytest.mark.quick_rows("float32")
+def test_the_prior_of_a_model_is_found(float_dtype):
+    target = ppl.unconstrain(COUNTED, jnp.asarray(2.0, float_dtype))
+    kernel = with_prior_of(EllipticalSlice(), target)
+    expected = np.full((9, 9), 0.25)
+    expected[:8, :8] += SMOOTH
+    np.testing.assert_allclose(kernel.mean, np.full(9, 2.0), rtol=1e-5)
+    factor = np.asarray(kernel.factor, np.float64)
+    np.testing.assert_allclose(np.triu(factor, 1), 0)
+    white = np.linalg.solve(np.linalg.cholesky(expected), factor)
+    tolerance = 1e-2 if float_dtype == jnp.float32 else 1e-5
+    np.testing.assert_allclose(white @ white.T, np.eye(9), atol=tolerance)
+    position = jax.tree.map(lambda x: jnp.full(x.shape, 1.7, x.dtype), target.position_shapes)
+    state = kernel.init(position)
+    np.testing.assert_allclose(state.log_density, target.log_density(position), rtol=1e-3)
+
+
+def scaled(key):
+    """Independent sites, one of them counted twice."""
+    a = ppl.sample(key, dist.Normal(jnp.array([1.0, -1.0]), 0.5), name="a")
+    b = ppl.scale(lambda key: ppl.sample(key, dist.Normal(3.0, 2.0), name="b"), 2.0)(key)
+    ppl.factor(-jnp.exp(b) - jnp.sum(a**4), name="weight")
+
+
+def test_independent_sites_have_standard_deviations(x64):
+    target = ppl.unconstrain(scaled)
+    kernel = with_prior_of(EllipticalSlice(), target)
+    np.testing.assert_allclose(kernel.mean, [1.0, -1.0, 3.0], rtol=1e-6)
+    np.testing.assert_allclose(kernel.factor, [0.5, 0.5, np.sqrt(2)], rtol=1e-6)
+    position = {"a": jnp.array([0.3, 0.1]), "b": jnp.array(0.2)}
+    expected = target.log_density(position)
+    np.testing.assert_allclose(kernel.init(position).log_density, expected, rtol=1e-6)
+
+
+def counted(key):
+    mu = ppl.sample(key, dist.Normal(1.0, 1.0), name="mu")
+    x = ppl.sample(key, dist.Normal(mu, 0.5), name="x")
+    ppl.sample(key, dist.Poisson(jnp.exp(x)), name="y")
+
+
+POSTERIOR = ppl.condition(counted, {"y": 9})
+
+
+def test_draws_agree_with_quadrature():
+    result = mcmc(
+        random.key(0), POSTERIOR, kernel=EllipticalSlice(), num_warmup=100, num_draws=4000
+    )
+    mu, x = np.meshgrid(np.linspace(-4, 6, 801), np.linspace(-3, 5, 801), indexing="ij")
+    log_weights = st.norm(1, 1).logpdf(mu) + st.norm(mu, 0.5).logpdf(x) + 9 * x - np.exp(x)
+    weights = np.exp(log_weights - log_weights.max())
+    weights /= weights.sum()
+    draws = {name: np.asarray(z, np.float64) for name, z in result.draws.items()}
+    for numbers, exact in (
+        (draws["x"], x),
+        (draws["mu"], mu),
+        (draws["x"] ** 2, x**2),
+        (draws["x"] * draws["mu"], x * mu),
+    ):
+        assert abs(numbers.mean() - np.sum(weights * exact)) < 4.3 * mcse_mean(numbers)
+        assert mcse_mean(numbers) < 0.1
+    assert 1 < result.stats["num_evaluations"].mean() < 6
+
+
+def test_runs_are_resumed_with_their_bits(tmp_path):
+    settings = {"kernel": EllipticalSlice(), "num_warmup": 100}
+    long = mcmc(random.key(0), POSTERIOR, num_draws=30, **settings)
+    short = mcmc(random.key(0), POSTERIOR, num_draws=10, **settings)
+    again = resume(short, POSTERIOR, num_draws=30, kernel=EllipticalSlice())
+    jax.tree.map(np.testing.assert_array_equal, again.draws, long.draws)
+    on_disk = mcmc(random.key(0), POSTERIOR, num_draws=10, checkpoint=tmp_path, **settings)
+    jax.tree.map(np.testing.assert_array_equal, on_disk.draws, short.draws)
+    further = resume(tmp_path, POSTERIOR, num_draws=30, kernel=EllipticalSlice())
+    jax.tree.map(np.testing.assert_array_equal, further.draws, long.draws)
+
+
+def skewed(key):
+    ppl.sample(key, dist.Normal(0.0, 1.0), name="a")
+    ppl.sample(key, dist.Gamma(2.0, 1.0), name="g")
+
+
+def funnel(key):
+    a = ppl.sample(key, dist.Normal(0.0, 1.0), name="a")
+    ppl.sample(key, dist.Normal(0.0, jnp.exp(a)), name="b")
+
+
+def product(key):
+    a = ppl.sample(key, dist.Normal(0.0, 1.0), name="a")
+    b = ppl.sample(key, dist.Normal(0.0, 1.0), name="b")
+    ppl.sample(key, dist.Normal(a * b, 1.0), name="c")
+
+
+def flat(key):
+    ppl.sample(key, dist.Normal(0.0, 1.0), name="a")
+    ppl.sample(key, dist.Flat(dist.constraints.real), name="b")
+
+
+def translated(key):
+    a = ppl.sample(key, dist.Flat(dist.constraints.real), name="a")
+    ppl.sample(key, dist.Normal(a, 1.0), name="b")
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (skewed, "site 'g' is not normal a priori: its log density on unconstrained space"),
+        (funnel, "site 'b' is not normal a priori jointly with 'a': its log density"),
+        (product, "site 'c' is not normal a priori jointly with 'a', 'b': its log density"),
+        (flat, "site 'b' has an improper prior, from which nothing can be drawn"),
+        (translated, "the prior is improper, or so nearly that its covariance does not fit"),
+    ],
+)
+def test_priors_that_are_not_normal_are_named(model, words):
+    with pytest.raises(ValueError, match=re.escape(f"EllipticalSlice: {words}")):
+        mcmc(random.key(0), model, kernel=EllipticalSlice(), num_warmup=2, num_draws=2)
+
+
+def test_a_prior_beside_that_of_the_model_is_refused():
+    with pytest.raises(ValueError, match=r"kernel has mean of its own, but mcmc takes prior"):
+        mcmc(random.key(0), POSTERIOR, kernel=EllipticalSlice(mean=MEAN))
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        ({}, ValueError, "needs the covariance of the normal prior or its factor, one of the two"),
+        ({"covariance": COVARIANCE, "factor": jnp.ones(2)}, ValueError, "one of the two"),
+        ({"covariance": -COVARIANCE}, ValueError, "covariance must be finite and positive"),
+        ({"factor": jnp.ones(3)}, ValueError, "factor has shape (3,); the position has 2"),
+        ({"factor": COVARIANCE}, ValueError, "factor must be finite and lower triangular"),
+        ({"factor": "wide"}, TypeError, "factor must hold real numbers, got 'wide'"),
+        ({"factor": jnp.ones(2), "mean": jnp.ones(3)}, ValueError, "mean has shape (3,)"),
+        ({"factor": jnp.ones(2), "mean": [0.0, jnp.inf]}, ValueError, "mean must be finite"),
+        ({"factor": jnp.ones(2), "mean": "no"}, TypeError, "mean must hold real numbers"),
+    ],
+)
+def test_bad_settings_are_named(settings, error, words):
+    with pytest.raises(error, match=re.escape(words)):
+        EllipticalSlice(normal_likelihood, **settings).init(jnp.zeros(2))
+
+
+def test_a_likelihood_is_asked_for_and_checked():
+    with pytest.raises(ValueError, match="EllipticalSlice has no log_likelihood; give it one"):
+        EllipticalSlice(factor=jnp.ones(2)).init(jnp.zeros(2))
+    with pytest.raises(ValueError, match="log_likelihood returned an array of shape"):
+        EllipticalSlice(lambda x: x, factor=jnp.ones(2)).init(jnp.zeros(2))
+
+
+def test_transport_is_refused():
+    target = TransportedTarget(ppl.unconstrain(POSTERIOR), MeanField(), {})
+    with pytest.raises(TypeError, match="transport=True moves chains in coordinates in which"):
+        with_prior_of(EllipticalSlice(), target)
