@@ -1,13 +1,18 @@
 """Conjugacy: whether the full conditional of a site lies in an exponential family.
 
-The answer depends only on the program. So all other sites are drawn from the prior, the data are
-drawn given these sites, and all numbers are in double precision. A member of the family is fitted
-to the slope of each score at two points. At further points, the slopes of the score and of this
-member must agree, and the density must be positive on the whole support.
+The answer depends only on the program. So the other sites have random values, the data are drawn
+given these, and all numbers are in double precision. A member of the family is fitted to the slope
+of each score at two points. At further points, the slopes of the score and of this member must
+agree, and the density must be positive on the whole support.
+
+Random values of a continuous site lie at unconstrained positions of moderate size, at several
+scales. Draws from a vague prior would not do: under a precision that is nearly 0, effects are huge,
+a likelihood is flat or not finite, and its slopes tell nothing. Discrete sites are drawn.
 """
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
@@ -27,12 +32,12 @@ from ppl.harvest import jax_core
 from ppl.harvest.program import Harvester, Program
 from ppl.harvest.survey import Path, Sites
 from ppl.marginal.finite_supports import look_at_distributions
-from ppl.marginal.full_conditional import RecordValues, score_values
+from ppl.marginal.full_conditional import PlaceValues, RecordValues, score_values
 from ppl.marginal.natural_parameters import alternate, measure_in_bulk, points_at
-from ppl.primitives.site_kinds import OBSERVED, kind_of
+from ppl.primitives.site_kinds import LATENT, OBSERVED, kind_of
 from ppl.transforms.unobserve import unobserve
 
-_NUM_DRAWS = 8  # of all other sites
+_RADII = (2.0, 2.0, 1.0, 1.0, 0.5, 0.1, 0.01, 0.001)  # of unconstrained positions, by draw
 # Points, in spreads from the center: the first two are fitted, slopes are compared at the others.
 # At points far out, the density must be positive.
 _NEAR = (-0.8, 0.8, -1.5, 0.3, 2.0)
@@ -54,7 +59,7 @@ class Question:
         scored: The site, and all sites whose scores depend on it.
         family: The family.
         sites: All sites.
-        plants: Values of all other random sites, used for sites that cannot be drawn.
+        plants: Values of all other random sites, used for sites that have no draws.
     """
 
     program: Program
@@ -122,11 +127,12 @@ class Question:
             with jax.ensure_compile_time_eval():
                 draw = self._drawing(simulation, fixed, numbers)
 
-                def one(key):
-                    return self._compare(key, program.jaxpr, inputs, draw(key))
+                def one(key, radius):
+                    return self._compare(key, program.jaxpr, inputs, draw(key, radius))
 
-                keys = jax.random.split(jax.random.key(0), _NUM_DRAWS)
-                found = jax.jit(jax.vmap(one), compiler_options=_QUICK)(keys)
+                keys = jax.random.split(jax.random.key(0), len(_RADII))
+                radii = np.asarray(_RADII)
+                found = jax.jit(jax.vmap(one), compiler_options=_QUICK)(keys, radii)
                 is_like, is_finite = map(np.asarray, found)
             return bool(np.all(is_like | ~is_finite) and np.all(np.any(is_finite, 0)))
 
@@ -139,19 +145,35 @@ class Question:
 
     def _drawing(
         self, simulation: Program, fixed: Sequence[Path], numbers: "_Numbers"
-    ) -> Callable[[jax.Array], dict[Path, Any]]:
-        """A function of a key that draws all random sites but `fixed`, whose values are kept."""
+    ) -> Callable[[jax.Array, jax.Array], dict[Path, Any]]:
+        """A function of a key and a radius that gives all random sites random values.
+
+        Sites in `fixed` keep their values.
+        """
         inputs = [*map(numbers.fill, simulation.inputs)]
         at = len(simulation.consts)
         kept = {path: tuple(map(numbers.replace, self.plants[path])) for path in fixed}
-        record = RecordValues(frozenset([self.path, *self.plants]))
+        placed = self._find_placed(simulation, fixed)
+        paths = frozenset([self.path, *self.plants])
+        record = PlaceValues(paths, placed=frozenset(placed))
 
-        def draw(key: jax.Array) -> dict[Path, Any]:
+        def draw(key: jax.Array, radius: jax.Array) -> dict[Path, Any]:
+            key, key_of_positions = jax.random.split(key)
+            positions = _draw_positions(key_of_positions, radius, placed)
             operands = [key, *inputs[at + 1 :]]
             program = dataclasses.replace(simulation, consts=inputs[:at], operands=operands)
-            return Harvester(program, record).run(kept, live_outs=False)[1]
+            return Harvester(program, record).run({**kept, **positions}, live_outs=False)[1]
 
         return draw
+
+    def _find_placed(self, simulation: Program, fixed: Sequence[Path]) -> dict[Path, Any]:
+        """Abstract values of continuous latent sites with a map from unconstrained space."""
+        latent = [p for p, f in self.sites.items() if kind_of(f.site) == LATENT and p not in fixed]
+        found = look_at_distributions(simulation.jaxpr, latent, _has_map)
+        others = {site.path for site, has_map in found if not has_map}
+        sites = Harvester(simulation, RecordValues()).sites
+        avals = {path: sites[path].collapse().avals for path in latent if path not in others}
+        return {path: aval for path, (aval, *rest) in avals.items() if not rest}
 
     def _find_undrawn(self, program: Program) -> list[Path]:
         """Sites with a distribution that has no draws, such as an improper one."""
@@ -205,6 +227,29 @@ class Question:
         is_like = jnp.all(error <= bound, (0, 1)) & jnp.all(heights > -jnp.inf)
         is_finite = jnp.all(jnp.isfinite(slopes), (0, 1)) & ~jnp.any(jnp.isnan(heights))
         return is_like, is_finite
+
+
+def _has_map(_: Any, d: Any) -> bool:
+    """Whether values of a distribution have unconstrained positions."""
+    try:
+        value = distribution_protocol.abstract_draw(d, jax.random.key(0))
+        jax.eval_shape(lambda x: distribution_protocol.inverse(d, x), value)
+    except NotImplementedError:
+        return False
+    return True
+
+
+def _draw_positions(
+    key: jax.Array, radius: jax.Array, avals: Mapping[Path, Any]
+) -> dict[Path, tuple[jax.Array]]:
+    """Numbers uniform on (-radius, radius), for each site."""
+    ends = list(itertools.accumulate(x.size for x in avals.values()))
+    # One call for all sites: every call of a sampler costs its compilation.
+    flat = radius * jax.random.uniform(key, (ends[-1] if ends else 0,), radius.dtype, -1.0, 1.0)
+    return {
+        path: (flat[end - x.size : end].reshape(x.shape).astype(x.dtype),)
+        for end, (path, x) in zip(ends, avals.items(), strict=True)
+    }
 
 
 @functools.lru_cache(maxsize=1024)

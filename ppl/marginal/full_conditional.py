@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ppl.core.model_run import SiteAction
+from ppl.common import distribution_protocol
+from ppl.core.model_run import SiteAction, apply_at_site
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.plants import PathDict
 from ppl.harvest.program import Harvester, Program
@@ -55,6 +56,30 @@ class RecordValues(SiteAction):
         """The planted value, or the drawn value, and its record."""
         values = operands.values if plant is None else plant
         return values, tuple(values) if site.path in self.wanted else None
+
+
+@dataclasses.dataclass(frozen=True)
+class PlaceValues(RecordValues):
+    """Action that records values, and maps what is planted at some sites onto their supports."""
+
+    placed: frozenset[Path] = frozenset()
+
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        """The value, if nothing is planted; the distribution of a site that is placed."""
+        return not planted, False, site.path in self.placed
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """The value at the planted numbers, the planted value, or the drawn one; its record."""
+        if site.path in self.placed:
+            plant = jax.tree.leaves(apply_at_site(site, operands, plant, _place))
+        return super().at(site, operands, plant)
+
+
+def _place(numbers: jax.Array, d: Any) -> jax.Array:
+    """The value at an unconstrained position that is filled with numbers."""
+    position = jax.eval_shape(lambda x: distribution_protocol.inverse(d, x), numbers)
+    value = distribution_protocol.forward(d, jnp.resize(numbers, position.shape))
+    return value.astype(numbers.dtype)
 
 
 @register_dataclass

@@ -142,6 +142,14 @@ def chosen(key):
     ppl.sample(key, dist.Poisson(jnp.where(z, x, 1 + x)), name="y")
 
 
+def vague_effects(key):
+    """Draws from the prior of the precision are nearly 0, where effects drown the logits."""
+    x = ppl.sample(key, dist.Normal(0.0, 1e3), name="x")
+    precision = ppl.sample(key, dist.Gamma(1e-3, 1e-3), name="precision")
+    effects = ppl.sample(key, dist.Normal(np.zeros(5), precision**-0.5), name="effects")
+    ppl.sample(key, dist.Binomial(10, logits=x + effects), name="y")
+
+
 SUMS = np.bincount(GROUPS, COUNTS)
 MANY = np.random.default_rng(0).normal(size=50_000).astype(np.float32)
 CASES = [
@@ -166,10 +174,11 @@ CASES = [
         data={"y": np.array([0.3, 1.0])},
     ),
     Case(chosen, values={"z": 1}, data={"y": 3}),
+    Case(vague_effects, values={"precision": 2.0, "effects": np.ones(5)}),
 ]
 
 
-@pytest.mark.quick_rows("chain", "single_precision")
+@pytest.mark.quick_rows("chain", "single_precision", "vague_effects")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.model.__name__)
 def test_full_conditionals_have_their_exact_parameters(case):
     """In single precision, under jit."""
