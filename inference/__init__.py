@@ -5,9 +5,10 @@ A driver joins a model to an algorithm. The algorithms themselves see a log dens
 - Drivers: :func:`mcmc`, :func:`svi`, :func:`laplace`, :func:`optimize`, :func:`pathfinder`,
   :func:`importance` and :func:`svgd`.
 - Kernels, for :func:`mcmc`: :class:`NUTS`, :class:`WALNUTS`, :class:`HMC`, :class:`MALA`,
-  :class:`Barker`; :class:`RandomWalk` and :class:`Slice` without gradients, or any
-  :class:`Kernel`; for thousands of chains :class:`ChEES`, :class:`AdjustedMCLMC`,
-  :class:`MEADS`, or any :class:`EnsembleKernel`.
+  :class:`Barker`; :class:`RandomWalk` and :class:`Slice` without gradients, and with many chains
+  :class:`DifferentialEvolution` and :class:`AffineInvariant`, or any :class:`Kernel`; for
+  thousands of chains :class:`ChEES`, :class:`AdjustedMCLMC`, :class:`MEADS`, or any
+  :class:`EnsembleKernel`.
 - Guides and objectives, for :func:`svi`: :class:`MeanField`, :class:`ELBO` and their kin.
 - Predictive accuracy and checks of priors: :func:`loo`, :func:`cross_validate`, :func:`compare`,
   :func:`power_scale` and :func:`prior_to_arviz`.
@@ -41,7 +42,9 @@ from inference.drivers.svgd import svgd
 from inference.drivers.svi import svi
 from inference.drivers.svi_step import SVIInfo, SVIStep, svi_step
 from inference.ensemble.adjusted_mclmc import AdjustedMCLMC
+from inference.ensemble.affine_invariant import AffineInvariant
 from inference.ensemble.chees import ChEES
+from inference.ensemble.differential_evolution import DifferentialEvolution
 from inference.ensemble.kernel import EnsembleKernel
 from inference.ensemble.meads import MEADS
 from inference.gradient_free.elliptical_slice import (
@@ -104,12 +107,14 @@ __all__ = [
     "NUTS",
     "WALNUTS",
     "AdjustedMCLMC",
+    "AffineInvariant",
     "Barker",
     "BarkerInfo",
     "BySite",
     "CalibrationReport",
     "ChEES",
     "Comparison",
+    "DifferentialEvolution",
     "EllipticalSlice",
     "EllipticalSliceInfo",
     "EllipticalSliceState",

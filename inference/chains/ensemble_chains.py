@@ -53,6 +53,11 @@ def evaluate_starts(
     return lax.map(jax.value_and_grad(density), positions)
 
 
+def evaluate_values(target: Target, layout: Layout, positions: jax.Array) -> tuple[jax.Array]:
+    """Log densities at flat positions ``(start, size)``, for kernels without gradients."""
+    return (lax.map(lambda flat: target.log_density(layout.unravel(flat)), positions),)
+
+
 def begin_ensemble(kernel: EnsembleKernel, layout: Layout, positions: jax.Array) -> Any:
     """State of the kernel at flat positions ``(chain, size)``.
 

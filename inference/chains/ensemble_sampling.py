@@ -19,6 +19,7 @@ from inference.chains.ensemble_chains import (
     begin_ensemble,
     check_ensemble,
     evaluate_starts,
+    evaluate_values,
     make_transitions,
     move_ensemble,
 )
@@ -29,6 +30,7 @@ from inference.chains.step_run import MAX_NUMBERS_WHOLE, StepRun
 from inference.chains.step_sampling import with_density
 from inference.common.state_leaves import State, restore_leaves
 from inference.common.target import Target
+from inference.ensemble.differences import DifferenceKernel
 from inference.ensemble.kernel import DensityKernel, EnsembleKernel
 from inference.initialization.density_noise import warn_of_noise
 from inference.initialization.initial_positions import STRATEGIES, Init, parse_init
@@ -71,23 +73,27 @@ def sample_ensemble(
             "mesh, or give one of jax.local_devices()"
         )
     starts = parse_init(init, target, num_chains)
-    if starts.strategy == "uniform" and starts.values is None and num_warmup:
+    is_uniform = starts.strategy == "uniform" and starts.values is None
+    if is_uniform and num_warmup and not isinstance(kernel, DifferenceKernel):
         # One far start would rule the step size that all chains share.
         starts = dataclasses.replace(starts, strategy="bulk")
     share = dataclasses.replace(share, is_mapped=True)
     kernel = with_density(kernel, target)
     run = EnsembleRun(kernel, target, share, num_warmup, num_draws, recorder)
-    numbers = np.arange(num_superchains(init, num_chains) or num_chains)
+    numbers = np.arange(num_superchains(kernel, init, num_chains) or num_chains)
     run.start(partial(run.begin, key, numbers, starts), run.restore)
     return finish_run(run, monitor or Monitor(), num_draws)
 
 
-def num_superchains(init: Any, num_chains: int) -> int | None:
+def num_superchains(kernel: EnsembleKernel, init: Any, num_chains: int) -> int | None:
     """Number of superchains, groups of equally many consecutive chains with one start each.
 
-    `None` if each chain has a start of its own: if starts are given, for fewer than 32 chains, or
-    if no number from 8 to 16 divides the number of chains into groups of four or more.
+    `None` if each chain has a start of its own: if starts are given, for fewer than 32 chains, if
+    no number from 8 to 16 divides the number of chains into groups of four or more, or if the
+    kernel moves chains along their differences.
     """
+    if isinstance(kernel, DifferenceKernel):
+        return None
     if not isinstance(init, str) or init not in STRATEGIES:
         return None
     most = min(MAX_SUPERCHAINS, num_chains // MIN_SUBCHAINS)
@@ -99,7 +105,7 @@ class EnsembleRun(StepRun):
     """Run of all chains, with the compiled functions that move them."""
 
     def begin(self, key: jax.Array, numbers: np.ndarray, init: Init) -> None:
-        """Makes the chains at starting points of finite density and gradient.
+        """Makes the chains at starting points of finite density, and gradient if it is needed.
 
         Args:
             key: Random key of the run.
@@ -119,16 +125,20 @@ class EnsembleRun(StepRun):
         unspread = dataclasses.replace(self.share, mesh=None)
         empty = np.zeros((num_chains, self.layout.size), self.layout.dtype)
         begin = compile_once(begin_ensemble, kernel, self.layout, empty, share=unspread)
+        has_gradient = not isinstance(kernel, DifferenceKernel)
+        evaluate_density = evaluate_starts if has_gradient else evaluate_values
 
         def evaluate(seeds: np.ndarray, positions: np.ndarray) -> StartingPoints:
             arguments = target, self.layout, positions
-            program = compile_once(evaluate_starts, *arguments, share=unspread)
+            program = compile_once(evaluate_density, *arguments, share=unspread)
             return StartingPoints(positions, *jax.device_get(program(*arguments)), result=seeds)
 
         found = find_starts(evaluate, key, numbers, init, target, self.layout)
         seeds = found.result
         warn_of_noise(lambda nearby: evaluate(seeds, nearby).log_density, found.position)
         positions = np.repeat(found.position, num_chains // len(numbers), 0)
+        if isinstance(kernel, DensityKernel):
+            kernel.check_positions(positions)
         state = jax.device_get(begin(kernel, self.layout, positions))
         check_ensemble(self.kernel, self.layout, state, num_chains)
         number = np.int32(self.num_warmup)

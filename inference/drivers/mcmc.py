@@ -119,11 +119,12 @@ def mcmc(
             curvature that varies), :class:`HMC`, :class:`MALA` and :class:`Barker`, warm-up begins
             with their step size and inverse mass matrix. :class:`Slice` and :class:`RandomWalk` are
             for densities without a gradient, :class:`EllipticalSlice` for latent sites that are
-            jointly normal a priori. :class:`ChEES`, :class:`AdjustedMCLMC` and
-            :class:`MEADS`, and any other :class:`EnsembleKernel`, move all chains in lockstep and
-            adapt over them: they are for 64 to many thousand chains on an accelerator. Any other
-            :class:`Kernel` adapts as its own `adapt` says; without one, iterations of warm-up are
-            run and discarded.
+            jointly normal a priori. :class:`DifferentialEvolution` and :class:`AffineInvariant`
+            need no gradient, but more than twice as many chains as coordinates. :class:`ChEES`,
+            :class:`AdjustedMCLMC` and :class:`MEADS`, and any other :class:`EnsembleKernel`, move
+            all chains in lockstep and adapt over them: they are for 64 to many thousand chains on
+            an accelerator. Any other :class:`Kernel` adapts as its own `adapt` says; without one,
+            iterations of warm-up are run and discarded.
         num_warmup: Iterations of warm-up per chain, not kept; 0 samples with the kernel as it is.
         num_draws: Draws to keep per chain, by default 1000; with `until` the maximum number of
             draws, by default 100 000.
@@ -158,7 +159,8 @@ def mcmc(
               covariance of the guide is known, it is the first inverse mass matrix, unless the
               kernel has one; a short warm-up is then enough.
 
-            With an :class:`EnsembleKernel` and 32 chains or more, a name gives up to 16 starts.
+            With an :class:`EnsembleKernel` and 32 chains or more, a name gives up to 16 starts,
+            except for kernels without gradients, each of whose chains has a start of its own.
             Consecutive chains share a start, so that the summary can compare these superchains by
             :func:`nested_rhat`. With ``"uniform"``, a climb follows that ends among the bulk of the
             draws: all chains share a step size, and a single far start would make it small.
@@ -333,7 +335,7 @@ def _run(
     num_before = 0 if lengths is None else lengths.num_before
     numbers = {"num_draws": run_settings.num_draws, "num_chains": num_chains}
     moves_together = is_ensemble(kernel)
-    superchains = num_superchains(init, num_chains) if moves_together else None
+    superchains = num_superchains(kernel, init, num_chains) if moves_together else None
     if lengths is not None:
         superchains = None  # each chain starts where its first draws have ended
     if run_settings.transport:

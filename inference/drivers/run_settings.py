@@ -14,6 +14,7 @@ from inference.drivers.run_description import (
     describe_object,
     restore_key,
 )
+from inference.ensemble.differences import DifferenceKernel
 from inference.ensemble.kernel import is_ensemble
 from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.initialization.initial_positions import STRATEGIES
@@ -111,7 +112,8 @@ class RunSettings:
     @property
     def learns(self) -> bool:
         """Whether the kernel can learn the centering of sites, and is to."""
-        has_gradient = isinstance(self.kernel, HamiltonianKernel) or is_ensemble(self.kernel)
+        moves_together = is_ensemble(self.kernel) and not isinstance(self.kernel, DifferenceKernel)
+        has_gradient = isinstance(self.kernel, HamiltonianKernel) or moves_together
         return self.learn_centering and has_gradient and not self.transport
 
     @property

@@ -1,5 +1,6 @@
-"""Kernels that move many chains in lockstep and adapt over them: ChEES-HMC, MEADS, adjusted MCLMC.
+"""Kernels that move many chains in lockstep.
 
-A kernel here sees the positions of all chains at once, see
-:class:`inference.ensemble.kernel.EnsembleKernel`, and no model.
+ChEES-HMC, MEADS and adjusted MCLMC adapt over chains; stretch moves and differential evolution need
+no gradient. A kernel here sees the positions of all chains at once, see
+:class:`inference.ensemble.kernel.EnsembleKernel`.
 """

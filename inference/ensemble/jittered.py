@@ -18,7 +18,7 @@ from jax import lax
 from inference.common.argument_checks import check_positive_scalar, check_scalar
 from inference.common.layout import Layout
 from inference.common.threefry import normal, seed_of, uniform
-from inference.ensemble.kernel import DensityKernel, check_num_chains, layout_of
+from inference.ensemble.kernel import GradientKernel, check_num_chains, layout_of
 from inference.ensemble.tuning import Tuning, adapt_tuning, chees_gradient, halton, init_tuning
 from inference.hamiltonian.leapfrog import DIVERGENCE_THRESHOLD
 
@@ -80,7 +80,7 @@ class Proposal(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class JitteredKernel(DensityKernel, abc.ABC):
+class JitteredKernel(GradientKernel, abc.ABC):
     """Kernel whose trajectories have one random number of leapfrog steps for all chains.
 
     Attributes:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.tree_util import Partial
 
 from inference.common.layout import Layout
@@ -54,7 +55,7 @@ def is_ensemble(kernel: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class DensityKernel:
-    """Base of ensemble kernels that follow the gradient of a log density.
+    """Base of ensemble kernels with a log density.
 
     Attributes:
         log_density: Function of the position of one chain that returns a scalar. `None` if a driver
@@ -75,6 +76,18 @@ class DensityKernel:
             TypeError: if a setting is not a real number.
             ValueError: if a setting is out of range.
         """
+
+    def check_positions(self, positions: np.ndarray) -> None:
+        """Checks starting points of all chains, ``(chain, size)``.
+
+        Raises:
+            ValueError: if chains cannot start there.
+        """
+
+
+@dataclasses.dataclass(frozen=True)
+class GradientKernel(DensityKernel):
+    """Base of ensemble kernels that follow the gradient of a log density."""
 
     def density_of(self, layout: Layout) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
         """Log densities ``(chain,)`` and gradients as a function of positions ``(chain, size)``.

@@ -14,7 +14,7 @@ from jax import lax
 from inference.common.argument_checks import check_count, check_positive_scalar
 from inference.common.layout import Layout
 from inference.common.threefry import normal, random_words, seed_of, unit_of
-from inference.ensemble.kernel import DensityKernel, check_num_chains, layout_of
+from inference.ensemble.kernel import GradientKernel, check_num_chains, layout_of
 from inference.hamiltonian.leapfrog import DIVERGENCE_THRESHOLD
 from ppl.harvest.pytrees import register_dataclass
 
@@ -70,7 +70,7 @@ class _Folds(NamedTuple):
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class MEADS(DensityKernel):
+class MEADS(GradientKernel):
     r"""Generalized HMC of many chains, with parameters from the other chains and no tuning.
 
     Chains are in folds. Each move is one leapfrog step with a momentum that is kept but for some

@@ -12,7 +12,16 @@ from scipy import stats as st
 
 import distributions as dist
 import ppl
-from inference import MEADS, AdjustedMCLMC, ChEES, MCMCResult, mcmc, mcse_mean, nested_rhat
+from inference import (
+    MEADS,
+    AdjustedMCLMC,
+    AffineInvariant,
+    ChEES,
+    MCMCResult,
+    mcmc,
+    mcse_mean,
+    nested_rhat,
+)
 from inference.chains.ensemble_sampling import num_superchains
 from ppl.harvest.pytrees import register_dataclass
 
@@ -115,7 +124,7 @@ def test_a_correlated_gaussian_has_its_moments_and_superchains(name):
 
 
 def test_given_starts_have_no_superchains_and_names_few():
-    assert [num_superchains("uniform", n) for n in (4, 31, 32, 64, 100, 1024)] == [
+    assert [num_superchains(ChEES(), "uniform", n) for n in (4, 31, 32, 64, 100, 1024)] == [
         None,
         None,
         8,
@@ -123,7 +132,8 @@ def test_given_starts_have_no_superchains_and_names_few():
         10,
         16,
     ]
-    assert num_superchains({"x": np.zeros((64, 3))}, 64) is None
+    assert num_superchains(ChEES(), {"x": np.zeros((64, 3))}, 64) is None
+    assert num_superchains(AffineInvariant(), "uniform", 64) is None
 
 
 def test_chains_not_warmed_up_are_seen_by_nested_rhat():

@@ -201,15 +201,15 @@ def records():
 NEVER_SAVED = re.findall(
     r"\w+",
     """
-    Adaptation AdjustedMCLMC Advance Ascent Barker BarkerInfo BarkerTrajectory Batches
-    BestNormal Bins CarriedState ChEES Chain ChainPlan
+    Adaptation AdjustedMCLMC Advance AffineInvariant Ascent Barker BarkerInfo BarkerTrajectory
+    Batches BestNormal Bins CarriedState ChEES Chain ChainPlan
     ClimbSettings Climber Column Combined CompiledProgram Conditioned Curvature
-    DensityKernel DiscreteTarget DualAveraging ELBOTrace Edge Effort
-    EllipticalSlice EllipticalSliceInfo EllipticalSliceState
+    DensityKernel DifferenceInfo DifferenceState DifferentialEvolution DiscreteTarget
+    DualAveraging ELBOTrace Edge Effort EllipticalSlice EllipticalSliceInfo EllipticalSliceState
     EnsembleChains EnsembleState Fit FitsSummary FittedParameters Fold GivenBatch GuideDraws
     GuideFunction
-    GradientFreeKernel Groups HMC HMCInfo HMCTrajectory HessianNormal Init JitteredInfo
-    LanczosNormal Layout Leap Leaps
+    GradientFreeKernel GradientKernel Groups HMC HMCInfo HMCTrajectory HessianNormal Init
+    JitteredInfo LanczosNormal Layout Leap Leaps
     Live MALA MEADS MEADSInfo MEADSState Masks ModeSearchResult ModeSummary ModelDescription
     ModelGroups ModelParameters NUTS NUTSInfo NUTSTrajectory NormalStart Observed Odds Origin
     PaddedFactor Pairs PathfinderEnds PathfinderPath Point PointwiseLOO
