@@ -71,8 +71,9 @@ class HMC(HamiltonianKernel):
     Attributes:
         num_steps: Leapfrog steps per transition, at least 1.
         step_size_jitter: Scalar in [0, 1). A transition's step size is
-            ``step_size * (1 + step_size_jitter * u)``, with `u` uniform on (-1, 1). Jitter breaks
-            the periods that trajectories of one length can lock into.
+            ``step_size * (1 + step_size_jitter * u)``, with `u` uniform on (-1, 1). So the length
+            of trajectories varies, ``num_steps`` times the step size; with one length they may
+            lock into a period of the density.
 
     Example:
         >>> kernel = HMC(lambda x: -0.5 * jnp.sum(x**2), step_size=0.5, num_steps=3)

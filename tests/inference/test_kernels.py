@@ -99,6 +99,20 @@ def test_step_keeps_the_state_and_has_scalar_info(kernel, float_dtype):
     assert not getattr(info, "is_divergent", False)
 
 
+@pytest.mark.parametrize(("jitter", "moves"), [(0.0, False), (0.5, True)])
+def test_jitter_varies_the_length_of_trajectories(jitter, moves):
+    """Trajectories of a whole period end where they began, unless their length varies."""
+    angle = 63 * np.arccos(1 - 0.1**2 / 2)  # of 63 leapfrog steps at a standard normal
+    assert abs(angle - 2 * np.pi) < 0.02
+    jitter = jnp.float32(jitter)
+    kernel = HMC(lambda x: -0.5 * jnp.sum(x**2), 0.1, num_steps=63, step_size_jitter=jitter)
+    keys = jax.random.split(jax.random.key(0), 500)
+    start = kernel.init(jnp.full(1, 1.0))
+    ends = jax.jit(jax.vmap(lambda key: kernel.step(key, start)[0].position))(keys)
+    assert (np.std(ends) > 0.5) == moves
+    assert (np.max(np.abs(ends - 1.0)) < 0.1) == (not moves)
+
+
 @pytest.mark.parametrize("kernel", [MALA(), RandomWalk(), Slice()])
 def test_refresh_mends_what_a_state_caches(kernel, x64):
     def log_density(mean, x):
