@@ -52,8 +52,35 @@ def test_an_attribute_by_its_name_elsewhere(package, table):
         assert instead in str(error.value)
         for where, what in re.findall(r"\b(ppl|inference|distributions)\.(\w+)", instead):
             assert what in PACKAGES[where].__all__, instead
+        for what in re.findall(r"\b([A-Z]\w+)\(", instead):
+            assert what in PACKAGES[package].__all__, instead
     with pytest.raises(AttributeError, match=r"has no attribute 'nothing_like_it'$"):
         PACKAGES[package].nothing_like_it  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    [
+        ("AIES", "DifferentialEvolution"),
+        ("ESS", "Slice"),
+        ("SA", "RandomWalk"),
+        ("rmh", "RandomWalk"),
+        ("mala", "MALA"),
+        ("emcee", "AffineInvariant"),
+        ("elliptical_slice", "EllipticalSlice"),
+        ("DEMetropolisZ", "DifferentialEvolution"),
+        ("HamiltonianMC", "HMC"),
+    ],
+)
+def test_a_kernel_by_its_name_elsewhere(name, kernel):
+    with pytest.raises(AttributeError, match=rf"instead: mcmc\(kernel=inference\.{kernel}\("):
+        getattr(inference, name)
+
+
+@pytest.mark.parametrize("name", ["DiscreteHMCGibbs", "MixedHMC", "BinaryGibbsMetropolis"])
+def test_samplers_of_discrete_sites_lead_to_their_sums(name):
+    with pytest.raises(AttributeError, match=r"instead: ppl\.marginalize"):
+        getattr(inference, name)
 
 
 def test_a_method_of_a_distribution_by_its_name_elsewhere():

@@ -20,13 +20,34 @@ PEER_NAMES = by_name(
         "inference.rhat": "gelman_rubin split_gelman_rubin",
         "ppl.log_probs(model)": "log_likelihood compute_log_likelihood",
         "inference.loo(result, posterior, *args), which replaces it": "waic",
-        "mcmc(kernel=inference.NUTS()), or HMC()": "nuts hmc",
-        "mcmc(kernel=inference.ChEES())": "chees_adaptation dynamic_hmc",
-        "mcmc(kernel=inference.Barker())": "BarkerMH",
+        "mcmc(kernel=inference.NUTS())": "nuts NoUTurnSampler",
+        "mcmc(kernel=inference.HMC())": "hmc HamiltonianMC HamiltonianMonteCarlo",
+        "mcmc(kernel=inference.HMC(step_size_jitter=0.5))": "dynamic_hmc",
+        "mcmc(kernel=inference.ChEES())": "chees_adaptation",
+        "mcmc(kernel=inference.Barker())": "BarkerMH barker_proposal",
+        "mcmc(kernel=inference.MALA())": "mala MetropolisAdjustedLangevinAlgorithm",
         "mcmc(kernel=inference.RandomWalk()), or Slice()": (
-            "SA AIES ESS Metropolis DEMetropolis DEMetropolisZ additive_step_random_walk rmh"
+            "SA Metropolis RandomWalkMetropolis additive_step_random_walk normal_random_walk rmh"
         ),
         "mcmc(kernel=inference.Slice())": "SliceSampler slice_sampling hit_and_run",
+        "mcmc(kernel=inference.Slice()), or with many chains DifferentialEvolution()": "ESS",
+        "mcmc(kernel=inference.DifferentialEvolution(), num_chains=n), n above 2 (d + 1)": (
+            "AIES DEMetropolis DEMetropolisZ"
+        ),
+        "mcmc(kernel=inference.AffineInvariant(), num_chains=n), n above 2 (d + 1)": (
+            "EnsembleSampler emcee stretch"
+        ),
+        "mcmc(kernel=inference.EllipticalSlice()), if the latent sites are normal a priori": (
+            "elliptical_slice EllipticalSliceSampler"
+        ),
+        "ppl.marginalize(model, names) sums discrete sites out, for inference.mcmc": (
+            "DiscreteHMCGibbs MixedHMC BinaryMetropolis BinaryGibbsMetropolis "
+            "CategoricalGibbsMetropolis"
+        ),
+        "inference.mcmc, which moves all sites together": "HMCGibbs CompoundStep",
+        "inference.mcmc, which reads all data; svi(batches=...) reads some at a time": (
+            "HMCECS sgld sghmc StochasticGradientLangevinDynamics"
+        ),
         "mcmc(kernel=inference.MEADS())": "meads_adaptation ghmc",
         "mcmc(kernel=inference.AdjustedMCLMC())": "mclmc adjusted_mclmc",
         "inference.InverseAutoregressive()": "AutoIAFNormal",
