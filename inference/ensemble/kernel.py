@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import Partial
 
 from inference.common.layout import Layout
+from inference.common.log_densities import require_log_density, wrap_log_density
 from inference.hamiltonian.kernel import Kernel
 from inference.hamiltonian.leapfrog import flat_value_and_grad
 
@@ -66,8 +66,7 @@ class DensityKernel:
     moves_chains_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if callable(self.log_density) and not isinstance(self.log_density, Partial):
-            object.__setattr__(self, "log_density", Partial(self.log_density))
+        wrap_log_density(self)
 
     def check(self, layout: Layout) -> None:
         """Checks the settings that are not traced.
@@ -95,13 +94,7 @@ class GradientKernel(DensityKernel):
         Raises:
             ValueError: if there is no log density.
         """
-        if self.log_density is None:
-            name = type(self).__name__
-            raise ValueError(
-                f"{name} has no log_density; give it one, {name}(log_density=f), or pass the "
-                "kernel to inference.mcmc together with a model."
-            )
-        return jax.vmap(flat_value_and_grad(self.log_density, layout))
+        return jax.vmap(flat_value_and_grad(require_log_density(self), layout))
 
 
 def layout_of(position: Any) -> Layout:

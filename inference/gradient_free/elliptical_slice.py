@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.scipy.linalg import solve_triangular
-from jax.tree_util import Partial
 
 from inference.common.argument_checks import as_real
 from inference.common.layout import Layout
+from inference.common.log_densities import wrap_log_density
 from inference.common.matrices import (
     LowRankMatrix,
     Matrix,
@@ -114,8 +114,7 @@ class EllipticalSlice:
     factor: jax.typing.ArrayLike | None = dataclasses.field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        if callable(self.log_likelihood) and not isinstance(self.log_likelihood, Partial):
-            object.__setattr__(self, "log_likelihood", Partial(self.log_likelihood))
+        wrap_log_density(self, "log_likelihood")
 
     def init(self, position: Any) -> EllipticalSliceState:
         """The state of a chain at `position`.

@@ -6,10 +6,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import Partial
 
-from inference.common.argument_checks import as_real
 from inference.common.layout import Layout
+from inference.common.log_densities import (
+    check_log_density,
+    require_log_density,
+    wrap_log_density,
+)
 from inference.common.matrices import Matrix, kind_of
 from inference.gradient_free.scale import Scale, adapt_scale, init_scale, search_scale
 
@@ -31,8 +34,7 @@ class GradientFreeKernel:
     covariance: Matrix | None = dataclasses.field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        if callable(self.log_density) and not isinstance(self.log_density, Partial):
-            object.__setattr__(self, "log_density", Partial(self.log_density))
+        wrap_log_density(self)
 
     def check(self, layout: Layout) -> None:
         """Checks the settings that are not traced.
@@ -84,24 +86,9 @@ def flat_density(kernel: Any, field: str, layout: Layout) -> Callable[[jax.Array
         TypeError: if it does not return a floating-point number.
         ValueError: if the field is `None`, or the function does not return a scalar.
     """
-    name = type(kernel).__name__
-    function = getattr(kernel, field)
-    if function is None:
-        raise ValueError(
-            f"{name} has no {field}; give it one, {name}({field}=f), or pass the "
-            "kernel to inference.mcmc together with a model."
-        )
+    function = require_log_density(kernel, field)
 
     def density(vector: jax.Array) -> jax.Array:
-        given = function(layout.unravel(vector))
-        value = as_real(given)
-        if value is None or not jnp.issubdtype(value.dtype, jnp.floating):
-            raise TypeError(f"{field} must return a floating-point scalar, got {given!r}")
-        if value.shape != ():
-            raise ValueError(
-                f"{field} returned an array of shape {value.shape}; it must return a "
-                "scalar. Sum over the axes that are not batched."
-            )
-        return value.astype(layout.dtype)
+        return check_log_density(function(layout.unravel(vector)), field).astype(layout.dtype)
 
     return density

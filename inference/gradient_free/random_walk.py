@@ -11,6 +11,7 @@ from jax import lax
 from inference.common.argument_checks import check_count, check_positive_scalar, check_scalar
 from inference.common.layout import Layout
 from inference.common.lockstep import select_leaves
+from inference.common.log_densities import metropolis_rate
 from inference.common.matrices import push
 from inference.common.threefry import normal, seed_of, threefry, uniform
 from inference.gradient_free.kernel import GradientFreeKernel
@@ -153,7 +154,7 @@ class RandomWalk(GradientFreeKernel):
             proposal = position + push(state.scale.factor, state.step_size * noise)
             found = density(proposal)
             change = found - log_density
-            rate = jnp.where(jnp.isfinite(change), jnp.exp(jnp.minimum(change, 0)), 0)
+            rate = metropolis_rate(change)
             is_accepted = uniform(words, jnp.uint32(0), layout.dtype) < rate
             new = select_leaves(is_accepted, (proposal, found), (position, log_density))
             return new, total + rate

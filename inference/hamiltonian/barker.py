@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from inference.common.lockstep import select_leaves
+from inference.common.log_densities import metropolis_rate
 from inference.common.matrices import Matrix, pull, push
 from inference.common.threefry import uniform
 from inference.hamiltonian.kernel import HamiltonianKernel
@@ -107,7 +108,7 @@ class Barker(HamiltonianKernel):
         last = trajectory.last
         change = last.log_density - first.log_density
         change = change + log_proposal_ratio(trajectory.displacement, first.force, last.force)
-        rate = jnp.where(jnp.isfinite(change), jnp.exp(jnp.minimum(change, 0)), 0)
+        rate = metropolis_rate(change)
         is_accepted = trajectory.accept < rate
         chosen = select_leaves(is_accepted, last, first)
         return chosen, BarkerInfo(rate, is_accepted, jnp.int32(1))

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.tree_util import Partial
 
 from inference.common.argument_checks import check_positive_scalar
 from inference.common.layout import Layout
 from inference.common.lockstep import any_chain, select_leaves
+from inference.common.log_densities import require_log_density, wrap_log_density
 from inference.common.matrices import Matrix, check_mass_matrix, check_positive, factorize, pull
 from inference.common.threefry import normal, seed_of
 from inference.hamiltonian.leapfrog import Point, State, evaluate, flat_value_and_grad
@@ -102,8 +102,7 @@ class HamiltonianKernel(Kernel, abc.ABC):
     axis_name: Hashable = dataclasses.field(default=None, kw_only=True, metadata={"static": True})
 
     def __post_init__(self) -> None:
-        if callable(self.log_density) and not isinstance(self.log_density, Partial):
-            object.__setattr__(self, "log_density", Partial(self.log_density))
+        wrap_log_density(self)
 
     def init(self, position: Any) -> State:
         """The state of a chain at `position`.
@@ -115,7 +114,7 @@ class HamiltonianKernel(Kernel, abc.ABC):
         """
         Layout.of(position)
         position = jax.tree.map(jnp.asarray, position)
-        return evaluate(self._require_log_density(), position)
+        return evaluate(require_log_density(self), position)
 
     def refresh(self, state: State) -> State:
         """The state at the same position, for a log density that has changed since.
@@ -135,7 +134,7 @@ class HamiltonianKernel(Kernel, abc.ABC):
                 valid.
         """
         layout = Layout.of(state.position)
-        log_density = self._require_log_density()
+        log_density = require_log_density(self)
         step_size = self.check(layout)
         factor = _factor(self, layout)
         seed = seed_of(key)
@@ -216,19 +215,6 @@ class HamiltonianKernel(Kernel, abc.ABC):
             A named tuple with the next `position`, `log_density` and `gradient`, in flat vectors,
             and a named tuple of scalars, one of them the `acceptance_rate`.
         """
-
-    def _require_log_density(self) -> Callable[[Any], jax.Array]:
-        if self.log_density is None:
-            name = type(self).__name__
-            raise ValueError(
-                f"{name} has no log_density; give it one, {name}(log_density=f), or pass the "
-                "kernel to inference.mcmc together with a model."
-            )
-        if not callable(self.log_density):
-            raise TypeError(
-                f"log_density must be a function of a position, got {self.log_density!r}"
-            )
-        return self.log_density
 
 
 def with_momentum(

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from inference.common.argument_checks import as_real
 from inference.common.layout import Layout
+from inference.common.log_densities import check_log_density
 from inference.common.matrices import Matrix, pull, push
 
 DIVERGENCE_THRESHOLD = 1000.0
@@ -71,16 +71,7 @@ def evaluate(log_density: Callable[[Any], jax.Array], position: Any) -> State:
     """
 
     def scalar(position: Any) -> jax.Array:
-        given = log_density(position)
-        value = as_real(given)
-        if value is None or not jnp.issubdtype(value.dtype, jnp.floating):
-            raise TypeError(f"log_density must return a floating-point scalar, got {given!r}")
-        if value.shape != ():
-            raise ValueError(
-                f"log_density returned an array of shape {value.shape}; it must return a scalar. "
-                "Sum over the axes that are not batched."
-            )
-        return value
+        return check_log_density(log_density(position))
 
     return State(position, *jax.value_and_grad(scalar)(position))
 
