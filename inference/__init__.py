@@ -9,6 +9,7 @@ A driver joins a model to an algorithm. The algorithms themselves see a log dens
   :class:`DifferentialEvolution` and :class:`AffineInvariant`, or any :class:`Kernel`; for
   thousands of chains :class:`ChEES`, :class:`AdjustedMCLMC`, :class:`MEADS`, or any
   :class:`EnsembleKernel`.
+- Kernels of discrete values, for a log density: :class:`GibbsWithGradients`.
 - Guides and objectives, for :func:`svi`: :class:`MeanField`, :class:`ELBO` and their kin.
 - Predictive accuracy and checks of priors: :func:`loo`, :func:`cross_validate`, :func:`compare`,
   :func:`power_scale` and :func:`prior_to_arviz`.
@@ -25,6 +26,11 @@ from inference.common.peer_names import PEER_NAMES as _OTHER_NAMES
 from inference.common.warm_up import WarmUp
 from inference.comparison.model_comparison import Comparison, compare
 from inference.comparison.power_scaling import PowerScaling
+from inference.discrete.gibbs_with_gradients import (
+    GibbsWithGradients,
+    GibbsWithGradientsInfo,
+    GibbsWithGradientsState,
+)
 from inference.drivers.calibrate import calibrate
 from inference.drivers.cross_validate import cross_validate
 from inference.drivers.importance import importance
@@ -122,6 +128,9 @@ __all__ = [
     "EnsembleKernel",
     "ForwardKL",
     "FullRank",
+    "GibbsWithGradients",
+    "GibbsWithGradientsInfo",
+    "GibbsWithGradientsState",
     "Guide",
     "GuideResult",
     "HMCInfo",

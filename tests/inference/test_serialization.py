@@ -202,11 +202,12 @@ NEVER_SAVED = re.findall(
     r"\w+",
     """
     Adaptation AdjustedMCLMC Advance AffineInvariant Ascent Barker BarkerInfo BarkerTrajectory
-    Batches BestNormal Bins CarriedState ChEES Chain ChainPlan
+    Batches BestNormal Bins Bounds CarriedState ChEES Chain ChainPlan
     ClimbSettings Climber Column Combined CompiledProgram Conditioned Curvature
     DensityKernel DifferenceInfo DifferenceState DifferentialEvolution DiscreteTarget
     DualAveraging ELBOTrace Edge Effort EllipticalSlice EllipticalSliceInfo EllipticalSliceState
     EnsembleChains EnsembleState Fit FitsSummary FittedParameters Fold GivenBatch GuideDraws
+    GibbsWithGradients GibbsWithGradientsInfo GibbsWithGradientsState InformedKernel Integers
     GuideFunction
     GradientFreeKernel GradientKernel Groups HMC HMCInfo HMCTrajectory HessianNormal Init
     JitteredInfo LanczosNormal Layout Leap Leaps
