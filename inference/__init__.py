@@ -10,6 +10,7 @@ A driver joins a model to an algorithm. The algorithms themselves see a log dens
   thousands of chains :class:`ChEES`, :class:`AdjustedMCLMC`, :class:`MEADS`, or any
   :class:`EnsembleKernel`.
 - Kernels of discrete values, for a log density: :class:`GibbsWithGradients`.
+- Kernels of kernels: :class:`Gibbs`, for blocks of real and discrete sites.
 - Guides and objectives, for :func:`svi`: :class:`MeanField`, :class:`ELBO` and their kin.
 - Predictive accuracy and checks of priors: :func:`loo`, :func:`cross_validate`, :func:`compare`,
   :func:`power_scale` and :func:`prior_to_arviz`.
@@ -53,6 +54,8 @@ from inference.ensemble.chees import ChEES
 from inference.ensemble.differential_evolution import DifferentialEvolution
 from inference.ensemble.kernel import EnsembleKernel
 from inference.ensemble.meads import MEADS
+from inference.gibbs.gibbs import Conjugate, Enumerate, Gibbs
+from inference.gibbs.gibbs_plan import GibbsPlan, gibbs_plan
 from inference.gradient_free.elliptical_slice import (
     EllipticalSlice,
     EllipticalSliceInfo,
@@ -120,14 +123,18 @@ __all__ = [
     "CalibrationReport",
     "ChEES",
     "Comparison",
+    "Conjugate",
     "DifferentialEvolution",
     "EllipticalSlice",
     "EllipticalSliceInfo",
     "EllipticalSliceState",
     "ElpdEstimate",
     "EnsembleKernel",
+    "Enumerate",
     "ForwardKL",
     "FullRank",
+    "Gibbs",
+    "GibbsPlan",
     "GibbsWithGradients",
     "GibbsWithGradientsInfo",
     "GibbsWithGradientsState",
@@ -184,6 +191,7 @@ __all__ = [
     "ess_bulk",
     "ess_mean",
     "ess_tail",
+    "gibbs_plan",
     "importance",
     "laplace",
     "loo",

@@ -65,7 +65,7 @@ class ChainRun:
         self.unplaced = kernel, target
         # Arrays, as JAX may give Python numbers other dtypes in other threads.
         self.kernel, self.target = jax.device_put((kernel, target), share.everywhere)
-        self.layout = Layout.of(target.position_shapes)
+        self.layout = Layout.of_numbers(target.position_shapes)
         self.share = share
         self.num_warmup = num_warmup
         self.num_iterations = num_warmup + num_draws

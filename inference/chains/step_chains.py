@@ -183,7 +183,7 @@ def check_protocol(kernel: Any, layout: Layout, state: Any) -> None:
     if not hasattr(info, "_asdict") or any(np.shape(x) for x in info):
         raise TypeError(f"the info of {name}.step must be a NamedTuple of scalars, got {info}")
     check_adapt(kernel, state, info)
-    if Layout.of(state.position) != layout:
+    if Layout.of_numbers(state.position) != layout:
         raise TypeError(
             f"the position of {name} must stay as init has got it, {layout}, got {state.position}"
         )

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 from jax.tree_util import Partial
@@ -132,7 +133,8 @@ class PlainRun(StepRun):
         target = self.unplaced[1]
         found = find_starts(evaluate, key, self.share.chains, init, target, self.layout)
         seeds, _ = found.result
-        warn_of_noise(lambda nearby: evaluate(seeds, nearby).log_density, found.position)
+        if all(jnp.issubdtype(dtype, jnp.floating) for dtype in self.layout.dtypes):
+            warn_of_noise(lambda nearby: evaluate(seeds, nearby).log_density, found.position)
         return found.result
 
     def _compile(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -10,7 +11,6 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-import ppl
 from inference.chains.ensemble_sampling import num_superchains, sample_ensemble
 from inference.chains.recorder import KeptSites, Recorder
 from inference.chains.sampling import sample
@@ -42,6 +42,8 @@ from inference.drivers.run_settings import (
     RunSettings,
 )
 from inference.ensemble.kernel import is_ensemble
+from inference.gibbs.gibbs_target import GibbsTarget, plan_of, target_of
+from inference.gibbs.sweep import Sweep
 from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.hamiltonian.nuts import NUTS
 from inference.initialization.initial_positions import Init
@@ -58,7 +60,7 @@ from inference.results.svgd_result import SVGDResult
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.interrupts import without_interrupts
 from inference.runtime.jax_settings import settings
-from inference.runtime.progress import Report, Shown, show_progress
+from inference.runtime.progress import Report, Shown, is_shown, show_progress
 from inference.warmup.centering_weights import round_lengths
 
 Started = GuideResult | ImportanceResult | OptimizeResult | SVGDResult
@@ -123,8 +125,10 @@ def mcmc(
             need no gradient, but more than twice as many chains as coordinates. :class:`ChEES`,
             :class:`AdjustedMCLMC` and :class:`MEADS`, and any other :class:`EnsembleKernel`, move
             all chains in lockstep and adapt over them: they are for 64 to many thousand chains on
-            an accelerator. Any other :class:`Kernel` adapts as its own `adapt` says; without one,
-            iterations of warm-up are run and discarded.
+            an accelerator. :class:`Gibbs` moves blocks of sites, real and discrete, each by a
+            kernel of its own, and shows its plan with the progress. Any other :class:`Kernel`
+            adapts as its own `adapt` says; without one, iterations of warm-up are run and
+            discarded.
         num_warmup: Iterations of warm-up per chain, not kept; 0 samples with the kernel as it is.
         num_draws: Draws to keep per chain, by default 1000; with `until` the maximum number of
             draws, by default 100 000.
@@ -284,7 +288,7 @@ def run_chains(
     """
     began = time.monotonic()
     run_settings = run_settings.checked()
-    target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
+    target: Any = copy_to_default_device(target_of(run_settings.kernel, model, args, kwargs))
     if run_settings.learns_by_default:
         target = learnable(target, run_settings.num_warmup)
     moved = target
@@ -302,6 +306,8 @@ def run_chains(
         recorder = open_recorder(checkpoint, target, model, run_settings, mesh)
     try:
         num_iterations = run_settings.num_warmup + run_settings.num_draws
+        if is_shown(progress) and (plan := plan_of(target)):
+            print(plan, file=sys.stderr)
         progress_of_run = show_progress(progress, num_iterations, "iteration")
         with settings(cache_dir), progress_of_run as report:
             return _run(target, moved, kernel, run_settings, recorder, mesh, report, until, began)
@@ -330,7 +336,7 @@ def _run(
     init = run_settings.init
     num_warmup = run_settings.num_warmup
     num_chains = run_settings.num_chains
-    num_coordinates = Layout.of(target.position_shapes).size
+    num_coordinates = Layout.of_numbers(target.position_shapes).size
     lengths = round_lengths(target, num_warmup) if run_settings.learns else None
     num_before = 0 if lengths is None else lengths.num_before
     numbers = {"num_draws": run_settings.num_draws, "num_chains": num_chains}
@@ -343,6 +349,8 @@ def _run(
     elif isinstance(init, Started):
         init = choose_starts(key, init, target, num_chains)
     starts = "uniform" if isinstance(init, RecordedInit) else init  # none is needed
+    if isinstance(target, GibbsTarget):
+        kernel = Sweep.of(target, num_warmup)
     kernel = copy_to_default_device(kernel)
     adaptation = _adaptation_of(run_settings, num_coordinates)
     monitor = RunMonitor(

@@ -7,12 +7,12 @@ from typing import Any
 import jax
 import numpy as np
 
-import ppl
 from inference.chains.recorder import KeptSites, Recorder
 from inference.common.leaf_names import named_leaves
 from inference.common.target import Target, differing_names, named_sites
 from inference.drivers.run_description import RecordedInit, describe_init, describe_object
 from inference.drivers.run_settings import RunSettings
+from inference.gibbs.gibbs_target import target_of
 from inference.models.same_model import check_density, in_coordinates_of
 from inference.results.mcmc_result import MCMCResult
 from inference.runtime.devices import copy_to_default_device
@@ -69,7 +69,7 @@ def recorder_of(
             f"the result has {sorted(lengths)} draws of each chain, and its run {held['num_drawn']}"
             ": give it as mcmc has returned it"
         )
-    target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
+    target = copy_to_default_device(target_of(kernel, model, args, kwargs))
     keep = held["settings"]["keep"]
     keep = None if keep is None else tuple(keep)
     _check_sites(target, result, keep)

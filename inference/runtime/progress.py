@@ -188,7 +188,7 @@ def show_progress(progress: Shown, num_steps: int, unit: str = "step") -> Iterat
     live = progress if isinstance(progress, Live) else None
     if callable(progress):
         yield _Callback(num_steps, progress)
-    elif not (_is_watched() if progress is None else progress):
+    elif not is_shown(progress):
         yield _Silence(num_steps)
     elif not _is_watched():
         yield _Lines(num_steps, unit, live)
@@ -196,6 +196,11 @@ def show_progress(progress: Shown, num_steps: int, unit: str = "step") -> Iterat
         more = {} if live is None else {"bar_format": _LIVE_FORMAT}
         with _bar_class()(total=num_steps, unit=unit, desc="compiling", **more) as bar:
             yield _Bar(num_steps, bar, live)
+
+
+def is_shown(progress: Shown) -> bool:
+    """Whether somebody is to read about the progress on standard error."""
+    return not callable(progress) and bool(_is_watched() if progress is None else progress)
 
 
 def _duration(seconds: float) -> str:

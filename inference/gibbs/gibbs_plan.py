@@ -1,0 +1,284 @@
+"""Plan of Gibbs sampling: what draws or moves each site of a model, and why."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import random
+
+import ppl
+from inference.gibbs.full_conditionals import conditional_of, draw_jointly
+from inference.gibbs.gibbs import Block, Conjugate, EnumeratedBlock, Gibbs
+from inference.models.discrete_target import DiscreteTarget
+from ppl.harvest.pytrees import register_dataclass
+from ppl.harvest.survey import Path, join_scopes
+
+_HEADER = ("site", "by", "reason")
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class PlannedBlock:
+    """Sites of a model that move together, and what moves them.
+
+    Attributes:
+        paths: The sites.
+        kernel: ``Conjugate()``, an :class:`EnumeratedBlock`, or a kernel.
+        is_joint: Whether the sites are drawn in one joint draw.
+        is_rest: Whether they are those that no block names.
+        is_discrete: Whether their values are discrete.
+    """
+
+    paths: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
+    kernel: Any
+    is_joint: bool = dataclasses.field(default=False, metadata={"static": True})
+    is_rest: bool = dataclasses.field(default=False, metadata={"static": True})
+    is_discrete: bool = dataclasses.field(default=False, metadata={"static": True})
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the sites are drawn from exact full conditionals."""
+        return isinstance(self.kernel, Conjugate | EnumeratedBlock)
+
+    @property
+    def strategy(self) -> Any:
+        """Strategy of ``ppl.marginalize`` that takes the sites out."""
+        if isinstance(self.kernel, EnumeratedBlock):
+            return ppl.Enumerate(self.kernel.max_states)
+        return ppl.Gaussian()
+
+
+class PlannedSite(NamedTuple):
+    """Site in a plan.
+
+    Attributes:
+        site: Its name.
+        by: What draws or moves it: ``"exact draw"``, or the name of a kernel.
+        reason: Why, in words.
+    """
+
+    site: str
+    by: str
+    reason: str
+
+
+class GibbsPlan(NamedTuple):
+    """Plan of Gibbs sampling; it prints as a table.
+
+    Attributes:
+        blocks: Blocks in the order of a sweep.
+        sites: Sites in the same order, each with what moves it and why.
+    """
+
+    blocks: tuple[PlannedBlock, ...]
+    sites: tuple[PlannedSite, ...]
+
+    def __str__(self) -> str:
+        """One line for each site: what draws or moves it, and why."""
+        rows = [_HEADER, *self.sites]
+        widths = [max(len(row[i]) for row in rows) for i in range(2)]
+        lines = (f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}" for a, b, c in rows)
+        return "\n".join(lines)
+
+
+def gibbs_plan(
+    model: Callable[..., Any], *args: Any, kernel: Gibbs | None = None, **kwargs: Any
+) -> GibbsPlan:
+    """Plan of Gibbs sampling for a model: what moves each site, and why.
+
+    Args:
+        model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
+        *args: Arguments of the model: data.
+        kernel: The kernel; ``Gibbs.auto()`` by default.
+        **kwargs: More arguments of the model.
+
+    Returns:
+        A plan, which prints as a table.
+
+    Raises:
+        ValueError: if the kernel does not fit the model.
+
+    Example:
+        >>> import jax.numpy as jnp, ppl, distributions as dist, inference
+        >>> def pumps(key, hours):
+        ...     alpha = ppl.sample(key, dist.Exponential(1.0), name="alpha")
+        ...     beta = ppl.sample(key, dist.Gamma(0.1, 1.0), name="beta")
+        ...     rate = ppl.sample(key, dist.Gamma(alpha * jnp.ones(3), beta), name="rate")
+        ...     ppl.sample(key, dist.Poisson(rate * hours), name="failures")
+        >>> posterior = ppl.condition(pumps, {"failures": jnp.array([5, 1, 14])})
+        >>> print(inference.gibbs_plan(posterior, jnp.array([94.3, 15.7, 126.0])))
+        site   by          reason
+        beta   exact draw  its full conditional is Gamma
+        rate   exact draw  its full conditional is Gamma
+        alpha  NUTS        no full conditional in closed form
+    """
+    base = DiscreteTarget.of(model, args, kwargs)
+    return make_plan(Gibbs.auto() if kernel is None else kernel, base)
+
+
+def make_plan(kernel: Gibbs, base: DiscreteTarget) -> GibbsPlan:
+    """Plan of a kernel for a model.
+
+    Raises:
+        ValueError: if a name is not of a latent site, or a site does not fit what is to move it.
+    """
+    look = _Look(base)
+    if kernel.is_automatic:
+        return _automatic_plan(look, kernel.rest)
+    rest = dict(base.shapes)
+    blocks = []
+    sites = []
+    for block in kernel.blocks:
+        planned, why = _plan_block(look, block)
+        blocks.append(planned)
+        sites.extend(why)
+        for path in planned.paths:
+            del rest[path]
+    if rest:
+        _check_real(rest, "and in no block; the kernel of the rest moves real numbers")
+        blocks.append(PlannedBlock(tuple(rest), kernel.rest, is_rest=True))
+        sites.extend(_by_kernel(rest, kernel.rest, "in no block"))
+    return GibbsPlan(tuple(blocks), tuple(sites))
+
+
+def is_real(shape: Any) -> bool:
+    """Whether values are floating-point numbers."""
+    return jnp.issubdtype(shape.dtype, jnp.floating)
+
+
+class _Look:
+    """Look at the full conditionals of the sites of a model; nothing is evaluated."""
+
+    def __init__(self, base: DiscreteTarget):
+        self.base = base
+        self.shapes = dict(base.shapes)
+
+    def path(self, name: str) -> Path:
+        """Path of a site by name."""
+        paths = {join_scopes(path): path for path in self.shapes}
+        if name not in paths:
+            raise ValueError(
+                f"Gibbs: the model has no latent site {name!r}; there are {list(paths)}"
+            )
+        return paths[name]
+
+    def family(self, path: Path) -> str | None:
+        """Name of the full conditional of a site, or `None` if it has no closed form."""
+
+        def look(base: DiscreteTarget, values: Mapping[Path, Any]) -> None:
+            found = conditional_of(base, path, values)
+            name = None if found is None else type(found).__name__
+            names.append("finite" if name and not is_real(self.shapes[path]) else name)
+
+        names: list[str | None] = []
+        jax.eval_shape(look, self.base, self.shapes)
+        return names[0]
+
+    def why_not_jointly(self, paths: Sequence[Path], strategy: Any) -> str | None:
+        """Why sites cannot be drawn in one joint draw, `None` if they can."""
+
+        def look(base: DiscreteTarget, key: jax.Array, values: Mapping[Path, Any]) -> Any:
+            return list(draw_jointly(base, tuple(paths), strategy, key, values).values())
+
+        key = jax.eval_shape(lambda: random.key(0))
+        try:
+            jax.eval_shape(look, self.base, key, self.shapes)
+        except (ValueError, NotImplementedError) as error:
+            return str(error)
+        return None
+
+
+def _plan_block(look: _Look, block: Block) -> tuple[PlannedBlock, list[PlannedSite]]:
+    """Block of the user in a model."""
+    paths = tuple(map(look.path, block.sites))
+    shapes = {path: look.shapes[path] for path in paths}
+    are_real = {is_real(shape) for shape in shapes.values()}
+    if isinstance(block.kernel, EnumeratedBlock):
+        planned = PlannedBlock(paths, block.kernel, is_joint=True)
+        if why := look.why_not_jointly(paths, planned.strategy):
+            raise ValueError(f"Gibbs: block {_names(paths)} by Enumerate(): {why}")
+        return planned, _drawn(paths, "finite: its states are summed")
+    if isinstance(block.kernel, Conjugate):
+        if len(paths) > 1 and look.why_not_jointly(paths, ppl.Gaussian()) is None:
+            planned = PlannedBlock(paths, block.kernel, is_joint=True)
+            return planned, _drawn(paths, "jointly normal given all others")
+        sites = []
+        for path in paths:
+            family = look.family(path)
+            if family is None:
+                raise ValueError(
+                    f"Gibbs: the full conditional of site {join_scopes(path)!r} is no distribution "
+                    "that ppl.conditional knows. Leave it out of the blocks, so that the kernel of "
+                    "the rest moves it."
+                )
+            sites.extend(_drawn([path], f"its full conditional is {family}"))
+        return PlannedBlock(paths, block.kernel), sites
+    if len(are_real) > 1:
+        raise ValueError(
+            f"Gibbs: block {_names(paths)} has real and discrete sites; one kernel moves either"
+        )
+    is_discrete = are_real == {False}
+    planned = PlannedBlock(paths, block.kernel, is_discrete=is_discrete)
+    return planned, _by_kernel(paths, block.kernel, "as its block says")
+
+
+def _automatic_plan(look: _Look, rest: Any) -> GibbsPlan:
+    families = {path: look.family(path) for path in look.shapes}
+    without = {path: look.shapes[path] for path in look.shapes if families[path] is None}
+    _check_real(without, "and ppl.conditional knows no full conditional of it")
+    normal = [path for path, family in families.items() if _is_normal(look, path, family)]
+    joint = _joint_paths(look, normal) if len(normal) > 1 else ()
+    blocks = []
+    sites = []
+    if joint:
+        blocks.append(PlannedBlock(joint, Conjugate(), is_joint=True))
+        sites.extend(_drawn(joint, "jointly normal given all others"))
+    single = [path for path in look.shapes if path not in joint and path not in without]
+    for path in single:
+        blocks.append(PlannedBlock((path,), Conjugate()))
+        sites.extend(_drawn([path], f"its full conditional is {families[path]}"))
+    if without:
+        blocks.append(PlannedBlock(tuple(without), rest, is_rest=True))
+        sites.extend(_by_kernel(without, rest, "no full conditional in closed form"))
+    return GibbsPlan(tuple(blocks), tuple(sites))
+
+
+def _is_normal(look: _Look, path: Path, family: str | None) -> bool:
+    return family is not None and is_real(look.shapes[path]) and "Normal" in family
+
+
+def _joint_paths(look: _Look, normal: Sequence[Path]) -> tuple[Path, ...]:
+    """Sites among those of normal full conditionals that are jointly normal: all, or the first."""
+    if look.why_not_jointly(normal, ppl.Gaussian()) is None:
+        return tuple(normal)
+    joint: tuple[Path, ...] = ()
+    for path in normal:
+        more = (*joint, path)
+        if len(more) == 1 or look.why_not_jointly(more, ppl.Gaussian()) is None:
+            joint = more
+    return joint if len(joint) > 1 else ()
+
+
+def _check_real(shapes: Mapping[Path, Any], where: str) -> None:
+    for path, shape in shapes.items():
+        if not is_real(shape):
+            name = join_scopes(path)
+            raise ValueError(
+                f"Gibbs: site {name!r} is discrete, {where}. Name it in a block with a kernel for "
+                f'discrete values, or {{"{name}": Enumerate()}} if its values are finite.'
+            )
+
+
+def _names(paths: Iterable[Path]) -> str:
+    return ", ".join(repr(join_scopes(path)) for path in paths)
+
+
+def _drawn(paths: Iterable[Path], reason: str) -> list[PlannedSite]:
+    return [PlannedSite(join_scopes(path), "exact draw", reason) for path in paths]
+
+
+def _by_kernel(paths: Iterable[Path], kernel: Any, reason: str) -> list[PlannedSite]:
+    name = type(kernel).__name__
+    return [PlannedSite(join_scopes(path), name, reason) for path in paths]

@@ -1,0 +1,303 @@
+"""A sweep of Gibbs sampling: all blocks of a model in turn."""
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import random
+
+from inference.common.layout import Layout
+from inference.gibbs.block_density import block_density
+from inference.gibbs.full_conditionals import conditional_of, draw_jointly
+from inference.gibbs.gibbs_plan import PlannedBlock
+from inference.gibbs.gibbs_target import GibbsTarget
+from inference.hamiltonian.kernel import HamiltonianKernel
+from inference.warmup.adaptation import (
+    Adaptation,
+    Schedule,
+    adapt,
+    adaptation_init,
+    schedule,
+    set_first_diagonal,
+)
+from ppl.harvest.names import nest_by_path
+from ppl.harvest.pytrees import register_dataclass
+from ppl.harvest.survey import Path
+
+_SAME = 8  # units of the last place within which two values are one
+
+
+class GibbsState(NamedTuple):
+    """State of a chain of Gibbs sampling.
+
+    Attributes:
+        position: Values of all latent sites.
+        log_density: Scalar, the log density of these values.
+        blocks: State of each block, `None` for one that is drawn.
+    """
+
+    position: Any
+    log_density: jax.Array
+    blocks: tuple["BlockState | None", ...]
+
+
+class BlockState(NamedTuple):
+    """State of the kernel of a block.
+
+    Attributes:
+        kernel: State of the kernel, at a position of its sites.
+        adaptation: Warm-up of a Hamiltonian kernel, or `None`.
+    """
+
+    kernel: Any
+    adaptation: Adaptation | None
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Sweep:
+    """Gibbs sampling of a model, a kernel.
+
+    Attributes:
+        target: The model and its blocks.
+        plan: Schedule of the warm-up of Hamiltonian kernels.
+    """
+
+    target: GibbsTarget
+    plan: Schedule
+
+    @classmethod
+    def of(cls, target: GibbsTarget, num_warmup: int) -> "Sweep":
+        """Gibbs sampling of a target with so many iterations of warm-up."""
+        return cls(target, schedule(num_warmup))
+
+    def init(self, position: Mapping[str, Any]) -> GibbsState:
+        """State at values of all latent sites."""
+        values = self.target.by_path(position)
+        blocks = tuple(
+            None if block.is_drawn else self._begin(block, values) for block in self.target.blocks
+        )
+        return self._state(values, blocks)
+
+    def step(self, key: jax.Array, state: GibbsState) -> tuple[GibbsState, Any]:
+        """One sweep: each block in turn, given the present values of all others."""
+        values = self.target.by_path(state.position)
+        keys = random.split(key, len(self.target.blocks))
+        blocks = []
+        infos = []
+        for own, block, old in zip(keys, self.target.blocks, state.blocks, strict=True):
+            if old is None:
+                values |= self._draw(block, own, values)
+                blocks.append(None)
+                continue
+            new, info, moved = self._move(block, own, old, values)
+            values |= moved
+            blocks.append(new)
+            infos.append((block, info))
+        return self._state(values, tuple(blocks)), _join_infos(infos)
+
+    def adapt(
+        self, state: GibbsState, info: Any, iteration: jax.Array, num_warmup: jax.Array
+    ) -> GibbsState:
+        """State with each kernel adapted to its block."""
+        values = self.target.by_path(state.position)
+        blocks = []
+        for block, old in zip(self.target.blocks, state.blocks, strict=True):
+            if old is None:
+                blocks.append(None)
+                continue
+            own = self._own_info(block, info)
+            blocks.append(self._adapt(block, old, own, values, iteration, num_warmup))
+        return state._replace(blocks=tuple(blocks))
+
+    def _own_info(self, block: PlannedBlock, info: Any) -> dict[str, Any]:
+        """Statistics of a block among those of all."""
+        own = _suffix(block)
+        other = tuple(x for x in map(_suffix, self.target.blocks) if x)
+        return {
+            name.removesuffix(own): x
+            for name, x in info._asdict().items()
+            if (name.endswith(own) if own else not name.endswith(other or ("\0",)))
+        }
+
+    def _state(self, values: Mapping[Path, Any], blocks: tuple[Any, ...]) -> GibbsState:
+        position = nest_by_path({path: values[path] for path in self.target.shapes})
+        return GibbsState(position, self.target.log_density(position), blocks)
+
+    def _draw(
+        self, block: PlannedBlock, key: jax.Array, values: Mapping[Path, Any]
+    ) -> dict[Path, Any]:
+        """Values of the sites of a block, drawn from full conditionals."""
+        base = self.target.base
+        if block.is_joint:
+            return draw_jointly(base, block.paths, block.strategy, key, values)
+        values = dict(values)
+        keys = random.split(key, len(block.paths))
+        for own, path in zip(keys, block.paths, strict=True):
+            values[path] = conditional_of(base, path, values).sample(own)
+        return {path: values[path] for path in block.paths}
+
+    def _space(self, block: PlannedBlock, values: Mapping[Path, Any]) -> "_Space":
+        """Space in which the kernel of a block moves, given all other sites."""
+        others = {path: x for path, x in values.items() if path not in block.paths}
+        return (_Values if block.is_discrete else _Coordinates)(self.target, block.paths, others)
+
+    def _begin(self, block: PlannedBlock, values: Mapping[Path, Any]) -> BlockState:
+        space = self._space(block, values)
+        position = space.position_of(values)
+        kernel = _with_density(block.kernel, space, position, None)
+        state = kernel.init(position)
+        if not isinstance(kernel, HamiltonianKernel):
+            return BlockState(state, None)
+        layout = Layout.of(position)
+        step_size = jnp.asarray(kernel.step_size, layout.dtype)
+        adaptation = adaptation_init(step_size, jnp.ones(layout.size, layout.dtype))
+        gradient = layout.ravel(state.gradient)
+        return BlockState(state, set_first_diagonal(adaptation, gradient, "diagonal", jnp))
+
+    def _move(
+        self, block: PlannedBlock, key: jax.Array, old: BlockState, values: Mapping[Path, Any]
+    ) -> tuple[BlockState, Any, dict[Path, Any]]:
+        """Block after a transition, its statistics, and the new values of its sites."""
+        space = self._space(block, values)
+        position = space.follow(old.kernel.position, values)
+        kernel = _with_density(block.kernel, space, position, old.adaptation)
+        state = _refresh(kernel, old.kernel._replace(position=position))
+        new, info = kernel.step(key, state)
+        return BlockState(new, old.adaptation), info, space.values_at(new.position)
+
+    def _adapt(
+        self,
+        block: PlannedBlock,
+        old: BlockState,
+        info: Mapping[str, Any],
+        values: Mapping[Path, Any],
+        iteration: jax.Array,
+        num_warmup: jax.Array,
+    ) -> BlockState:
+        kernel = block.kernel
+        if old.adaptation is None:
+            if not hasattr(kernel, "adapt"):
+                return old
+            kernel = _with_density(kernel, self._space(block, values), old.kernel.position, None)
+            own = _info_type(tuple(info))(**info)
+            return old._replace(kernel=kernel.adapt(old.kernel, own, iteration, num_warmup))
+        layout = Layout.of(old.kernel.position)
+        adaptation = adapt(
+            self.plan,
+            iteration,
+            old.adaptation,
+            layout.ravel(old.kernel.position),
+            layout.ravel(old.kernel.gradient),
+            info["acceptance_rate"],
+            kernel.default_acceptance_rate,
+            kernel.raises_target,
+        )
+        return old._replace(adaptation=adaptation)
+
+
+class _Coordinates:
+    """Unconstrained space of some real sites, given all others."""
+
+    def __init__(self, target: GibbsTarget, paths: tuple[Path, ...], others: Mapping[Path, Any]):
+        self._given = target.given(others)
+        self._target = target
+        self._paths = paths
+        self.log_density = self._given.log_density
+
+    def position_of(self, values: Mapping[Path, Any]) -> Any:
+        """Position of values."""
+        return self._given.unconstrain(nest_by_path({path: values[path] for path in self._paths}))
+
+    def values_at(self, position: Any) -> dict[Path, Any]:
+        """Values at a position."""
+        found = self._target.by_path(self._given.constrain(position))
+        return {path: found[path] for path in self._paths}
+
+    def follow(self, position: Any, values: Mapping[Path, Any]) -> Any:
+        """Position of the block's values after other blocks have moved.
+
+        It is the old one, unless the map to values has changed with them, as that of a site whose
+        bounds depend on other sites. Then values stay, and the position follows.
+        """
+        now = self.values_at(position)
+        moved = self.position_of(values)
+        old = self._target.by_path(position)
+        found = {}
+        for path, new in self._target.by_path(moved).items():
+            tolerance = _SAME * jnp.finfo(now[path].dtype).eps * jnp.abs(values[path])
+            is_same = jnp.all(jnp.abs(now[path] - values[path]) <= tolerance)
+            found[path] = jnp.where(is_same | ~jnp.all(jnp.isfinite(new)), old[path], new)
+        return nest_by_path(found)
+
+
+class _Values:
+    """Values of some discrete sites, given all others."""
+
+    def __init__(self, target: GibbsTarget, paths: tuple[Path, ...], others: Mapping[Path, Any]):
+        self._target = target
+        self._paths = paths
+        self._others = others
+
+    def log_density(self, position: Any) -> jax.Array:
+        """Log density of values of the block."""
+        values = dict(self._others) | self._target.by_path(position)
+        return self._target.log_density(nest_by_path(values))
+
+    def position_of(self, values: Mapping[Path, Any]) -> Any:
+        """The values of the block's sites."""
+        return nest_by_path({path: values[path] for path in self._paths})
+
+    def values_at(self, position: Any) -> dict[Path, Any]:
+        """Values of the block by path."""
+        return self._target.by_path(position)
+
+    def follow(self, position: Any, values: Mapping[Path, Any]) -> Any:
+        """The position, which does not depend on other blocks."""
+        return position
+
+
+_Space = _Coordinates | _Values
+
+
+def _with_density(kernel: Any, space: Any, position: Any, adaptation: Adaptation | None) -> Any:
+    """Kernel for the density of a block, with what warm-up has learned."""
+    tuned = {}
+    if adaptation is not None:
+        tuned = {
+            "step_size": adaptation.step_size,
+            "inverse_mass_matrix": adaptation.inverse_mass_matrix,
+            "inverse_mass_factor": adaptation.inverse_mass_factor,
+        }
+    density = block_density(space.log_density, position)
+    return dataclasses.replace(kernel, log_density=density, **tuned)
+
+
+def _refresh(kernel: Any, state: Any) -> Any:
+    """State at its position, with what is cached of the density evaluated anew."""
+    if hasattr(kernel, "refresh"):
+        return kernel.refresh(state)
+    return kernel.init(state.position)
+
+
+def _suffix(block: PlannedBlock) -> str:
+    """Suffix of the names of a block's statistics: nothing for the rest."""
+    names = ["_".join(map(str, path)) for path in block.paths]
+    return "" if block.is_rest else "_of_" + "_".join(names)
+
+
+def _join_infos(infos: list[tuple[PlannedBlock, Any]]) -> Any:
+    """Statistics of all kernels; those of other blocks than the rest carry their sites' names."""
+    fields = {
+        f"{name}{_suffix(block)}": x for block, info in infos for name, x in info._asdict().items()
+    }
+    return _info_type(tuple(fields))(**fields)
+
+
+@functools.lru_cache(maxsize=64)
+def _info_type(names: tuple[str, ...]) -> Any:
+    return collections.namedtuple("GibbsInfo", names)

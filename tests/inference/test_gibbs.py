@@ -1,0 +1,267 @@
+"""Gibbs sampling with derived conditionals: exact posteriors, Geweke's joint test, refusals."""
+
+import collections
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.special as sp
+import scipy.stats as st
+from jax import lax, random
+
+import distributions as dist
+import ppl
+from inference import NUTS, RandomWalk, Slice, mcmc, mcse_mean, resume
+from inference.gibbs import sweep
+from inference.gibbs.block_density import block_density
+from inference.gibbs.gibbs import Conjugate, Gibbs
+from inference.gibbs.gibbs_plan import gibbs_plan
+from inference.gibbs.gibbs_target import GibbsTarget
+from inference.gibbs.sweep import Sweep
+from inference.runtime.compiled_program import compile_program
+
+Z = 4.3  # of ten estimates, one is beyond by chance in a run of 6,000
+DATA = np.array([0.1, 2.9, 3.1, -0.2])
+
+
+def switches(key):
+    """Which entries have the mean `mu`, and which have 0."""
+    p = ppl.sample(key, dist.Beta(2.0, 2.0), name="p")
+    z = ppl.sample(key, dist.Bernoulli(probs=jnp.full(4, p)), name="z")
+    mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
+    ppl.deterministic(2 * mu, name="twice")
+    ppl.sample(key, dist.Normal(mu * z, 1.0), name="y")
+
+
+POSTERIOR = ppl.condition(switches, {"y": jnp.asarray(DATA, jnp.float32)})
+
+
+def exact_means():
+    """Posterior means of `z` and `mu`: `p` and `mu` in closed form for each of the 16 states."""
+    weights, zs, mus = [], [], []
+    for z in itertools.product([0, 1], repeat=4):
+        number = sum(z)
+        score = sp.betaln(2 + number, 6 - number) - sp.betaln(2, 2)
+        covariance = np.eye(4) + 9 * np.outer(z, z)
+        score += np.asarray(st.multivariate_normal(cov=covariance).logpdf(DATA))  # type: ignore
+        weights.append(score)
+        zs.append(z)
+        mus.append(np.dot(z, DATA) / (number + 1 / 9))
+    weights = sp.softmax(weights)
+    return weights @ np.array(zs), weights @ np.array(mus)
+
+
+BLOCKS = {
+    "rest by NUTS": Gibbs({"z": Conjugate()}),
+    "all exact": Gibbs({("z", "p", "mu"): Conjugate()}),
+    "states jointly": Gibbs({"z": ppl.Enumerate(), "p": Conjugate()}),
+    "two kernels": Gibbs({"z": Conjugate(), "p": Slice()}, rest=RandomWalk()),
+    "planned": Gibbs.auto(),
+    "rest by slices": Gibbs({"z": Conjugate(), "p": Conjugate()}, rest=Slice()),
+    "rest by a walk": Gibbs({("p", "z"): Conjugate()}, rest=RandomWalk()),
+}
+
+
+def scores(result):
+    """How many standard errors means are from the exact ones."""
+    draws = {name: np.asarray(x, np.float64) for name, x in result.draws.items()}
+    z, mu = exact_means()
+    errors = [(draws["mu"].mean() - mu) / mcse_mean(draws["mu"])]
+    for i in range(4):
+        errors.append((draws["z"][..., i].mean() - z[i]) / mcse_mean(draws["z"][..., i]))
+    return np.abs(errors)
+
+
+@pytest.mark.quick_rows("rest by NUTS", "planned")
+@pytest.mark.parametrize("name", BLOCKS)
+def test_draws_have_the_exact_means(name):
+    result = mcmc(random.key(0), POSTERIOR, kernel=BLOCKS[name], num_draws=8000)
+    assert np.all(scores(result) < Z)
+    assert {name for name, *_ in result.sites} == {"p", "z", "mu", "twice"}
+    np.testing.assert_allclose(result.draws["twice"], 2 * result.draws["mu"], rtol=1e-5)
+
+
+def test_a_density_of_before_the_exact_draws_is_caught(monkeypatch):
+    compile_program.cache_clear()
+    monkeypatch.setattr(sweep, "_refresh", lambda kernel, state: state)
+    result = mcmc(random.key(0), POSTERIOR, kernel=BLOCKS["rest by a walk"], num_draws=25_000)
+    compile_program.cache_clear()
+    assert np.max(scores(result)) > Z
+
+
+def test_a_resumed_run_has_the_bits_of_a_longer_one():
+    settings = {"kernel": BLOCKS["rest by NUTS"], "num_warmup": 60}
+    long = mcmc(random.key(0), POSTERIOR, num_draws=30, **settings)
+    short = mcmc(random.key(0), POSTERIOR, num_draws=10, **settings)
+    longer = resume(short, POSTERIOR, num_draws=30, kernel=settings["kernel"])
+    jax.tree.map(np.testing.assert_array_equal, longer.draws, long.draws)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: Gibbs({"z": Conjugate}), TypeError, "did you mean Conjugate()?"),
+        (lambda: Gibbs("z"), TypeError, "blocks must be a dict by site, got 'z'"),
+        (lambda: Gibbs({3: Conjugate()}), TypeError, "by name of a site, or by tuple of names"),
+        (
+            lambda: Gibbs({"z": Conjugate(), ("z", "p"): Conjugate()}),
+            ValueError,
+            "'z' is in 2 blocks",
+        ),
+        (
+            lambda: run({"w": Conjugate()}),
+            ValueError,
+            "no latent site 'w'; there are ['mu', 'p', 'z']",
+        ),
+        (lambda: run({"p": Conjugate()}), ValueError, "site 'z' is discrete, and in no block"),
+        (lambda: Gibbs({"z": Conjugate()}).init({}), TypeError, "pass it to inference.mcmc"),
+    ],
+)
+def test_mistakes_are_told(make, error, words):
+    with pytest.raises(error) as raised:
+        make()
+    assert words in str(raised.value)
+
+
+def run(blocks):
+    return mcmc(random.key(0), POSTERIOR, kernel=Gibbs(blocks), num_warmup=2, num_draws=2)
+
+
+def test_a_site_without_an_exact_conditional_is_told():
+    def model(key):
+        mu = ppl.sample(key, dist.StudentT(3.0, 0.0, 1.0), name="mu")
+        ppl.sample(key, dist.Normal(mu, 1.0), name="y")
+
+    with pytest.raises(ValueError, match="full conditional of site 'mu' is no distribution"):
+        mcmc(random.key(0), ppl.condition(model, {"y": 1.0}), kernel=Gibbs({"mu": Conjugate()}))
+
+
+def hierarchy(key, y=None):
+    """A mean, its scale by log, and counts of two groups of a hidden class."""
+    mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+    rate = ppl.sample(key, dist.Gamma(2.0, 2.0), name="rate")
+    z = ppl.sample(key, dist.Categorical(probs=jnp.array([0.2, 0.5, 0.3])), name="z")
+    x = ppl.sample(key, dist.Normal(mu + z, 0.7), name="x")
+    n = ppl.sample(key, dist.Poisson(rate * jnp.exp(0.3 * mu) * jnp.ones(2)), name="n")
+    return x, n
+
+
+def bounded(key):
+    """A bound that is drawn exactly, and a value below it that another kernel moves."""
+    steps = ppl.sample(key, dist.Categorical(probs=jnp.array([0.5, 0.3, 0.2])), name="steps")
+    x = ppl.sample(key, dist.Uniform(0.0, 1.0 + steps), name="x")
+    ppl.sample(key, dist.Normal(x, 0.5), name="y")
+
+
+def test_a_value_stays_while_its_bounds_move():
+    posterior = ppl.condition(bounded, {"y": 1.2})
+    kernel = Gibbs({"steps": ppl.Enumerate()}, rest=Slice())
+    result = mcmc(random.key(1), posterior, kernel=kernel, num_draws=4000, num_warmup=300)
+    tops = np.array([1.0, 2.0, 3.0])
+    likelihood = (st.norm.cdf(tops, 1.2, 0.5) - st.norm.cdf(0.0, 1.2, 0.5)) / tops
+    weights = np.array([0.5, 0.3, 0.2]) * likelihood
+    weights /= weights.sum()
+    draws = np.asarray(result.draws["steps"])
+    for i in range(3):
+        flags = np.asarray(draws == i, np.float64)
+        assert abs(flags.mean() - weights[i]) < Z * mcse_mean(flags)
+
+
+def wide(key):
+    """Two groups that have nothing to do with each other, given the data of both."""
+    a = ppl.sample(key, dist.StudentT(3.0, 0.0, 1.0), name="a")
+    b = ppl.sample(key, dist.StudentT(4.0, 0.0, 1.0), name="b")
+    ppl.sample(key, dist.Poisson(jnp.exp(a * jnp.ones(2))), name="counts")
+    ppl.sample(key, dist.Normal(jnp.sinh(b) * jnp.ones(3), 1.0), name="y")
+
+
+def primitives(jaxpr):
+    """How often each primitive stands in a jaxpr, inner ones included."""
+    found = collections.Counter()
+    for eqn in jaxpr.eqns:
+        found[eqn.primitive.name] += 1
+        for value in eqn.params.values():
+            for item in value if isinstance(value, tuple | list) else (value,):
+                if hasattr(item, "eqns") or hasattr(item, "jaxpr"):
+                    found += primitives(getattr(item, "jaxpr", item))
+    return found
+
+
+def test_a_kernel_evaluates_its_markov_blanket_alone():
+    posterior = ppl.condition(wide, {"counts": jnp.array([3, 4]), "y": jnp.array([0.1, 0.5, 0.2])})
+    target = GibbsTarget.of(posterior, (), {}, Gibbs({"a": Slice(), "b": Slice()}))
+    values = {"a": jnp.float32(0.3), "b": jnp.float32(0.2)}
+
+    def gradient(name):
+        others = {path: x for path, x in target.by_path(values).items() if path != (name,)}
+        space = sweep._Coordinates(target, ((name,),), others)
+        density = block_density(space.log_density, {name: values[name]})
+        whole = jax.make_jaxpr(jax.grad(lambda x: space.log_density({name: x})))
+        alone = jax.make_jaxpr(jax.grad(lambda x: density({name: x})))
+        slopes = [jax.grad(f)({name: values[name]})[name] for f in (density, space.log_density)]
+        np.testing.assert_allclose(*slopes, rtol=1e-5)
+        return primitives(whole(values[name]).jaxpr), primitives(alone(values[name]).jaxpr)
+
+    whole, alone = gradient("a")
+    assert whole["sinh"]
+    assert not alone["sinh"]
+    assert alone["exp"] == whole["exp"]
+    whole, alone = gradient("b")
+    assert whole["exp"]
+    assert not alone["exp"]
+    assert alone["sinh"] == whole["sinh"]
+
+
+def test_the_plan_says_what_moves_each_site_and_why():
+    def model(key):
+        tau = ppl.sample(key, dist.Gamma(2.0, 1.0), name="tau")
+        top = ppl.sample(key, dist.Normal(0.0, 5.0), name="top")
+        groups = ppl.sample(key, dist.Normal(top * jnp.ones(3), 1.0), name="groups")
+        shape = ppl.sample(key, dist.Exponential(1.0), name="shape")
+        ppl.sample(key, dist.Gamma(shape, 2.0), name="waits")
+        ppl.sample(key, dist.Normal(groups, tau**-0.5), name="y")
+
+    posterior = ppl.condition(model, {"y": jnp.array([0.1, 0.3, -0.2]), "waits": 0.7})
+    plan = gibbs_plan(posterior)
+    assert {site: by for site, by, _ in plan.sites} == {
+        "top": "exact draw",
+        "groups": "exact draw",
+        "tau": "exact draw",
+        "shape": "NUTS",
+    }
+    lines = str(plan).splitlines()
+    assert lines[0].split() == ["site", "by", "reason"]
+    assert "groups  exact draw  jointly normal given all others" in lines
+    assert "tau     exact draw  its full conditional is Gamma" in lines
+
+
+@pytest.mark.slow
+def test_joint_draws_keep_their_law():
+    """Geweke (2004): data given latent sites, then a sweep, in turn, from exact joint draws."""
+    blocks = Gibbs({("z", "rate"): Conjugate()}, rest=NUTS(step_size=0.5))
+
+    def chain(key):
+        for_start, for_steps = random.split(key)
+        joint = {n: s.value for n, s in ppl.trace(hierarchy)(for_start).sites.items()}
+
+        def step(joint, key):
+            for_data, for_sweep = random.split(key)
+            data = {name: joint[name] for name in ("x", "n")}
+            posterior = ppl.condition(hierarchy, data)
+            kernel = Sweep.of(GibbsTarget.of(posterior, (), {}, blocks), 10)
+            position = {name: joint[name] for name in ("z", "rate", "mu")}
+            values = kernel.step(for_sweep, kernel.init(position))[0].position
+            new = ppl.trace(ppl.condition(hierarchy, values))(for_data).sites
+            return {n: s.value for n, s in new.items()}, None
+
+        return lax.scan(step, joint, random.split(for_steps, 3))[0]
+
+    joint = jax.jit(jax.vmap(chain))(random.split(random.key(0), 4000))
+    assert st.kstest(joint["mu"], "norm").pvalue > 1e-5
+    assert st.kstest(joint["rate"], st.gamma(2.0, scale=0.5).cdf).pvalue > 1e-5
+    counts = np.bincount(joint["z"], minlength=3)
+    assert st.chisquare(counts, 4000 * np.array([0.2, 0.5, 0.3])).pvalue > 1e-5
+    assert st.kstest((joint["x"] - joint["mu"] - joint["z"]) / 0.7, "norm").pvalue > 1e-5
+    assert abs(np.corrcoef(joint["mu"], joint["rate"])[0, 1]) < 4.5 / np.sqrt(4000)
