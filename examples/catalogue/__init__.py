@@ -1,7 +1,7 @@
 """Catalogue of forty standard models, each with data and with its density written by hand.
 
 `MODELS` holds them by name. Tests compare our densities with those by hand, and benchmarks compare
-their times.
+their times. The classics of BUGS, with their published posteriors, are in `bugs`.
 
     from examples.catalogue import MODELS
     entry = MODELS["radon"]
