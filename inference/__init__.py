@@ -6,9 +6,10 @@ A driver joins a model to an algorithm. The algorithms themselves see a log dens
   :func:`importance` and :func:`svgd`.
 - Kernels, for :func:`mcmc`: :class:`NUTS`, :class:`WALNUTS`, :class:`HMC`, :class:`MALA`,
   :class:`Barker`; :class:`RandomWalk` and :class:`Slice` without gradients, and with many chains
-  :class:`DifferentialEvolution` and :class:`AffineInvariant`, or any :class:`Kernel`; for
-  thousands of chains :class:`ChEES`, :class:`AdjustedMCLMC`, :class:`MEADS`, or any
-  :class:`EnsembleKernel`.
+  :class:`DifferentialEvolution` and :class:`AffineInvariant`, or any :class:`Kernel`;
+  :class:`ParallelTempering` of one of them, for modes that are far apart and the
+  :func:`log_evidence`; for thousands of chains :class:`ChEES`, :class:`AdjustedMCLMC`,
+  :class:`MEADS`, or any :class:`EnsembleKernel`.
 - Kernels of discrete values, for a log density: :class:`GibbsWithGradients`.
 - Kernels of kernels: :class:`Gibbs`, for blocks of real and discrete sites.
 - Guides and objectives, for :func:`svi`: :class:`MeanField`, :class:`ELBO` and their kin.
@@ -91,6 +92,7 @@ from inference.results.elpd import ElpdEstimate
 from inference.results.guide_result import GuideResult
 from inference.results.importance_result import ImportanceResult
 from inference.results.laplace_result import LaplaceResult
+from inference.results.log_evidence import LogEvidence, log_evidence
 from inference.results.mcmc_result import MCMCResult
 from inference.results.mcmc_results import MCMCResults
 from inference.results.nested_rhat import nested_rhat
@@ -102,6 +104,12 @@ from inference.results.summary import Summary
 from inference.results.svgd_result import SVGDResult
 from inference.results.svi_result import SVIResult
 from inference.runtime.progress import Live, ProgressReport
+from inference.tempering.parallel_tempering import (
+    ParallelTempering,
+    TemperingInfo,
+    TemperingState,
+)
+from inference.tempering.reference import Reference
 from inference.variational.elbo import ELBO, Objective
 from inference.variational.multi_sample_bounds import ForwardKL, ImportanceWeighted, Renyi
 from inference.variational.score_function import ScoreFunction
@@ -149,6 +157,7 @@ __all__ = [
     "LaplaceResult",
     "Layout",
     "Live",
+    "LogEvidence",
     "LowRank",
     "LowRankMatrix",
     "MCMCResult",
@@ -160,6 +169,7 @@ __all__ = [
     "NeuralSpline",
     "Objective",
     "OptimizeResult",
+    "ParallelTempering",
     "PathfinderResult",
     "PointMass",
     "PowerScaling",
@@ -167,6 +177,7 @@ __all__ = [
     "RandomWalk",
     "RandomWalkInfo",
     "RandomWalkState",
+    "Reference",
     "Renyi",
     "SVGDResult",
     "SVIInfo",
@@ -181,6 +192,8 @@ __all__ = [
     "StreamedDiagnostics",
     "Structured",
     "Summary",
+    "TemperingInfo",
+    "TemperingState",
     "Until",
     "WALNUTSInfo",
     "WarmUp",
@@ -194,6 +207,7 @@ __all__ = [
     "gibbs_plan",
     "importance",
     "laplace",
+    "log_evidence",
     "loo",
     "mcmc",
     "mcmc_each",

@@ -4,6 +4,15 @@ from tests.mutation import Mutant
 
 MUTANTS = (
     Mutant(
+        name="swaps-uphill",
+        file="inference/tempering/ladder.py",
+        old="jnp.diff(ladder) * (log_likelihoods[:-1] - log_likelihoods[1:])",
+        new="jnp.diff(ladder) * (log_likelihoods[1:] - log_likelihoods[:-1])",
+        breaks="replicas swap against the ratio of their densities",
+        tests=("tests/inference/test_tempering.py",),
+        keyword="exact_draws or ratios",
+    ),
+    Mutant(
         name="band-one-sided",
         file="inference/calibration/ecdf_band.py",
         old="tail = statistic / 2 * (1 + _SLACK)",

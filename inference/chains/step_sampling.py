@@ -39,6 +39,8 @@ from inference.initialization.initial_positions import Init, parse_init
 from inference.initialization.start_search import StartingPoints, find_starts
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import share_chains
+from inference.tempering.parallel_tempering import ParallelTempering
+from inference.tempering.reference import PriorReference
 
 
 def sample_by_steps(
@@ -65,7 +67,7 @@ def sample_by_steps(
     share = share_chains(num_chains, mesh, target.mesh)
     starts = parse_init(init, target, num_chains)
     kernel = with_density(kernel, target)
-    if isinstance(kernel, GradientFreeKernel):
+    if isinstance(kernel, GradientFreeKernel | ParallelTempering):
         kernel.check(Layout.of(target.position_shapes))
     run = PlainRun(kernel, target, share, num_warmup, num_draws, recorder)
     run.start(partial(run.begin, key, starts), run.restore)
@@ -73,10 +75,16 @@ def sample_by_steps(
 
 
 def with_density(kernel: Any, target: Target) -> Any:
-    """Kernel with the target's log density, if the kernel has a field for one."""
+    """Kernel with the target's log density, if the kernel has a field for one.
+
+    Parallel tempering starts at the target's prior, unless it has a reference of its own.
+    """
     if not hasattr(kernel, "log_density"):
         return kernel
-    return dataclasses.replace(kernel, log_density=Partial(_log_density, target))
+    kernel = dataclasses.replace(kernel, log_density=Partial(_log_density, target))
+    if isinstance(kernel, ParallelTempering) and kernel.reference is None:
+        kernel = dataclasses.replace(kernel, reference=PriorReference(target))
+    return kernel
 
 
 def _log_density(target: Target, position: Any) -> jax.Array:

@@ -36,6 +36,10 @@ class Target(Protocol):
         """Two log densities at `position`: of latent sites, and of data and factors."""
         ...
 
+    def split_log_density(self, position: Any) -> tuple[jax.Array, jax.Array]:
+        """The log density of the draws of `prior` at `position`, and the rest of `log_density`."""
+        ...
+
     def initial(self, key: jax.Array, values: Any = None) -> Any:
         """A random position to start from; `values` gives some sites fixed values."""
         ...

@@ -15,12 +15,11 @@ from inference.common.log_densities import metropolis_rate
 from inference.common.matrices import push
 from inference.common.threefry import normal, seed_of, threefry, uniform
 from inference.gradient_free.kernel import GradientFreeKernel
-from inference.gradient_free.scale import Scale, init_scale, is_window_end
+from inference.gradient_free.scale import Scale, average_step_size, init_scale
 from inference.warmup.dual_averaging import (
     DualAveraging,
     dual_averaging_init,
     dual_averaging_restart,
-    dual_averaging_update,
 )
 from ppl.harvest.pytrees import register_dataclass
 
@@ -175,20 +174,19 @@ class RandomWalk(GradientFreeKernel):
     ) -> RandomWalkState:
         """The state with step size and covariance adapted.
 
-        The step size is in units of the covariance: its average starts anew with each covariance.
-        After the last iteration, the step size is the averaged one. It is ten times the first one
-        at most, as a farther proposal is hardly ever accepted, and may cost much.
+        The step size is ten times the first one at most, as a farther proposal is hardly ever
+        accepted, and may cost much.
         """
         layout = Layout.of(state.position)
-        target = jnp.asarray(self.target_acceptance_rate, layout.dtype)
-        averaging = dual_averaging_update(state.averaging, info.acceptance_rate, target)
-        is_end = is_window_end(iteration, num_warmup)
-        averaging = select_leaves(is_end, dual_averaging_restart(averaging), averaging)
-        averaging = select_leaves(iteration == 0, state.averaging, averaging)  # by another scale
-        is_last = iteration + 1 == num_warmup
-        log_step = jnp.where(is_last, averaging.log_average, averaging.log_step_size)
+        averaging, step_size = average_step_size(
+            state.averaging,
+            info.acceptance_rate,
+            self.target_acceptance_rate,
+            iteration,
+            num_warmup,
+        )
         scale = self.adapt_scale(state, layout, iteration, num_warmup)
-        step_size = jnp.minimum(jnp.exp(log_step), _MAX_GROWTH * self._first_step_size(layout))
+        step_size = jnp.minimum(step_size, _MAX_GROWTH * self._first_step_size(layout))
         return state._replace(step_size=step_size, scale=scale, averaging=averaging)
 
     def _first_step_size(self, layout: Layout) -> jax.Array:

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from inference.common.layout import Layout
+from inference.common.lockstep import select_leaves
 from inference.common.matrices import (
     MAX_DENSE_SIZE,
     LowRankMatrix,
@@ -27,6 +28,11 @@ from inference.common.matrices import (
     check_positive,
     factorize,
     kind_of,
+)
+from inference.warmup.dual_averaging import (
+    DualAveraging,
+    dual_averaging_restart,
+    dual_averaging_update,
 )
 
 _FIRST_WINDOW = 25  # iterations
@@ -91,6 +97,27 @@ def adapt_scale(
     scale = jax.tree.map(lambda a, b: jnp.where(learns, a, b), _observe(scale, position), scale)
     is_end = is_window_end(iteration, num_warmup) & (iteration > 0)
     return lax.cond(is_end, _renew, lambda scale: scale, scale)
+
+
+def average_step_size(
+    averaging: DualAveraging,
+    acceptance_rate: jax.Array,
+    target: jax.typing.ArrayLike,
+    iteration: jax.Array,
+    num_warmup: jax.Array,
+) -> tuple[DualAveraging, jax.Array]:
+    """Dual averaging after an iteration of warm-up, and the step size of the next one.
+
+    The step size is in units of the covariance: its average starts anew with each covariance. After
+    the last iteration, the step size is the averaged one.
+    """
+    dtype = averaging.log_average.dtype
+    updated = dual_averaging_update(averaging, acceptance_rate, jnp.asarray(target, dtype))
+    is_end = is_window_end(iteration, num_warmup)
+    updated = select_leaves(is_end, dual_averaging_restart(updated), updated)
+    updated = select_leaves(iteration == 0, averaging, updated)  # by another scale
+    is_last = iteration + 1 == num_warmup
+    return updated, jnp.exp(jnp.where(is_last, updated.log_average, updated.log_step_size))
 
 
 def search_scale(

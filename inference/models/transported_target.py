@@ -87,6 +87,12 @@ class TransportedTarget:
         """Log prior and log likelihood of the values of sites at a position."""
         return self.base.prior_and_likelihood(self.forward(position)[0])
 
+    def split_log_density(self, position: Any) -> tuple[jax.Array, jax.Array]:
+        """Log density of the draws of `prior` over standard coordinates, and the log likelihood."""
+        moved, log_det = self.forward(position)
+        prior, rest = self.base.split_log_density(moved)
+        return prior + log_det, rest
+
     def initial(self, key: jax.Array, values: Any = None) -> dict[str, jax.Array]:
         """Position of an initial position on unconstrained space."""
         return self.inverse(self.base.initial(key, values))

@@ -10,6 +10,7 @@ from jax.tree_util import GetAttrKey, register_pytree_with_keys
 
 from inference.common.matrices import kind_of
 from inference.common.warm_up import WarmUp
+from inference.results.log_evidence import describe_tempering
 from inference.results.problems import describe_checks, find_problems
 from inference.results.psis import largest_pareto_k
 from inference.results.result import Result
@@ -79,6 +80,7 @@ class MCMCResult(Result):
             about += f"; R-hat nested, of {superchains} superchains that share a start each"
             summary = dataclasses.replace(summary, about=about)
         further = [f"transported by {self.facts.transport}"] * bool(self.facts.transport)
+        further += describe_tempering(self.stats)
         further += [ended] * bool(ended and not self.facts.is_unmet)
         if further:
             about = summary.about or f"{num_chains} chains x {summary.num_draws} draws"

@@ -11,6 +11,7 @@ from inference.common.leaf_names import named_leaves
 from inference.common.warm_up import MIN_ITERATIONS, WarmUp
 from inference.results.diagnostics import MIN_DRAWS, ebfmi
 from inference.results.label_switching import find_switching
+from inference.results.log_evidence import tempering_problems
 from inference.results.nested_rhat import HIGH_RHAT, nested_rhat_limit, rhat_limit
 from inference.results.run_facts import RunFacts
 from inference.results.summary import Summary
@@ -79,6 +80,7 @@ def find_problems(
         *_warm_up_problems(warmup, facts),
         *_rounding_problems(stats),
         *_energy_problems(stats, facts),
+        *tempering_problems(stats),
         *_mixing_problems(draws, summary, facts),
     )
 

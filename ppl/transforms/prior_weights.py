@@ -67,7 +67,7 @@ class PriorWeights:
         model = as_pytree(model)
 
         def look(program: Program) -> tuple[Any, ...]:
-            latent = _latent_paths(ModelRun(model, program, Scores()))
+            latent = weighted_paths(ModelRun(model, program, Scores()))
             sites = ModelRun(model, program, Record()).sites
             return latent, order_of(sites), tuple(labels_of(sites).items())
 
@@ -141,7 +141,13 @@ def latent_sites(run: ModelRun) -> dict[Path, Found]:
     return latent
 
 
-def _latent_paths(run: ModelRun) -> tuple[Path, ...]:
+def weighted_paths(run: ModelRun) -> tuple[Path, ...]:
+    """Paths of the latent sites of a model whose prior draws have weights.
+
+    Raises:
+        ValueError: If the model has no latent site, or a `param`.
+        NotImplementedError: If a site is observed in part, or is scored together with data.
+    """
     latent = latent_sites(run)
     for path, found in latent.items():
         if any(map(is_imputed, found.sites)):

@@ -16,6 +16,7 @@ from ppl.common import distribution_protocol
 from ppl.common.arguments import Arguments
 from ppl.common.missing_data import Gaps, gaps_of
 from ppl.common.row_order import check_row_orders
+from ppl.common.scaled_distribution import factors_at
 from ppl.core.captured_constants import find_mesh, trace_and_fingerprint
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, log_prob, trace_model
@@ -34,11 +35,12 @@ from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, RANDOM
 from ppl.transforms.condition import condition_and_complete
 from ppl.transforms.density import Scores, total
 from ppl.transforms.label import labels_of
-from ppl.transforms.prior_weights import latent_sites, order_of
+from ppl.transforms.prior_weights import latent_sites, order_of, weighted_paths
 from ppl.transforms.reparam import is_learned, learnable_sites, weighted_base, with_weight
 from ppl.transforms.reparam_strategies import Frame, WeightedPosition, frame_of
 from ppl.transforms.simulate import simulate
 from ppl.transforms.trace import inspection
+from ppl.transforms.unscaled import unscaled
 
 
 def _remedy(path: Path) -> str:
@@ -222,6 +224,29 @@ class Unconstrained:
         scores = {path: jnp.sum(x) for path, x in records.items()}
         prior = {path: x for path, x in scores.items() if path in latent}
         return total(prior), total({path: x for path, x in scores.items() if path not in latent})
+
+    def split_log_density(self, position: Mapping[str, Any]) -> tuple[jax.Array, jax.Array]:
+        """The log density of the draws of `prior` at a position, and the rest of the log density.
+
+        The rest is the log likelihood of data and factors. As draws do not know of `scale`, it also
+        has the factor of a latent site, less one.
+
+        Raises:
+            NotImplementedError: If a site is observed in part, or is scored together with data.
+        """
+        run = self._run(Constrain())
+        latent = weighted_paths(run)
+        whole = self.log_densities(position)
+        prior = {path: whole[path] for path in latent}
+        rest = {path: x for path, x in whole.items() if path not in prior}
+        if any(factors_at(site) for path in latent for site in run.sites[path].sites):
+            args, kwargs = self.arguments.join(self.data)
+            program = trace_model(self.model, None, args, kwargs)
+            bare_run = ModelRun(self.model, unscaled(program, run.sites), Constrain())
+            bare = bare_run.records(self._plants(position))
+            rest |= {path: prior[path] - bare[path] for path in latent}
+            prior = {path: bare[path] for path in latent}
+        return total(prior), total(rest)
 
     def unconstrain(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The position of values; not finite for a value outside of its support."""
@@ -414,8 +439,8 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
 
     Returns:
         An object with `log_density(position)`, `prior_and_likelihood(position)`,
-        `constrain(position)`, `unconstrain(values)`, `initial(key)`, `prior(key)` and
-        `sites(position)`.
+        `split_log_density(position)`, `constrain(position)`, `unconstrain(values)`,
+        `initial(key)`, `prior(key)` and `sites(position)`.
 
     Raises:
         ValueError: If a latent site is discrete, a name is used twice, there is no latent site, the

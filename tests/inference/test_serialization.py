@@ -215,18 +215,20 @@ NEVER_SAVED = re.findall(
     JitteredInfo LanczosNormal Layout Leap Leaps
     Live MALA MEADS MEADSInfo MEADSState Masks ModeSearchResult ModeSummary ModelDescription
     ModelGroups ModelParameters NUTS NUTSInfo NUTSTrajectory NormalStart Observed Odds Origin
-    PaddedFactor Pairs PathfinderEnds PathfinderPath Point PointwiseLOO
-    Predictions
+    PaddedFactor Pairs ParallelTempering PathfinderEnds PathfinderPath Point PointwiseLOO
+    Predictions PriorReference
     Progress ProgressReport Proposal RandomWalk RandomWalkInfo RandomWalkState Ranks
-    RecordedInit ReportedModel RoundLengths RowValues RunDraws RunSettings
+    RecordedInit Reference ReportedModel RoundLengths RowValues RunDraws RunSettings
     SVGDAdvance
     SVIInfo SVIProblem SVIStep Samples Scale Schedule Search Share SiteDescription SiteGroup Slice
     SliceInfo SliceState
     SmoothedWeights Spline Spread StartingPoints State StepChain Subtree Summary SummaryData
-    SummaryRow SummarySite Swarm
-    Tally Targets TracedRun TransportedTarget Tuning Units Until Verdict WALNUTS WALNUTSInfo
+    SummaryRow SummarySite SwapTally Swarm
+    Tally Targets TemperingInfo TemperingState
+    TracedRun TransportedTarget Tuning Units Until Verdict WALNUTS WALNUTSInfo
     WALNUTSTrajectory Welford _Arc _Copies _Criterion _Fits _Folds _Gap _Line _LineSearch
     _Name _Pairs _Parameter _ShortClimb _Simulator _Site _StandardPrior _Worst
+    AdaptiveHamiltonian AdaptiveState LogEvidence
     """,
 )
 

@@ -283,6 +283,26 @@ def test_the_density_of_values_has_a_prior_and_a_likelihood():
     np.testing.assert_allclose(target.log_density(position), total, rtol=1e-5)
 
 
+def test_the_log_density_splits_at_the_draws_of_the_prior():
+    def model(key):
+        keys = split(key, 2)
+        top = ppl.sample(keys[0], dist.HalfNormal(2.0), name="top")
+        ppl.factor(-0.5 * top, name="f")
+        ppl.sample(keys[1], dist.Normal(top, 2.0), name="y")
+
+    position = {"top": jnp.array(0.3)}
+    top = np.exp(0.3)
+    prior = st.halfnorm.logpdf(top, scale=2) + 0.3  # with the Jacobian of the exponential map
+    likelihood = st.norm.logpdf(3.0, top, 2.0) - 0.5 * top
+    posterior = ppl.condition(model, {"y": 3.0})
+    found = jax.jit(ppl.unconstrain(posterior).split_log_density)(position)
+    np.testing.assert_allclose(found, [prior, likelihood], rtol=1e-5)
+    # Draws do not know of a factor of the prior.
+    found = jax.jit(ppl.unconstrain(ppl.scale(posterior, 3.0)).split_log_density)(position)
+    rest = 3 * likelihood + 2 * st.halfnorm.logpdf(top, scale=2)
+    np.testing.assert_allclose(found, [prior, rest], rtol=1e-5)
+
+
 @pytest.mark.parametrize("make", [lambda: dist.HalfNormal(1.0), lambda: dist.LogNormal(0.0, 1.0)])
 def test_a_scaled_density_is_not_nan_where_it_is_minus_infinite(make):
     target = ppl.unconstrain(ppl.scale(lambda key: ppl.sample(key, make(), name="x"), 2.0))

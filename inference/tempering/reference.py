@@ -1,0 +1,71 @@
+"""References: the densities at which paths of parallel tempering start."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax.tree_util import Partial
+
+from inference.common.target import Target
+from ppl.harvest.pytrees import register_dataclass
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Reference:
+    """Density at which a path of parallel tempering starts; one that is easy to sample.
+
+    The log evidence is that of the target relative to the reference: it is the log normalizing
+    constant of the target if the density of the reference is normalized.
+
+    Attributes:
+        log_density: Function of a position that returns a scalar.
+        sample: Function of a key that returns an independent draw, a position; `None` if there is
+            none. The kernel then moves at the reference, too.
+
+    Example:
+        >>> standard = Reference(
+        ...     lambda x: -0.5 * jnp.sum(x**2), lambda key: jax.random.normal(key, (3,))
+        ... )
+        >>> standard.sample(jax.random.key(0)).shape
+        (3,)
+    """
+
+    log_density: Callable[[Any], jax.Array]
+    sample: Callable[[jax.Array], Any] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("log_density", "sample"):
+            function = getattr(self, name)
+            if callable(function) and not isinstance(function, Partial):
+                object.__setattr__(self, name, Partial(function))
+
+    def split(
+        self, log_density: Callable[[Any], jax.Array], position: Any
+    ) -> tuple[jax.Array, jax.Array]:
+        """Log density of the reference, and what a target's log density has beyond it."""
+        own = self.log_density(position)
+        return own, log_density(position) - own
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class PriorReference:
+    """Prior of a model, over the coordinates of its target.
+
+    Attributes:
+        target: The target.
+    """
+
+    target: Target
+
+    def sample(self, key: jax.Array) -> Any:
+        """Position of an independent draw from the prior."""
+        return self.target.prior(key)
+
+    def split(
+        self, log_density: Callable[[Any], jax.Array], position: Any
+    ) -> tuple[jax.Array, jax.Array]:
+        """Log density of the prior, and the log likelihood, which sum to the target's."""
+        return self.target.split_log_density(position)
