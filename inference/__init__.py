@@ -10,7 +10,8 @@ A driver joins a model to an algorithm. The algorithms themselves see a log dens
   :class:`ParallelTempering` of one of them, for modes that are far apart and the
   :func:`log_evidence`; for thousands of chains :class:`ChEES`, :class:`AdjustedMCLMC`,
   :class:`MEADS`, or any :class:`EnsembleKernel`.
-- Kernels of discrete values, for a log density: :class:`GibbsWithGradients`.
+- Kernels of discrete values, for a log density: :class:`GibbsWithGradients`,
+  :class:`DiscreteLangevin`.
 - Kernels of kernels: :class:`Gibbs`, for blocks of real and discrete sites.
 - Guides and objectives, for :func:`svi`: :class:`MeanField`, :class:`ELBO` and their kin.
 - Predictive accuracy and checks of priors: :func:`loo`, :func:`cross_validate`, :func:`compare`,
@@ -28,6 +29,11 @@ from inference.common.peer_names import PEER_NAMES as _OTHER_NAMES
 from inference.common.warm_up import WarmUp
 from inference.comparison.model_comparison import Comparison, compare
 from inference.comparison.power_scaling import PowerScaling
+from inference.discrete.discrete_langevin import (
+    DiscreteLangevin,
+    DiscreteLangevinInfo,
+    DiscreteLangevinState,
+)
 from inference.discrete.gibbs_with_gradients import (
     GibbsWithGradients,
     GibbsWithGradientsInfo,
@@ -133,6 +139,9 @@ __all__ = [
     "Comparison",
     "Conjugate",
     "DifferentialEvolution",
+    "DiscreteLangevin",
+    "DiscreteLangevinInfo",
+    "DiscreteLangevinState",
     "EllipticalSlice",
     "EllipticalSliceInfo",
     "EllipticalSliceState",

@@ -1,5 +1,6 @@
 """Kernels of discrete values that are too many to sum: integers and booleans.
 
 Reading order: `integers` (positions as flat vectors, bounds), `informed` (changes of the log
-density to neighboring values, by its gradient or exactly), `gibbs_with_gradients`.
+density to neighboring values, by its gradient or exactly), `gibbs_with_gradients`,
+`discrete_langevin`.
 """

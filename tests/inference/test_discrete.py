@@ -13,7 +13,8 @@ import pytest
 import scipy.stats as st
 from jax import lax, random
 
-from inference import GibbsWithGradients, Kernel, mcse_mean
+from inference import DiscreteLangevin, DiscreteLangevinInfo, GibbsWithGradients, Kernel, mcse_mean
+from inference.discrete import discrete_langevin as langevin_module
 from inference.discrete import gibbs_with_gradients as gwg_module
 
 FAILURE_RATE = 1e-5  # of one test, by chance
@@ -108,6 +109,8 @@ TARGETS = {"Ising": ISING, "Potts": POTTS}
 KERNELS = {
     "GibbsWithGradients": GibbsWithGradients(num_steps=6),
     "GibbsWithGradients, exact": GibbsWithGradients(num_steps=6, gradient=False),
+    "DiscreteLangevin": DiscreteLangevin(step_size=0.3),
+    "DiscreteLangevin, exact": DiscreteLangevin(step_size=0.3, gradient=False),
 }
 
 
@@ -130,7 +133,12 @@ def after(kernel, starts, num_steps=1):
     return jax.tree.map(np.asarray, found), float(np.mean(rates))
 
 
-@pytest.mark.quick_rows("Ising-GibbsWithGradients", "Potts-GibbsWithGradients, exact")
+@pytest.mark.quick_rows(
+    "Ising-GibbsWithGradients",
+    "Potts-GibbsWithGradients, exact",
+    "Potts-DiscreteLangevin",
+    "Ising-DiscreteLangevin, exact",
+)
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("target", TARGETS)
 def test_kernel_leaves_exact_draws_exact(target, name):
@@ -152,11 +160,58 @@ def test_chains_from_one_corner_reach_the_law(target, name):
     assert target.p_value(draws) > FAILURE_RATE
 
 
-@pytest.mark.parametrize("name", ["GibbsWithGradients, exact"])
+@pytest.mark.parametrize("name", ["GibbsWithGradients, exact", "DiscreteLangevin"])
 def test_proposals_that_are_taken_for_symmetric_are_caught(monkeypatch, name):
     monkeypatch.setattr(gwg_module, "log_proposal_ratio", lambda *_: 0.0)
-    draws, _ = after(bind(KERNELS[name], POTTS), POTTS.draws(NUM_CHAINS), 2)
+    monkeypatch.setattr(langevin_module, "log_proposal_ratio", lambda *_: 0.0)
+    draws, _ = after(bind(KERNELS[name], POTTS), POTTS.draws(NUM_CHAINS), 5)
     assert POTTS.p_value(draws) < FAILURE_RATE
+
+
+def test_warm_up_brings_the_acceptance_rate_to_its_target():
+    kernel = bind(DiscreteLangevin(step_size=5.0), POTTS)
+
+    @jax.jit
+    def chain(key):
+        def warm(state, i):
+            state, info = kernel.step(random.fold_in(key, i), state)
+            return kernel.adapt(state, info, i, jnp.int32(1000)), None
+
+        def draw(state, key):
+            state, info = kernel.step(key, state)
+            return state, (state.position, info)
+
+        state, _ = lax.scan(warm, kernel.init(jnp.zeros(9, int)), jnp.arange(1000))
+        return lax.scan(draw, state, random.split(random.fold_in(key, 1000), 3000))[1]
+
+    draws, info = chain(random.key(0))
+    assert info.step_size.std() < 1e-6
+    assert abs(info.acceptance_rate.mean() - 0.574) < 0.1
+    expected = POTTS.probs @ POTTS.states
+    for i in range(9):
+        x = np.asarray(draws[None, :, i], float)
+        assert abs(x.mean() - expected[i]) < 4.3 * mcse_mean(x) < 0.4
+
+
+def test_step_sizes_have_a_limit_where_all_is_accepted():
+    kernel = DiscreteLangevin(lambda x: jnp.zeros(()))
+    state = kernel.init(jnp.zeros(3, int))
+    adapt = jax.jit(kernel.adapt)
+    for i in range(20):
+        state = adapt(state, DiscreteLangevinInfo(*jnp.ones(3)), jnp.int32(i), jnp.int32(100))
+    assert 1.0 < state.step_size <= 10.01
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"step_size": -1.0}, "step_size must be a positive, finite number, got -1.0"),
+        ({"target_acceptance_rate": 2.0}, "target_acceptance_rate must be a number between 0 and"),
+    ],
+)
+def test_bad_settings_of_langevin_are_named(settings, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        dataclasses.replace(DiscreteLangevin(total), **settings).init(jnp.array([0, 1]))
 
 
 def selection(size, seed=0):
@@ -238,9 +293,9 @@ def test_bounds_may_be_traced_if_their_number_is_known():
         step(dataclasses.replace(kernel, num_values=None), random.key(0), start)
 
 
-@pytest.mark.parametrize("gradient", [True, False])
-def test_refreshed_states_are_those_of_the_new_density(gradient):
-    kernel = bind(GibbsWithGradients(gradient=gradient), POTTS)
+@pytest.mark.parametrize("name", KERNELS)
+def test_refreshed_states_are_those_of_the_new_density(name):
+    kernel = bind(KERNELS[name], POTTS)
     state = kernel.init(jnp.arange(9) % 3)
     other = dataclasses.replace(kernel, log_density=lambda x: 2 * POTTS.log_density(x))
     expected = other.init(state.position)
