@@ -9,11 +9,17 @@ import jax.numpy as jnp
 from jax import random
 
 import ppl
+from inference.discrete.informed import InformedKernel
 from inference.gibbs.full_conditionals import conditional_of, draw_jointly
 from inference.gibbs.gibbs import Block, Conjugate, EnumeratedBlock, Gibbs
+from inference.gradient_free.kernel import GradientFreeKernel
+from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.models.discrete_target import DiscreteTarget
+from ppl.core.model_run import trace_model
+from ppl.harvest.names import nest_by_path
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.survey import Path, join_scopes
+from ppl.marginal.finite_supports import find_states
 
 _HEADER = ("site", "by", "reason")
 
@@ -176,6 +182,23 @@ class _Look:
         jax.eval_shape(look, self.base, self.shapes)
         return names[0]
 
+    def within_bounds(self, kernel: Any, paths: Sequence[Path]) -> Any:
+        """Kernel of integers with the bounds of some sites, unless it has bounds of its own.
+
+        Raises:
+            ValueError: if the values of a site are not finite in number.
+        """
+        given = [getattr(kernel, name, 0) for name in ("lower", "upper", "num_values")]
+        if any(x is not None for x in given):
+            return kernel
+        args, kwargs = self.base.arguments.join(self.base.data)
+        program = trace_model(self.base.model, None, args, kwargs)
+        states = find_states(program, paths)
+        lower = nest_by_path({path: int(states[path].min()) for path in paths})
+        upper = nest_by_path({path: int(states[path].max()) for path in paths})
+        widest = max(int(states[path].max() - states[path].min()) for path in paths)
+        return dataclasses.replace(kernel, lower=lower, upper=upper, num_values=widest + 1)
+
     def why_not_jointly(self, paths: Sequence[Path], strategy: Any) -> str | None:
         """Why sites cannot be drawn in one joint draw, `None` if they can."""
 
@@ -220,8 +243,33 @@ def _plan_block(look: _Look, block: Block) -> tuple[PlannedBlock, list[PlannedSi
             f"Gibbs: block {_names(paths)} has real and discrete sites; one kernel moves either"
         )
     is_discrete = are_real == {False}
-    planned = PlannedBlock(paths, block.kernel, is_discrete=is_discrete)
+    _check_kind(paths, block.kernel, is_discrete)
+    kernel = look.within_bounds(block.kernel, paths) if is_discrete else block.kernel
+    planned = PlannedBlock(paths, kernel, is_discrete=is_discrete)
     return planned, _by_kernel(paths, block.kernel, "as its block says")
+
+
+def _check_kind(paths: Sequence[Path], kernel: Any, is_discrete: bool) -> None:
+    """Check that a kernel moves values of the kind that sites have."""
+    name = type(kernel).__name__
+    moves_integers = isinstance(kernel, InformedKernel)
+    moves_reals = isinstance(kernel, HamiltonianKernel | GradientFreeKernel)
+    if moves_reals and is_discrete:
+        raise ValueError(
+            f"Gibbs: block {_names(paths)} is discrete, and {name} moves real numbers. Move it by "
+            "Enumerate() if its values are finite, or by GibbsWithGradients(gradient=False)"
+        )
+    if moves_integers and not is_discrete:
+        raise ValueError(
+            f"Gibbs: block {_names(paths)} is real, and {name} moves integers. Move it by Slice(), "
+            "or leave it to the rest"
+        )
+    if moves_integers and kernel.gradient:
+        raise ValueError(
+            f"Gibbs: block {_names(paths)}: the density of a model takes integers at discrete "
+            f"sites, and has no gradient there. Pass {name}(gradient=False), which evaluates each "
+            "neighbor"
+        )
 
 
 def _automatic_plan(look: _Look, rest: Any) -> GibbsPlan:

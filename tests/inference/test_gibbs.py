@@ -13,7 +13,7 @@ from jax import lax, random
 
 import distributions as dist
 import ppl
-from inference import NUTS, RandomWalk, Slice, mcmc, mcse_mean, resume
+from inference import NUTS, GibbsWithGradients, RandomWalk, Slice, mcmc, mcse_mean, resume
 from inference.gibbs import sweep
 from inference.gibbs.block_density import block_density
 from inference.gibbs.gibbs import Conjugate, Gibbs
@@ -59,6 +59,7 @@ BLOCKS = {
     "states jointly": Gibbs({"z": ppl.Enumerate(), "p": Conjugate()}),
     "two kernels": Gibbs({"z": Conjugate(), "p": Slice()}, rest=RandomWalk()),
     "planned": Gibbs.auto(),
+    "states by proposals": Gibbs({"z": GibbsWithGradients(gradient=False), "p": Conjugate()}),
     "rest by slices": Gibbs({"z": Conjugate(), "p": Conjugate()}, rest=Slice()),
     "rest by a walk": Gibbs({("p", "z"): Conjugate()}, rest=RandomWalk()),
 }
@@ -115,6 +116,10 @@ def test_a_resumed_run_has_the_bits_of_a_longer_one():
             ValueError,
             "no latent site 'w'; there are ['mu', 'p', 'z']",
         ),
+        (lambda: run({"z": NUTS()}), ValueError, "'z' is discrete, and NUTS moves real numbers"),
+        (lambda: run({"z": GibbsWithGradients()}), ValueError, "takes integers at discrete sites"),
+        (lambda: run({"p": GibbsWithGradients(gradient=False)}), ValueError, "moves integers"),
+        (lambda: run({("p", "z"): Slice()}), ValueError, "has real and discrete sites"),
         (lambda: run({"p": Conjugate()}), ValueError, "site 'z' is discrete, and in no block"),
         (lambda: Gibbs({"z": Conjugate()}).init({}), TypeError, "pass it to inference.mcmc"),
     ],
