@@ -70,6 +70,7 @@ def test_an_attribute_by_its_name_elsewhere(package, table):
         ("elliptical_slice", "EllipticalSlice"),
         ("DEMetropolisZ", "DifferentialEvolution"),
         ("HamiltonianMC", "HMC"),
+        ("ReplicaExchangeMC", "ParallelTempering"),
     ],
 )
 def test_a_kernel_by_its_name_elsewhere(name, kernel):

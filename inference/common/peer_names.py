@@ -48,6 +48,9 @@ PEER_NAMES = by_name(
         "inference.mcmc, which reads all data; svi(batches=...) reads some at a time": (
             "HMCECS sgld sghmc StochasticGradientLangevinDynamics"
         ),
+        "mcmc(kernel=inference.ParallelTempering())": (
+            "ReplicaExchangeMC replica_exchange parallel_tempering pigeons"
+        ),
         "mcmc(kernel=inference.MEADS())": "meads_adaptation ghmc",
         "mcmc(kernel=inference.AdjustedMCLMC())": "mclmc adjusted_mclmc",
         "inference.InverseAutoregressive()": "AutoIAFNormal",

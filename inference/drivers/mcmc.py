@@ -126,9 +126,9 @@ def mcmc(
             :class:`AdjustedMCLMC` and :class:`MEADS`, and any other :class:`EnsembleKernel`, move
             all chains in lockstep and adapt over them: they are for 64 to many thousand chains on
             an accelerator. :class:`Gibbs` moves blocks of sites, real and discrete, each by a
-            kernel of its own, and shows its plan with the progress. Any other :class:`Kernel`
-            adapts as its own `adapt` says; without one, iterations of warm-up are run and
-            discarded.
+            kernel of its own, and shows its plan with the progress. :class:`ParallelTempering` of
+            another kernel is for modes that are far apart. Any other :class:`Kernel` adapts as its
+            own `adapt` says; without one, iterations of warm-up are run and discarded.
         num_warmup: Iterations of warm-up per chain, not kept; 0 samples with the kernel as it is.
         num_draws: Draws to keep per chain, by default 1000; with `until` the maximum number of
             draws, by default 100 000.

@@ -12,6 +12,7 @@ from jax.tree_util import Partial
 from inference.common.argument_checks import check_count, check_fraction, short_repr
 from inference.common.layout import Layout
 from inference.common.lockstep import select_leaves
+from inference.common.log_densities import require_log_density, wrap_log_density
 from inference.common.threefry import seed_of, threefry, uniform
 from inference.ensemble.kernel import is_ensemble
 from inference.gradient_free.scale import is_window_end
@@ -140,8 +141,7 @@ class ParallelTempering:
     )
 
     def __post_init__(self) -> None:
-        if callable(self.log_density) and not isinstance(self.log_density, Partial):
-            object.__setattr__(self, "log_density", Partial(self.log_density))
+        wrap_log_density(self)
         number = check_count("num_temperatures", self.num_temperatures, least=2)
         object.__setattr__(self, "num_temperatures", number)
 
@@ -188,12 +188,7 @@ class ParallelTempering:
             ValueError: if a setting is out of range, or there is no log density or reference.
         """
         self._check_kernel()
-        if self.log_density is None:
-            raise ValueError(
-                "ParallelTempering has no log_density; give it one, "
-                "ParallelTempering(log_density=f, reference=inference.Reference(...)), or pass the "
-                "kernel to inference.mcmc together with a model."
-            )
+        require_log_density(self)
         if self.reference is None:
             raise ValueError(
                 "ParallelTempering needs a reference beside a log_density: the path starts at a "

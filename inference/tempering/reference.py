@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-from jax.tree_util import Partial
 
+from inference.common.log_densities import check_log_density, wrap_log_density
 from inference.common.target import Target
 from ppl.harvest.pytrees import register_dataclass
 
@@ -36,17 +36,20 @@ class Reference:
     sample: Callable[[jax.Array], Any] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("log_density", "sample"):
-            function = getattr(self, name)
-            if callable(function) and not isinstance(function, Partial):
-                object.__setattr__(self, name, Partial(function))
+        wrap_log_density(self)
+        wrap_log_density(self, "sample")
 
     def split(
         self, log_density: Callable[[Any], jax.Array], position: Any
     ) -> tuple[jax.Array, jax.Array]:
-        """Log density of the reference, and what a target's log density has beyond it."""
-        own = self.log_density(position)
-        return own, log_density(position) - own
+        """Log density of the reference, and what a target's log density has beyond it.
+
+        Raises:
+            TypeError: if a log density is not a floating-point number.
+            ValueError: if a log density is not a scalar.
+        """
+        own = check_log_density(self.log_density(position), "log_density of the reference")
+        return own, check_log_density(log_density(position)) - own
 
 
 @register_dataclass

@@ -336,6 +336,9 @@ def test_one_temperature_and_no_density_are_refused():
         ParallelTempering().init(jnp.zeros(2))
     with pytest.raises(ValueError, match="needs a reference beside a log_density"):
         dataclasses.replace(on_path(Slice()), reference=None).init(jnp.zeros(2))
+    wide = Reference(lambda x: -0.5 * x**2)
+    with pytest.raises(ValueError, match="log_density of the reference returned an array of shape"):
+        dataclasses.replace(on_path(Slice()), reference=wide).init(jnp.zeros(2))
 
 
 def test_data_observed_in_part_are_refused():
