@@ -12,6 +12,7 @@ from jax import lax
 
 from inference.common.argument_checks import check_count
 from inference.common.layout import Layout
+from inference.common.log_densities import metropolis_rate
 from inference.common.threefry import random_words, seed_of, threefry, uniform
 from inference.ensemble.kernel import DensityKernel, layout_of
 from inference.gradient_free.kernel import flat_density
@@ -118,9 +119,7 @@ class DifferenceKernel(DensityKernel, abc.ABC):
             words = jnp.stack(threefry(seed, num_chains + i))
             proposal, log_factor = self.propose(words, moving, others[0])
             found = densities(proposal)
-            change = found - log_density + log_factor
-            is_known = jnp.isfinite(found) & ~jnp.isnan(change)
-            rate = jnp.where(is_known, jnp.exp(jnp.minimum(change, 0)), 0)
+            rate = metropolis_rate(found - log_density + log_factor)
             is_accepted = uniform(words, jnp.arange(half), layout.dtype) < rate
             moved = jnp.where(is_accepted[:, None], proposal, moving)
             log_density = jnp.where(is_accepted, found, log_density)
