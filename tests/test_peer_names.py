@@ -70,17 +70,12 @@ def test_an_attribute_by_its_name_elsewhere(package, table):
         ("elliptical_slice", "EllipticalSlice"),
         ("DEMetropolisZ", "DifferentialEvolution"),
         ("HamiltonianMC", "HMC"),
+        ("DiscreteHMCGibbs", "Gibbs"),
         ("ReplicaExchangeMC", "ParallelTempering"),
     ],
 )
 def test_a_kernel_by_its_name_elsewhere(name, kernel):
     with pytest.raises(AttributeError, match=rf"instead: mcmc\(kernel=inference\.{kernel}\("):
-        getattr(inference, name)
-
-
-@pytest.mark.parametrize("name", ["DiscreteHMCGibbs", "MixedHMC", "BinaryGibbsMetropolis"])
-def test_samplers_of_discrete_sites_lead_to_their_sums(name):
-    with pytest.raises(AttributeError, match=r"instead: ppl\.marginalize"):
         getattr(inference, name)
 
 

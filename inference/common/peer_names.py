@@ -31,20 +31,19 @@ PEER_NAMES = by_name(
         ),
         "mcmc(kernel=inference.Slice())": "SliceSampler slice_sampling hit_and_run",
         "mcmc(kernel=inference.Slice()), or with many chains DifferentialEvolution()": "ESS",
-        "mcmc(kernel=inference.DifferentialEvolution(), num_chains=n), n above 2 (d + 1)": (
+        "mcmc(kernel=inference.DifferentialEvolution(), num_chains=n), with n >= 2 d + 2": (
             "AIES DEMetropolis DEMetropolisZ"
         ),
-        "mcmc(kernel=inference.AffineInvariant(), num_chains=n), n above 2 (d + 1)": (
+        "mcmc(kernel=inference.AffineInvariant(), num_chains=n), with n >= 2 d + 2": (
             "EnsembleSampler emcee stretch"
         ),
         "mcmc(kernel=inference.EllipticalSlice()), if the latent sites are normal a priori": (
             "elliptical_slice EllipticalSliceSampler"
         ),
-        "ppl.marginalize(model, names) sums discrete sites out, for inference.mcmc": (
-            "DiscreteHMCGibbs MixedHMC BinaryMetropolis BinaryGibbsMetropolis "
-            "CategoricalGibbsMetropolis"
+        "mcmc(kernel=inference.Gibbs()), or ppl.marginalize(model, names) for discrete sites": (
+            "DiscreteHMCGibbs MixedHMC HMCGibbs CompoundStep BinaryMetropolis "
+            "BinaryGibbsMetropolis CategoricalGibbsMetropolis"
         ),
-        "inference.mcmc, which moves all sites together": "HMCGibbs CompoundStep",
         "inference.mcmc, which reads all data; svi(batches=...) reads some at a time": (
             "HMCECS sgld sghmc StochasticGradientLangevinDynamics"
         ),
