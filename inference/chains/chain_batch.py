@@ -9,6 +9,7 @@ import numpy as np
 from inference.chains.batch import Batch
 from inference.chains.chain import Chain, ChainPlan, awaits_comparison
 from inference.chains.recorder import Recorder
+from inference.common.matrices import Blocks
 from inference.common.state_leaves import State
 from inference.warmup.adaptation import FIRST_WINDOW, is_due, set_first_diagonal
 from inference.warmup.fisher_mass_matrix import renew_matrices
@@ -93,13 +94,14 @@ class ChainBatch(Batch):
         window = state._replace(window=np.asarray(state.window)) if self.has_windows else state
         return is_due(self.schedule, self.iteration, window)
 
-    def renew(self, values: Callable[[Any], Any]) -> None:
-        """Renews the mass matrix of each waiting chain from the chain's own draws."""
+    def renew(self, values: Callable[[Any], Any], blocks: Blocks | None) -> None:
+        """Renews the mass matrix of each waiting chain, in blocks, from the chain's own draws."""
         which = self.is_due
         if which.any():
             self.take(values)
             windows = [self.window(i)[0] if x else None for i, x in enumerate(which)]
-            self.learn(renew_matrices(self.chains.progress.adaptation, windows), which)
+            adaptation = self.chains.progress.adaptation
+            self.learn(renew_matrices(adaptation, windows, blocks), which)
 
     def go_on_from(self, progress: Any, which: np.ndarray) -> None:
         """Moves the chains in `which` to the states in `progress`; they begin a new transition."""
@@ -208,7 +210,12 @@ class ChainBatch(Batch):
             self.windows = [[x] if len(x) else [] for x in pieces]
 
 
-def renew_together(batches: Sequence[ChainBatch], pool: np.ndarray, agrees: np.ndarray) -> None:
+def renew_together(
+    batches: Sequence[ChainBatch],
+    pool: np.ndarray,
+    agrees: np.ndarray,
+    blocks: Blocks | None = None,
+) -> None:
     """Renews the mass matrices of all chains at the end of a pooled window.
 
     | Chain                              | Mass matrix                                           |
@@ -225,6 +232,7 @@ def renew_together(batches: Sequence[ChainBatch], pool: np.ndarray, agrees: np.n
         batches: All batches of this process, each of the same number of chains.
         pool: Draws and gradients of the chains that agree, ``(draw, 2, size)``.
         agrees: Flags of the chains that agree, in the order of `batches`.
+        blocks: Blocks of a dense matrix, outside of which it is diagonal; `None` for one block.
     """
     states = [batch.chains.progress.adaptation for batch in batches]
     size = len(batches[0].first)
@@ -238,7 +246,7 @@ def renew_together(batches: Sequence[ChainBatch], pool: np.ndarray, agrees: np.n
         return None if is_short else alone(i)
 
     state = jax.tree.map(lambda *x: np.concatenate(x), *states)
-    new = renew_matrices(state, [pool if x else own(i) for i, x in enumerate(agrees)])
+    new = renew_matrices(state, [pool if x else own(i) for i, x in enumerate(agrees)], blocks)
     new = new._replace(window=state.window + 1)
     for i, batch in enumerate(batches):
         part = jax.tree.map(lambda x, i=i: x[i * size : (i + 1) * size], new)

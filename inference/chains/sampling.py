@@ -39,7 +39,13 @@ from inference.chains.run_control import Monitor, finish_run
 from inference.chains.samples import Samples
 from inference.common.far_chains import find_lost
 from inference.common.layout import Layout
-from inference.common.matrices import default_kind, kind_of, restrict_covariance
+from inference.common.matrices import (
+    Blocks,
+    default_kind,
+    keep_blocks,
+    kind_of,
+    restrict_covariance,
+)
 from inference.common.state_leaves import State, restore_leaves
 from inference.common.target import Target
 from inference.common.warm_up import WarmUp
@@ -73,7 +79,7 @@ def sample(
     num_warmup: int,
     num_draws: int,
     num_chains: int,
-    mass_matrix: str = "auto",
+    mass_matrix: str | Blocks = "auto",
     target_acceptance_rate: float,
     init: str | Mapping[str, Any] | Init = "uniform",
     covariance: np.ndarray | None = None,
@@ -90,7 +96,7 @@ def sample(
         num_warmup: Iterations of warm-up.
         num_draws: Draws of each chain.
         num_chains: Number of chains, of all processes.
-        mass_matrix: Kind of the mass matrix, or ``"auto"``.
+        mass_matrix: Kind of the mass matrix, ``"auto"``, or the blocks of a dense one.
         target_acceptance_rate: Acceptance rate that the step size adapts to.
         init: Starting points.
         covariance: Estimate of the covariance of positions, ``(size, size)``, or of its diagonal
@@ -102,19 +108,22 @@ def sample(
 
     Raises:
         ValueError: if a chain finds no point of finite density and gradient to start from, or the
-            kernel's mass matrix is of another kind than `mass_matrix`.
+            kernel's mass matrix is of another kind than `mass_matrix`, or not of its blocks.
     """
     layout = Layout.of(target.position_shapes)
     share = share_chains(num_chains, mesh, target.mesh)
     kernel = dataclasses.replace(kernel, axis_name=_AXIS if share.is_mapped else None)
-    kind = mass_matrix
-    if mass_matrix == "auto":
+    blocks = None if isinstance(mass_matrix, str) else mass_matrix
+    kind = mass_matrix if isinstance(mass_matrix, str) else "dense"
+    if kind == "auto":
         metric = kernel.inverse_mass_matrix
         kind = default_kind(layout.size, share.is_mapped) if metric is None else kind_of(metric)
     if kernel.inverse_mass_matrix is None and covariance is not None and num_warmup:
-        kernel = dataclasses.replace(
-            kernel, inverse_mass_matrix=restrict_covariance(covariance, kind)
-        )
+        matrix = restrict_covariance(covariance, kind)
+        matrix = matrix if blocks is None else keep_blocks(matrix, blocks)
+        kernel = dataclasses.replace(kernel, inverse_mass_matrix=matrix)
+    elif blocks is not None:
+        _check_blocks(kernel.inverse_mass_matrix, blocks)
     rate = np.asarray(target_acceptance_rate, layout.dtype)
     learns_together = is_pooled(num_chains, kind, share.is_mapped)
     plan = ChainPlan(schedule(num_warmup, learns_together), rate, np.int32(num_warmup + num_draws))
@@ -124,10 +133,29 @@ def sample(
 
     starts = parse_init(init, target, num_chains)
 
-    run = _HamiltonianRun(kernel, target, plan, share, kind, learns_together, recorder)
+    run = _HamiltonianRun(kernel, target, plan, share, kind, blocks, learns_together, recorder)
     run.start(partial(run.begin, key, chain, starts), partial(run.restore, chain))
     with nullcontext() if kind == "diagonal" else one_blas_thread():
         return finish_run(run, monitor or Monitor(), num_draws)
+
+
+def _check_blocks(matrix: Any, blocks: Blocks) -> None:
+    """Checks that an inverse mass matrix, if it is dense, is diagonal outside of blocks.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if matrix is None or kind_of(matrix) != "dense":
+        return
+    matrix = np.asarray(matrix)
+    outside = np.argwhere(matrix != keep_blocks(matrix, blocks))
+    if len(outside):
+        i, j = outside[0]
+        raise ValueError(
+            "the kernel's inverse_mass_matrix must be diagonal outside of the groups of "
+            f"mass_matrix, got {matrix[i, j]} for the coordinates {i} and {j}; set such entries to "
+            "0, or leave the matrix out"
+        )
 
 
 def _nowhere(layout: Layout, num_chains: int) -> tuple[np.ndarray, np.ndarray]:
@@ -147,6 +175,7 @@ class _HamiltonianRun(ChainRun):
         plan: ChainPlan,
         share: Share,
         kind: str,
+        blocks: Blocks | None,
         is_pooled: bool,
         recorder: Recorder | None,
     ) -> None:
@@ -155,6 +184,7 @@ class _HamiltonianRun(ChainRun):
         super().__init__(kernel, target, share, num_warmup, num_draws, recorder)
         self.host_plan, self.plan = plan, jax.device_put(plan, share.everywhere)
         self.kind = kind
+        self.blocks = blocks
         self.is_pooled = is_pooled
         self.budget = _FIRST_BUDGET
         self.stopping: dict[int, list[Any]] = {}  # constants of calls by where they end
@@ -235,7 +265,8 @@ class _HamiltonianRun(ChainRun):
     def _warm_up(self) -> WarmUp | None:
         for batch in self.batches:
             batch.note_last_matrices()
-        return join_logs([batch.log for batch in self.batches], self.kind)
+        kind = self.kind if self.blocks is None else "block"
+        return join_logs([batch.log for batch in self.batches], kind)
 
     def _set_end(self, num_iterations: int) -> None:
         super()._set_end(num_iterations)
@@ -261,7 +292,7 @@ class _HamiltonianRun(ChainRun):
 
     def _learn(self, batch: ChainBatch) -> None:
         if not self.is_pooled:
-            batch.renew(self._values)
+            batch.renew(self._values, self.blocks)
         batch.note_diagonals(self._values)
 
     def _compare(self) -> None:
@@ -292,7 +323,7 @@ class _HamiltonianRun(ChainRun):
         windows = [np.concatenate(pieces) for batch in self.batches for pieces in batch.windows]
         whole = self.share.gather(np.stack(thin_windows(windows, self.share.num_chains)))
         pool, agrees = pool_windows(*self.batches[0].split(whole))
-        renew_together(self.batches, pool, agrees[self.share.chains])
+        renew_together(self.batches, pool, agrees[self.share.chains], self.blocks)
 
     def _call(self, batch: ChainBatch, rows: Any, budget: int) -> Any:
         constant = self.constant

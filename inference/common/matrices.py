@@ -60,6 +60,7 @@ class LowRankMatrix(NamedTuple):
         return x + ((self.values - 1) * (self.vectors @ x)) @ self.vectors
 
 
+Blocks = tuple[np.ndarray, ...]  # sorted coordinates of each block of a dense matrix
 Matrix = Any  # a vector, a matrix or a `LowRankMatrix`; a factor may also be a `PaddedFactor`
 
 
@@ -113,6 +114,15 @@ def restrict_covariance(covariance: np.ndarray, kind: str) -> Matrix:
     others = order[RANK:]
     rest = np.exp(np.mean(np.log(values[others])))
     return LowRankMatrix(np.sqrt(rest) * scale, vectors[:, kept].T, values[kept] / rest)
+
+
+def keep_blocks(matrix: np.ndarray, blocks: Blocks) -> np.ndarray:
+    """Dense matrix with zeros outside of its diagonal and of blocks; in NumPy."""
+    kept = np.diag(np.diag(matrix))
+    for block in blocks:
+        at = np.ix_(block, block)
+        kept[at] = matrix[at]
+    return kept
 
 
 def factorize(matrix: Matrix, xp: Any = jnp) -> Matrix:

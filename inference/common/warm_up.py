@@ -39,7 +39,8 @@ class WarmUp:
             of sites with ``ppl.LearnedCentering``, ``(chain,)``; 0 without such sites.
         window_ends: Iterations of warm-up at the end of each window, counted after the part that
             learned coordinates.
-        mass_matrix: Kind of the mass matrix: ``"diagonal"``, ``"low_rank"`` or ``"dense"``.
+        mass_matrix: Kind of the mass matrix: ``"diagonal"``, ``"low_rank"`` or ``"dense"``; or
+            ``"block"``, a dense one with blocks by group of sites.
 
     `condition` and `scale_change` are NaN where a matrix is not known, as within the warm-up of a
     diagonal on an accelerator.

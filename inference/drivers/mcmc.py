@@ -31,6 +31,7 @@ from inference.drivers.centering import (
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.checkpoints import check_kept, kept_sites, open_recorder
 from inference.drivers.init_from_result import check_sites_of, choose_starts, covariance_of
+from inference.drivers.mass_blocks import blocks_of
 from inference.drivers.nan_search import find_nan
 from inference.drivers.noncentering import noncentering_of_chains
 from inference.drivers.normal_prior import with_prior_of
@@ -74,7 +75,8 @@ def mcmc(
     num_warmup: int = NUM_WARMUP,
     num_draws: int | None = None,
     num_chains: int = NUM_CHAINS,
-    mass_matrix: Literal["auto", "diagonal", "low_rank", "dense"] = "auto",
+    mass_matrix: Literal["auto", "diagonal", "low_rank", "dense"]
+    | Sequence[Sequence[str]] = "auto",
     target_acceptance_rate: float | None = None,
     init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] | Started = "uniform",
     transport: bool = False,
@@ -139,6 +141,8 @@ def mcmc(
             - ``"low_rank"``: a diagonal, corrected in the ten directions in which its scale is
               furthest off;
             - ``"diagonal"``: no correlations;
+            - a list of groups of sites, such as ``[("a", "b"), ("scope.c",)]``: all correlations
+              within each group, and no others. The matrix is held as a dense one;
             - ``"auto"``: the kind of the kernel's own matrix, if it has one. Otherwise, on the CPU,
               dense for up to 100 unconstrained coordinates, low-rank for up to 2000 and diagonal
               for more; on an accelerator, diagonal.
@@ -299,6 +303,7 @@ def run_chains(
         kernel = with_prior_of(run_settings.kernel, moved)
     keep = check_kept(run_settings.keep, named_sites(target))
     run_settings = dataclasses.replace(run_settings, keep=keep)
+    adaptation = _adaptation_of(run_settings, target)
     if until is not None:
         _check_until(until, target, run_settings)
     recorder = checkpoint if isinstance(checkpoint, Recorder) else Recorder(keep)
@@ -310,7 +315,18 @@ def run_chains(
             print(plan, file=sys.stderr)
         progress_of_run = show_progress(progress, num_iterations, "iteration")
         with settings(cache_dir), progress_of_run as report:
-            return _run(target, moved, kernel, run_settings, recorder, mesh, report, until, began)
+            return _run(
+                target,
+                moved,
+                kernel,
+                adaptation,
+                run_settings,
+                recorder,
+                mesh,
+                report,
+                until,
+                began,
+            )
     finally:
         recorder.close()
 
@@ -319,6 +335,7 @@ def _run(
     target: Target,
     moved: Target,
     kernel: Any,
+    adaptation: Mapping[str, Any],
     run_settings: RunSettings,
     recorder: Recorder,
     mesh: Mesh | None,
@@ -352,7 +369,7 @@ def _run(
     if isinstance(target, GibbsTarget):
         kernel = Sweep.of(target, num_warmup)
     kernel = copy_to_default_device(kernel)
-    adaptation = _adaptation_of(run_settings, num_coordinates)
+    adaptation = dict(adaptation)
     monitor = RunMonitor(
         report,
         until,
@@ -470,18 +487,25 @@ def _driver_of(kernel: Any) -> Callable[..., Any]:
     return sample if isinstance(kernel, HamiltonianKernel) else sample_by_steps
 
 
-def _adaptation_of(run_settings: RunSettings, num_coordinates: int) -> dict[str, Any]:
-    """Arguments of the function that runs chains for the adaptation of a Hamiltonian kernel."""
+def _adaptation_of(run_settings: RunSettings, target: Target) -> dict[str, Any]:
+    """Arguments of the function that runs chains for the adaptation of a Hamiltonian kernel.
+
+    Raises:
+        ValueError: if the mass matrix has blocks of sites that are not latent.
+    """
     if not isinstance(run_settings.kernel, HamiltonianKernel):
         return {}
     init = run_settings.init
     covariance = None
     if run_settings.transport:
-        covariance = np.ones(num_coordinates)
+        covariance = np.ones(Layout.of(target.position_shapes).size)
     elif isinstance(init, Started):
         covariance = covariance_of(init)
+    mass_matrix = run_settings.mass_matrix
+    if not isinstance(mass_matrix, str):
+        mass_matrix = blocks_of(mass_matrix, target, run_settings.transport)
     return {
-        "mass_matrix": run_settings.mass_matrix,
+        "mass_matrix": mass_matrix,
         "target_acceptance_rate": run_settings.target_acceptance_rate,
         "covariance": covariance,
     }

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 
 from inference.common.argument_checks import check_count, check_fraction, short_repr
+from inference.drivers.mass_blocks import check_mass_matrix_setting
 from inference.drivers.run_description import (
     RecordedInit,
     describe_init,
@@ -24,7 +25,6 @@ NUM_WARMUP = 1000
 NUM_DRAWS = 1000
 MAX_DRAWS = 100_000  # draws of a run with `until`, unless a number is given
 NUM_CHAINS = 4
-_MASS_MATRICES = ("auto", "diagonal", "low_rank", "dense")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class RunSettings:
         num_warmup: Iterations of warm-up.
         num_draws: Draws of each chain; `None` for the default.
         num_chains: Number of chains.
-        mass_matrix: Structure of the mass matrix.
+        mass_matrix: Structure of the mass matrix: a kind, or names of sites by block.
         target_acceptance_rate: Acceptance rate that warm-up adapts the step size to; `None` for the
             kernel's own.
         init: Name of a strategy, a start, a result that has starts, or the hash of one.
@@ -67,17 +67,13 @@ class RunSettings:
             TypeError: if a setting has the wrong type.
             ValueError: if one is out of range, or does not fit the kernel.
         """
-        check_kernel(self.kernel, self.mass_matrix, self.target_acceptance_rate)
+        mass_matrix = check_mass_matrix_setting(self.mass_matrix)
+        check_kernel(self.kernel, mass_matrix, self.target_acceptance_rate)
         num_warmup = check_count("num_warmup", self.num_warmup, least=0)
         default = MAX_DRAWS if self.has_until else NUM_DRAWS
         num_draws = default if self.num_draws is None else self.num_draws
         num_draws = check_count("num_draws", num_draws, least=1)
         num_chains = check_count("num_chains", self.num_chains, least=1)
-        if not isinstance(self.mass_matrix, str) or self.mass_matrix not in _MASS_MATRICES:
-            raise ValueError(
-                f"mass_matrix must be one of {', '.join(map(repr, _MASS_MATRICES))}, got "
-                f"{self.mass_matrix!r}"
-            )
         rate = self.target_acceptance_rate
         if rate is not None:
             rate = check_fraction("target_acceptance_rate", rate)
@@ -93,6 +89,7 @@ class RunSettings:
             num_warmup=num_warmup,
             num_draws=num_draws,
             num_chains=num_chains,
+            mass_matrix=mass_matrix,
             target_acceptance_rate=rate,
         )
 
@@ -107,6 +104,7 @@ class RunSettings:
             "kernel": describe_object(self.kernel),
             "init": describe_init(self.init),
             "keep": None if self.keep is None else list(self.keep),
+            "mass_matrix": _as_json(self.mass_matrix),
         }
 
     @property
@@ -143,6 +141,10 @@ def restore_settings(described: Mapping[str, Any], kernel: Any) -> RunSettings:
             "init": init if init in STRATEGIES else RecordedInit(init),
         }
     )
+
+
+def _as_json(mass_matrix: Any) -> Any:
+    return mass_matrix if isinstance(mass_matrix, str) else [list(group) for group in mass_matrix]
 
 
 def _check_transport(transport: Any, init: Any) -> None:

@@ -38,7 +38,10 @@ _REMEDIES = {
     "give it to optimizer=, as optax.adam(1e-3)": ("learning_rate lr", "optimizer"),
     "call result.to_arviz()": ("return_inferencedata idata_kwargs", ""),
     "svi has one; here, progress= takes a function, too": ("callback", "num_warmup"),
-    'write mass_matrix="dense" or "diagonal"': ("dense_mass", "mass_matrix"),
+    'write mass_matrix="dense" or "diagonal", or a list of groups of sites': (
+        "dense_mass",
+        "mass_matrix",
+    ),
     "mcmc has it, for one data set": (
         "cache_dir checkpoint init mass_matrix mesh transport until",
         "kernel",

@@ -87,8 +87,10 @@ class MCMCResult(Result):
             summary = dataclasses.replace(summary, about="; ".join([about, *further]))
         matrix = self.inverse_mass_matrix
         kind = None if matrix is None else kind_of(jax.tree.map(lambda x: x[0], matrix))
-        facts = dataclasses.replace(self.facts, mass_matrix=kind, num_superchains=superchains)
         warmup = self.warmup
+        if warmup is not None and warmup.mass_matrix == "block":
+            kind = "block"
+        facts = dataclasses.replace(self.facts, mass_matrix=kind, num_superchains=superchains)
         if warmup is not None and len(warmup.step_size) != num_chains:
             warmup = None  # some chains were taken out, and their numbers are unknown
         problems = find_problems(self.draws, self.stats, summary, facts, warmup)

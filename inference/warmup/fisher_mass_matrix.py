@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from inference.common.matrices import LowRankMatrix, Matrix, factorize
+from inference.common.matrices import Blocks, LowRankMatrix, Matrix, factorize
 from inference.warmup.adaptation import Adaptation
 from inference.warmup.dual_averaging import dual_averaging_restart
 
@@ -119,6 +119,32 @@ def fisher_low_rank(
     return matrix
 
 
+@np.errstate(all="ignore")
+def fisher_blocks(
+    draws: np.ndarray, gradients: np.ndarray, default: np.ndarray, blocks: Blocks
+) -> np.ndarray:
+    """Inverse mass matrix that is :func:`fisher_matrix` in each block, and diagonal elsewhere.
+
+    Args:
+        draws: Draws of one chain, ``(draw, size)``.
+        gradients: Gradients of the log density at the draws, ``(draw, size)``.
+        default: Diagonal for coordinates that have not moved, ``(size,)``.
+        blocks: Coordinates of each block.
+
+    Raises:
+        numpy.linalg.LinAlgError: if a covariance is not positive definite, e.g. not finite.
+    """
+    spread = np.mean(_deviations(draws) ** 2, 0)
+    force = np.mean(_deviations(gradients) ** 2, 0)
+    scale, _ = _scale(spread, force, default)
+    matrix = np.diag(scale**2)
+    for block in blocks:
+        matrix[np.ix_(block, block)] = fisher_matrix(
+            np.take(draws, block, axis=1), np.take(gradients, block, axis=1), default[block]
+        )
+    return matrix
+
+
 def _rest(draws: np.ndarray, gradients: np.ndarray, basis: np.ndarray) -> float:
     """Inverse mass outside the span of a basis, one number; NaN where nothing varies there."""
     outside = []
@@ -170,7 +196,9 @@ def _principal_directions(deviations: np.ndarray, rank: int) -> np.ndarray:
     return vectors[:rank] @ basis.T
 
 
-def renew_matrices(state: Adaptation, windows: Sequence[np.ndarray | None]) -> Adaptation:
+def renew_matrices(
+    state: Adaptation, windows: Sequence[np.ndarray | None], blocks: Blocks | None = None
+) -> Adaptation:
     """States of several chains, with new mass matrices for the chains whose window has ended.
 
     The dual averaging of these chains restarts from its average. A matrix is kept if the new one
@@ -180,6 +208,7 @@ def renew_matrices(state: Adaptation, windows: Sequence[np.ndarray | None]) -> A
         state: States with the chains in front.
         windows: Draws and gradients of each chain, ``(draw, 2, size)``; `None` for a chain whose
             window has not ended. A window shared by several chains is decomposed once.
+        blocks: Blocks of a dense matrix, outside of which it is diagonal; `None` for one block.
     """
     chains_of: dict[int, list[int]] = {}
     for chain, window in enumerate(windows):
@@ -188,22 +217,22 @@ def renew_matrices(state: Adaptation, windows: Sequence[np.ndarray | None]) -> A
     state = jax.tree.map(np.asarray, state)
     if len(chains_of) == 1 and all(window is not None for window in windows):
         # Without a copy, as matrices may take most of the memory.
-        return _renew_matrix(state, windows[0])
+        return _renew_matrix(state, windows[0], blocks)
     whole = jax.tree.map(np.array, state)
     for chains in chains_of.values():
         before = jax.tree.map(lambda x, chains=chains: x[chains], state)
-        after = _renew_matrix(before, windows[chains[0]])
+        after = _renew_matrix(before, windows[chains[0]], blocks)
         for old, new in zip(jax.tree.leaves(whole), jax.tree.leaves(after), strict=True):
             old[chains] = new
     return whole
 
 
-def _renew_matrix(state: Any, window: Any) -> Adaptation:
+def _renew_matrix(state: Any, window: Any, blocks: Blocks | None) -> Adaptation:
     """States of several chains with a new mass matrix, learned from one shared window."""
     old = state.inverse_mass_matrix, state.inverse_mass_factor
     window = np.asarray(window, np.float64)
     matrix, factor = (jax.tree.map(lambda x: x[0], x) for x in old)
-    learned = _learn_matrix(matrix, factor, window)
+    learned = _learn_matrix(matrix, factor, window, blocks)
     gains = estimate_gains(window[:, 1], old[1], learned[1]).astype(state.step_size.dtype)
     averaging = dual_averaging_restart(state.dual_averaging, gains)
     matrix, factor = jax.tree.map(
@@ -264,19 +293,25 @@ def _sum_of_squares(gradients: np.ndarray, factor: Matrix) -> float:
     return float(np.vdot(products, products) - np.sum(np.diag(products) ** 2))
 
 
-def _learn_matrix(old: Matrix, factor: Matrix, window: np.ndarray) -> tuple[Matrix, Matrix]:
+def _learn_matrix(
+    old: Matrix, factor: Matrix, window: np.ndarray, blocks: Blocks | None
+) -> tuple[Matrix, Matrix]:
     """New matrix of the kind of `old`, and its factor; `old` and its factor if it is not finite."""
     try:
-        new = _check_finite(_matrix(old, window), np.finfo(jax.tree.leaves(old)[0].dtype).max)
+        new = _check_finite(
+            _matrix(old, window, blocks), np.finfo(jax.tree.leaves(old)[0].dtype).max
+        )
         return new, factorize(new, np)
     except np.linalg.LinAlgError:
         return old, factor
 
 
-def _matrix(old: Matrix, window: np.ndarray) -> Matrix:
+def _matrix(old: Matrix, window: np.ndarray, blocks: Blocks | None) -> Matrix:
     """Fisher matrix of the kind of `old`, from draws and gradients ``(draw, 2, size)``."""
     draws = window[:, 0]
     gradients = window[:, 1]
+    if blocks is not None:
+        return fisher_blocks(draws, gradients, np.diag(old), blocks)
     if not isinstance(old, LowRankMatrix):
         return fisher_matrix(draws, gradients, np.diag(old))
     doubles = jax.tree.map(lambda x: x.astype(np.float64), old)  # squares in float32 might overflow

@@ -324,7 +324,7 @@ def test_an_observation_outside_of_the_support_is_named():
         (
             {"mass_matrix": "full"},
             ValueError,
-            "must be one of 'auto', 'diagonal', 'low_rank', 'dense', got 'full'",
+            "must be one of 'auto', 'diagonal', 'low_rank', 'dense', or a list of tuples",
         ),
         ({"mass_matrix": ["dense"]}, ValueError, "must be one of 'auto', 'diagonal', 'low_rank'"),
         ({"cache_dir": 3}, TypeError, "cache_dir must be the path of a directory, got 3"),
