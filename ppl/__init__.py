@@ -34,6 +34,7 @@ from ppl.transforms.block import block
 from ppl.transforms.condition import condition
 from ppl.transforms.coordinates import Coordinates, SiteCoordinates, coordinates
 from ppl.transforms.density import log_density, log_probs
+from ppl.transforms.forward_gradient import forward_gradient
 from ppl.transforms.from_density import from_density
 from ppl.transforms.graph import Graph, graph
 from ppl.transforms.intervene import intervene
@@ -85,6 +86,7 @@ __all__ = [
     "coordinates",
     "deterministic",
     "factor",
+    "forward_gradient",
     "from_density",
     "graph",
     "ignore",

@@ -135,10 +135,12 @@ def _explain_loops() -> Iterator[None]:
         raise ValueError(
             "the model's log density has no gradient by reverse mode, which this method needs: "
             "values of its sites go through a lax.while_loop, or a lax.fori_loop whose bounds are "
-            "arrays, and the number of steps is not known when it is compiled. Give lax.scan, or "
+            "arrays, and the number of steps is not known when it is compiled. Wrap the function "
+            "with the loop, ppl.forward_gradient(function), at the cost of one evaluation of it "
+            "for each element of its arguments; or give lax.scan, or "
             "lax.fori_loop with integers of Python as bounds, with steps that do nothing at the "
             "end (jnp.where); for an equation that the loop solves, lax.custom_root; or a method "
-            "without gradients: inference.importance, or mcmc with a kernel of your own"
+            "without gradients: inference.importance, or mcmc with Slice()"
         ) from error
 
 
