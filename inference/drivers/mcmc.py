@@ -438,7 +438,7 @@ def _run(
         num_chains=num_chains,
         num_superchains=superchains,
         transport=type(run_settings.init.guide).__name__ if run_settings.transport else None,
-        kernel=type(kernel).__name__,
+        kernel=type(run_settings.kernel).__name__,
         seconds=time.monotonic() - began,
         device=jax.local_devices()[0].device_kind,
     )

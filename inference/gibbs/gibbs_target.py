@@ -54,7 +54,22 @@ class GibbsTarget:
     @property
     def position_shapes(self) -> Any:
         """Shapes and dtypes of a position."""
-        return nest_by_path(self.shapes)
+        return self.base.position_shapes
+
+    @property
+    def model(self) -> Any:
+        """The model, as a pytree."""
+        return self.base.model
+
+    @property
+    def data(self) -> list[Any]:
+        """Arguments of the model that are arrays or floats."""
+        return self.base.data
+
+    @property
+    def arguments(self) -> Any:
+        """All other arguments."""
+        return self.base.arguments
 
     @property
     def layout(self) -> Layout:

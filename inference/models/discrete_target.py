@@ -100,9 +100,14 @@ class DiscreteTarget:
         return (*((p, False) for p in dict(self.shapes)), *((p, True) for p in self.derived))
 
     @property
+    def position_shapes(self) -> dict[str, Any]:
+        """Shapes and dtypes of the values of the latent sites."""
+        return nest_by_path(dict(self.shapes))
+
+    @property
     def layout(self) -> Layout:
         """Layout of flat vectors of values."""
-        return Layout.of_numbers(nest_by_path(dict(self.shapes)))
+        return Layout.of_numbers(self.position_shapes)
 
     def log_density(self, position: Mapping[str, Any]) -> jax.Array:
         """Log density of values by site, a scalar."""

@@ -9,6 +9,7 @@ import numpy as np
 import ppl
 from inference.common.target import Target
 from inference.initialization.initial_positions import parse_init
+from inference.models.discrete_target import DiscreteTarget
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import numbers_of_any_kind
@@ -45,9 +46,17 @@ def check_model(
         return
     sampled = {name for name, is_deterministic, *_ in result.sites if not is_deterministic}
     if sampled == {*latent} and "log_density" in result.stats:
-        target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
-        target = in_coordinates_of(result, target)
+        if _moves_values(result):
+            target: Any = DiscreteTarget.of(model, args, kwargs)
+        else:
+            target = in_coordinates_of(result, ppl.unconstrain(model, *args, **kwargs))
+        target = copy_to_default_device(target)
         check_density(where, result.draws, result.stats, target)
+
+
+def _moves_values(result: Any) -> bool:
+    """Whether the log density of draws is that of values, as Gibbs sampling moves these."""
+    return getattr(getattr(result, "facts", None), "kernel", None) == "Gibbs"
 
 
 def check_mode(

@@ -13,7 +13,7 @@ from jax import lax, random
 
 import distributions as dist
 import ppl
-from inference import NUTS, GibbsWithGradients, RandomWalk, Slice, mcmc, mcse_mean, resume
+from inference import NUTS, GibbsWithGradients, RandomWalk, Slice, loo, mcmc, mcse_mean, resume
 from inference.gibbs import sweep
 from inference.gibbs.block_density import block_density
 from inference.gibbs.gibbs import Conjugate, Gibbs
@@ -92,12 +92,16 @@ def test_a_density_of_before_the_exact_draws_is_caught(monkeypatch):
     assert np.max(scores(result)) > Z
 
 
-def test_a_resumed_run_has_the_bits_of_a_longer_one():
+def test_a_resumed_run_has_the_bits_of_a_longer_one(tmp_path):
     settings = {"kernel": BLOCKS["rest by NUTS"], "num_warmup": 60}
-    long = mcmc(random.key(0), POSTERIOR, num_draws=30, **settings)
+    long = mcmc(random.key(0), POSTERIOR, num_draws=30, checkpoint=tmp_path / "run", **settings)
     short = mcmc(random.key(0), POSTERIOR, num_draws=10, **settings)
     longer = resume(short, POSTERIOR, num_draws=30, kernel=settings["kernel"])
     jax.tree.map(np.testing.assert_array_equal, longer.draws, long.draws)
+    assert loo(long, POSTERIOR).elpd < 0
+    other = ppl.condition(switches, {"y": jnp.asarray(DATA + 1, jnp.float32)})
+    with pytest.raises(ValueError, match="its data are not those of the run"):
+        loo(long, other)
 
 
 @pytest.mark.parametrize(
