@@ -11,7 +11,7 @@ A driver joins a model to an algorithm. The algorithms themselves see a log dens
   :func:`log_evidence`; for thousands of chains :class:`ChEES`, :class:`AdjustedMCLMC`,
   :class:`MEADS`, or any :class:`EnsembleKernel`.
 - Kernels of discrete values, for a log density: :class:`GibbsWithGradients`,
-  :class:`DiscreteLangevin`.
+  :class:`DiscreteLangevin`, :class:`CountMetropolis`, :class:`CountSlice`.
 - Kernels of kernels: :class:`Gibbs`, for blocks of real and discrete sites.
 - Guides and objectives, for :func:`svi`: :class:`MeanField`, :class:`ELBO` and their kin.
 - Predictive accuracy and checks of priors: :func:`loo`, :func:`cross_validate`, :func:`compare`,
@@ -29,6 +29,12 @@ from inference.common.peer_names import PEER_NAMES as _OTHER_NAMES
 from inference.common.warm_up import WarmUp
 from inference.comparison.model_comparison import Comparison, compare
 from inference.comparison.power_scaling import PowerScaling
+from inference.discrete.count_metropolis import (
+    CountMetropolis,
+    CountMetropolisInfo,
+    CountMetropolisState,
+)
+from inference.discrete.count_slice import CountSlice, CountSliceInfo, CountSliceState
 from inference.discrete.discrete_langevin import (
     DiscreteLangevin,
     DiscreteLangevinInfo,
@@ -138,6 +144,12 @@ __all__ = [
     "ChEES",
     "Comparison",
     "Conjugate",
+    "CountMetropolis",
+    "CountMetropolisInfo",
+    "CountMetropolisState",
+    "CountSlice",
+    "CountSliceInfo",
+    "CountSliceState",
     "DifferentialEvolution",
     "DiscreteLangevin",
     "DiscreteLangevinInfo",

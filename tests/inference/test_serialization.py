@@ -210,7 +210,8 @@ NEVER_SAVED = re.findall(
     DualAveraging ELBOTrace Edge Effort EllipticalSlice EllipticalSliceInfo EllipticalSliceState
     EnsembleChains EnsembleState Fit FitsSummary FittedParameters Fold GivenBatch GuideDraws
     GibbsWithGradients GibbsWithGradientsInfo GibbsWithGradientsState InformedKernel Integers
-    DiscreteLangevin DiscreteLangevinInfo DiscreteLangevinState
+    CountKernel CountMetropolis CountMetropolisInfo CountMetropolisState CountSlice
+    CountSliceInfo CountSliceState DiscreteLangevin DiscreteLangevinInfo DiscreteLangevinState
     GuideFunction
     GradientFreeKernel GradientKernel Groups HMC HMCInfo HMCTrajectory HessianNormal Init
     JitteredInfo LanczosNormal Layout Leap Leaps
