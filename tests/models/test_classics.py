@@ -206,3 +206,16 @@ def test_nuts_agrees_with_the_published_posterior(classic):
     posterior = ppl.condition(classic.model, classic.observed)
     result = inference.mcmc(jax.random.key(0), posterior, *classic.args)
     check_published(classic, result)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["rats", "dyes", "equiv", "pumps", "seeds", "surgical", "blocker", "bones"]
+)
+def test_gibbs_agrees_with_the_published_posterior(name):
+    """Exact draws of the sites with a full conditional; NUTS moves the others."""
+    classic = CLASSICS[name]
+    posterior = ppl.condition(classic.model, classic.observed)
+    kernel = inference.Gibbs.auto()
+    result = inference.mcmc(jax.random.key(0), posterior, *classic.args, kernel=kernel)
+    check_published(classic, result)
