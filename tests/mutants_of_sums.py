@@ -187,8 +187,8 @@ MUTANTS = (
     Mutant(
         name="recovered-by-name",
         file="ppl/marginal/marginal_sites.py",
-        old="summed = [drawn[path] for path in self.summation.sites]",
-        new="summed = [drawn[path] for path in sorted(drawn)]",
+        old="values = [summed[path] for path in self.summation.sites]",
+        new="values = [summed[path] for path in sorted(summed)]",
         breaks="draws of two sites are recovered under one another's names",
         tests=("tests/language/test_marginalize.py",),
         keyword="keep_their_names",

@@ -8,7 +8,6 @@ import jax
 
 from ppl.analysis.dependence import Dependence, Earlier, SownSite
 from ppl.harvest import jaxprs
-from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.rules import CONSTRUCTS
 from ppl.harvest.survey import Found, Path, Survey, describe
 from ppl.primitives.draw_primitive import draw_p
@@ -43,19 +42,18 @@ class Elimination(Protocol):
         ...
 
 
-@register_dataclass
-@dataclasses.dataclass(frozen=True)
-class SummedProgram:
-    """The program before a sum, as a pytree without leaves.
+class SummedProgram(Protocol):
+    """The program before a sum, as static parts of what the draw of summed sites is sown with."""
 
-    Attributes:
-        summation: The sum or the integral.
-        recorded: Deterministic sites that depend on summed sites, and draws of sites that were
-            summed out before.
-    """
+    @property
+    def summation(self) -> Elimination:
+        """The sum or the integral."""
+        ...
 
-    summation: Elimination = dataclasses.field(metadata={"static": True})
-    recorded: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
+    @property
+    def recorded(self) -> tuple[Path, ...]:
+        """Deterministic sites that depend on summed sites, and draws of those summed before."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -217,14 +215,14 @@ def find_rewritten(jaxpr: Any) -> frozenset[Path]:
     return frozenset(found)
 
 
-def summed_programs(jaxpr: Any) -> list[tuple[tuple[Hashable, ...], Any]]:
-    """Each `SummedProgram` in a program, with the scope of its sites."""
+def summed_programs(jaxpr: Any) -> list[tuple[tuple[Hashable, ...], SummedProgram]]:
+    """Each `SummedProgram` in a program, without leaves, with the scope of its sites."""
 
     def is_hidden(site):
         return site.tag == Hidden.RECOVERED
 
-    found = Survey(is_hidden, lambda _: False, CONSTRUCTS)(jaxpr).values()
-    return [(x.site.scope, jax.tree.unflatten(x.site.extra_tree, [])) for x in found]
+    found = [x.site for x in Survey(is_hidden, lambda _: False, CONSTRUCTS)(jaxpr).values()]
+    return [(x.scope, jax.tree.unflatten(x.extra_tree, [None] * x.num_extras)) for x in found]
 
 
 def _restore(

@@ -316,6 +316,23 @@ class BlockIntegral:
         drawn |= self._merge_known(drawn, inputs, plants)
         return {path: drawn[path] for path in self.sites}, log_weight, log_integral
 
+    def mode(
+        self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
+    ) -> tuple[dict[Path, Any], jax.Array]:
+        """The jointly most probable values of all integrated sites given all others.
+
+        Returns:
+            The values, and the log of the integral.
+        """
+        found: dict[Path, Any] = {}
+        log_integral = jnp.zeros(())
+        for group in dict.fromkeys(filter(None, self.groups.values())):
+            square = self._complete_square(group, self._log_density(group, inputs, plants))
+            found |= self._values(self._layout(group), square.maximum)
+            log_integral += jnp.sum(square.log_integral())
+        found |= self._merge_known(found, inputs, plants)
+        return {path: found[path] for path in self.sites}, log_integral
+
     def _merge_known(
         self, drawn: Mapping[Path, Any], inputs: Sequence[Any], plants: Mapping[Path, Any]
     ) -> dict[Path, Any]:

@@ -74,6 +74,12 @@ class CompletedSquare:
         found = self.height + self.gain - self.log_det + num * _LOG_TWO_PI / 2
         return jnp.where(self.is_improper & ~jnp.isnan(self.height), -jnp.inf, found)
 
+    @property
+    def maximum(self) -> BlockVector:
+        """The point of the largest density."""
+        found = jax.tree.map(jnp.add, self.mode, self.step)
+        return found if self.shear is None else found.sheared(self.shear)
+
     def draw(self, key: jax.Array) -> tuple[BlockVector, jax.Array]:
         """A draw from the normal distribution with this density, and its log density."""
         leaves, tree = jax.tree.flatten(self.mode)

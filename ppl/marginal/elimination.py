@@ -20,6 +20,7 @@ from ppl.marginal.factors import (
     LogFactor,
     Plate,
     Variable,
+    largest_log,
     log_sum_exp,
     multiply,
     sampled_log_sum_exp,
@@ -59,6 +60,8 @@ class Eliminator:
         max_states: The largest number of states in one table, over its variables.
         describe: Words for variables and sizes, for errors.
         key: A random key, to draw states instead of weighing them, by the gradient of the sum.
+        is_mode: Whether to take the largest product instead of the sum, whose gradient is the most
+            probable state.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Eliminator:
         max_states: int,
         describe: Callable[[Collection[Variable]], str],
         key: jax.Array | None = None,
+        is_mode: bool = False,
     ):
         self._sizes = dict(sizes)
         self._plates = dict(plates)
@@ -76,6 +80,7 @@ class Eliminator:
         self._max_states = max_states
         self._describe = describe
         self._key = key
+        self._is_mode = is_mode
         self._num_keys = 0
 
     def run(self, factors: Sequence[LogFactor]) -> list[LogFactor]:
@@ -235,7 +240,12 @@ class Eliminator:
         return None if self._key is None else jax.random.fold_in(self._key, self._num_keys)
 
     def _log_sum(self, x: Any, key: Any = None, axis: int = -1) -> Any:
-        """The log of the sum over an axis; with a key, its gradient is a draw of one state."""
+        """The log of the sum over an axis; with a key, its gradient is a draw of one state.
+
+        The largest number, if it is to be the most probable state.
+        """
+        if self._is_mode:
+            return largest_log(jnp.moveaxis(x, axis, -1))
         if self._key is None:
             return log_sum_exp(x, axis)
         key = self._next_key() if key is None else key
@@ -342,7 +352,8 @@ class Eliminator:
         is_whole = len(spread) == steps[0].shape[-order - 1]
         widen = (lambda x, _: x) if is_whole else (lambda x, axis: jnp.take(x, spread, axis))
         shape = (*steps[0].shape[:-2], len(spread), steps[0].shape[-1])
-        if order == 1 and self._key is None and is_parallel(shape):
+        is_weighed = self._key is None and not self._is_mode
+        if order == 1 and is_weighed and is_parallel(shape):
             matrices = widen(steps[0], -2)
             matrices = functools.reduce(lambda x, y: x + y[..., None], steps[1:], matrices)
             return log_normalizers(alpha, matrices, reverse=reverse)

@@ -139,3 +139,13 @@ def sampled_log_sum_exp(x: Any, key: jax.Array) -> Any:
     chosen = jnp.take_along_axis(x, drawn, -1)[..., 0]
     chosen = jnp.where(jnp.isfinite(chosen), chosen, 0.0)
     return log_sum_exp(value) + chosen - lax.stop_gradient(chosen)
+
+
+def largest_log(x: Any) -> Any:
+    """The largest log weight over the last axis, with the gradient of one state that has it.
+
+    Of several states it is the first. The gradient of a largest product with respect to a table of
+    log weights is then one of the most probable joint states, each variable as a one-hot vector.
+    """
+    first = jnp.argmax(lax.stop_gradient(x), -1)[..., None]
+    return jnp.take_along_axis(x, first, -1)[..., 0]

@@ -200,12 +200,24 @@ class Recovery:
         again = jax.random.fold_in(key, len(self.summation.sites))
         inputs = [again if x is None else x for x in self.inputs]
         drawn, log_weight, log_total = self.summation.draw(key, inputs, self.plants)
-        program = Program(self.summation.jaxpr, inputs, [], lambda leaves: leaves)
-        plants = {**self.plants, **{path: (x,) for path, x in drawn.items()}}
+        return self._with_recorded(inputs, drawn, log_weight, log_total)
+
+    def mode(self) -> list[Any]:
+        """The most probable values of the summed sites, in the form of a draw."""
+        found, log_total = self.summation.mode(self.inputs, self.plants)
+        found = {path: x.astype(self.summation.aval(path).dtype) for path, x in found.items()}
+        return self._with_recorded(self.inputs, found, jnp.zeros(()), log_total)
+
+    def _with_recorded(
+        self, inputs: Sequence[Any], summed: Mapping[Path, Any], log_weight: Any, log_total: Any
+    ) -> list[Any]:
+        """Values of the summed sites, those of the recorded sites, log weight and log total."""
+        program = Program(self.summation.jaxpr, list(inputs), [], lambda leaves: leaves)
+        plants = {**self.plants, **{path: (x,) for path, x in summed.items()}}
         action = RecordSites(wanted=frozenset(self.recorded))
         found = Harvester(program, action).run(plants, live_outs=False)[1]
-        summed = [drawn[path] for path in self.summation.sites]  # A dict of JAX is sorted.
-        return [summed, [found[path] for path in self.recorded], [log_weight, log_total]]
+        values = [summed[path] for path in self.summation.sites]  # A dict of JAX is sorted.
+        return [values, [found[path] for path in self.recorded], [log_weight, log_total]]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from ppl.analysis.dependence import Dependence, find_ancestors
-from ppl.analysis.summed_sites import SummedProgram
 from ppl.common.missing_data import is_imputed
 from ppl.common.scaled_distribution import Scaled, ScaledTerm, multiply_score
 from ppl.core.inside_sums import Transformation
@@ -445,6 +444,5 @@ class _Rewriting:
         drawn_by_path[Hidden.LOG_WEIGHT, name] = weight
         drawn_by_path[Hidden.LOG_TOTAL, *self._summation.sites] = weight
         tree = jax.tree.structure(PathDict(drawn_by_path))
-        extras = jax.tree.structure(SummedProgram(self._summation, self._recovered))
-        sown = Site(Hidden.RECOVERED, name, "append", tree, extras, Hidden.RECOVERED)
-        sow_p.bind(*drawn, site=sown)
+        sown = Site(Hidden.RECOVERED, name, "append", tree, of_distribution, Hidden.RECOVERED)
+        sow_p.bind(*drawn, *map(jnp.asarray, leaves), site=sown)

@@ -179,6 +179,26 @@ class Summation:
         Returns:
             The states, their log importance weight, 0, and the log of the sum.
         """
+        drawn, log_sum = self._choose(inputs, plants, key)
+        return drawn, jnp.zeros(()), log_sum
+
+    def mode(
+        self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
+    ) -> tuple[dict[Path, Any], jax.Array]:
+        """The jointly most probable states of all summed sites given all others.
+
+        Returns:
+            The states, and their log weight.
+        """
+        return self._choose(inputs, plants, None)
+
+    def _choose(
+        self,
+        inputs: Sequence[Any],
+        plants: Mapping[Path, Sequence[Any]],
+        key: jax.Array | None,
+    ) -> tuple[dict[Path, Any], jax.Array]:
+        """One joint state of all summed sites: drawn with a key, else the most probable one."""
         structure = self._abstract
         dtype = jnp.result_type(float)
         probes = {
@@ -189,15 +209,15 @@ class Summation:
         def total(probes: Mapping[Path, Any]) -> Any:
             sums = []
             for i, group in enumerate(dict.fromkeys(self.groups.values())):
-                at = jax.random.fold_in(key, i)
-                done, _ = self._eliminate(group, inputs, plants, probes, at)
+                at = None if key is None else jax.random.fold_in(key, i)
+                done, _ = self._eliminate(group, inputs, plants, probes, at, is_mode=key is None)
                 sums += [jnp.sum(factor.table) for factor in done]
             return sum(sums)
 
-        log_sum, one_hot = jax.value_and_grad(total)(probes)
+        log_weight, one_hot = jax.value_and_grad(total)(probes)
         evaluator = Evaluator(self._program(inputs), self.states, structure.dependences, {})
-        drawn = {path: evaluator.value(path, jnp.argmax(x, 0)) for path, x in one_hot.items()}
-        return drawn, jnp.zeros(()), log_sum
+        chosen = {path: evaluator.value(path, jnp.argmax(x, 0)) for path, x in one_hot.items()}
+        return chosen, log_weight
 
     def _structure(
         self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
@@ -231,10 +251,12 @@ class Summation:
         plants: Mapping[Path, Sequence[Any]],
         probes: Mapping[Path, Any],
         key: Any,
+        *,
+        is_mode: bool = False,
     ) -> tuple[list[LogFactor], Mapping[Any, int]]:
         """Log factors that add up to the log sum, and the plates that the log sum has as axes."""
         structure, factors = self._find_factors(group, inputs, plants, probes)
-        done = _eliminator(structure, factors, self.max_states, key).run(factors)
+        done = _eliminator(structure, factors, self.max_states, key, is_mode).run(factors)
         return done, structure.plates_of_group(group)
 
     def _find_factors(
@@ -294,7 +316,11 @@ def _total(factors: Sequence[LogFactor], plates: Mapping[Any, int]) -> jax.Array
 
 
 def _eliminator(
-    structure: SumStructure, factors: Sequence[LogFactor], max_states: int, key: Any
+    structure: SumStructure,
+    factors: Sequence[LogFactor],
+    max_states: int,
+    key: Any,
+    is_mode: bool = False,
 ) -> Eliminator:
     variables = {x.variable for f in factors for x in f.locals}
     plates = {
@@ -317,7 +343,8 @@ def _eliminator(
         counts = {p: sum(describe(v.path) == p for v in together) for p in paths}
         return ", ".join(f"{p} ({n} elements)" if n > 1 else f"site {p}" for p, n in counts.items())
 
-    return Eliminator(sizes, plates, TimePlates(structure.chained, starts), max_states, words, key)
+    chains = TimePlates(structure.chained, starts)
+    return Eliminator(sizes, plates, chains, max_states, words, key, is_mode)
 
 
 def _factors(structure: SumStructure, path: Path, table: ScoreTable, score: Any) -> list[LogFactor]:
