@@ -6,20 +6,24 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import random
 
 import ppl
+from inference.discrete.counts import CountKernel
 from inference.discrete.informed import InformedKernel
 from inference.gibbs.full_conditionals import conditional_of, draw_jointly
 from inference.gibbs.gibbs import Block, Conjugate, EnumeratedBlock, Gibbs
 from inference.gradient_free.kernel import GradientFreeKernel
 from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.models.discrete_target import DiscreteTarget
+from ppl.common import distribution_protocol
 from ppl.core.model_run import trace_model
+from ppl.harvest.jax_core import is_traced
 from ppl.harvest.names import nest_by_path
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.survey import Path, join_scopes
-from ppl.marginal.finite_supports import find_states
+from ppl.marginal.finite_supports import find_states, look_at_distributions
 
 _HEADER = ("site", "by", "reason")
 
@@ -186,13 +190,25 @@ class _Look:
         """Kernel of integers with the bounds of some sites, unless it has bounds of its own.
 
         Raises:
-            ValueError: if the values of a site are not finite in number.
+            ValueError: if the bounds that the kernel needs are not known.
         """
-        given = [getattr(kernel, name, 0) for name in ("lower", "upper", "num_values")]
+        if not isinstance(kernel, InformedKernel | CountKernel):
+            return kernel
+        given = kernel.lower, kernel.upper, getattr(kernel, "num_values", None)
         if any(x is not None for x in given):
             return kernel
         args, kwargs = self.base.arguments.join(self.base.data)
         program = trace_model(self.base.model, None, args, kwargs)
+        if isinstance(kernel, CountKernel):
+            found = dict(look_at_distributions(program.jaxpr, paths, _least_value))
+            least = {site.path: value for site, value in found.items()}
+            for path in paths:
+                if least[path] is None:
+                    raise ValueError(
+                        f"Gibbs: the least value of site {join_scopes(path)!r} is not known before "
+                        f"the model runs; give it: {type(kernel).__name__}(lower=...)"
+                    )
+            return dataclasses.replace(kernel, lower=nest_by_path(least))
         states = find_states(program, paths)
         lower = nest_by_path({path: int(states[path].min()) for path in paths})
         upper = nest_by_path({path: int(states[path].max()) for path in paths})
@@ -249,22 +265,33 @@ def _plan_block(look: _Look, block: Block) -> tuple[PlannedBlock, list[PlannedSi
     return planned, _by_kernel(paths, block.kernel, "as its block says")
 
 
+def _least_value(site: Any, d: Any) -> int | None:
+    """Least value of a discrete distribution, `None` if it has none that is known."""
+    del site
+    while isinstance(d, distribution_protocol.DistributionWrapper):
+        d = getattr(d, "base")  # noqa: B009
+    low = getattr(getattr(distribution_protocol.part_of(d), "support", None), "low", None)
+    if low is None or is_traced(low) or not np.all(np.isfinite(low)):
+        return None
+    return int(np.min(np.asarray(low)))
+
+
 def _check_kind(paths: Sequence[Path], kernel: Any, is_discrete: bool) -> None:
     """Check that a kernel moves values of the kind that sites have."""
     name = type(kernel).__name__
-    moves_integers = isinstance(kernel, InformedKernel)
+    moves_integers = isinstance(kernel, InformedKernel | CountKernel)
     moves_reals = isinstance(kernel, HamiltonianKernel | GradientFreeKernel)
     if moves_reals and is_discrete:
         raise ValueError(
             f"Gibbs: block {_names(paths)} is discrete, and {name} moves real numbers. Move it by "
-            "Enumerate() if its values are finite, or by GibbsWithGradients(gradient=False)"
+            "Enumerate() if its values are finite, or by CountSlice()"
         )
     if moves_integers and not is_discrete:
         raise ValueError(
             f"Gibbs: block {_names(paths)} is real, and {name} moves integers. Move it by Slice(), "
             "or leave it to the rest"
         )
-    if moves_integers and kernel.gradient:
+    if isinstance(kernel, InformedKernel) and kernel.gradient:
         raise ValueError(
             f"Gibbs: block {_names(paths)}: the density of a model takes integers at discrete "
             f"sites, and has no gradient there. Pass {name}(gradient=False), which evaluates each "
@@ -315,7 +342,8 @@ def _check_real(shapes: Mapping[Path, Any], where: str) -> None:
             name = join_scopes(path)
             raise ValueError(
                 f"Gibbs: site {name!r} is discrete, {where}. Name it in a block with a kernel for "
-                f'discrete values, or {{"{name}": Enumerate()}} if its values are finite.'
+                f'discrete values, as {{"{name}": CountSlice()}}, or Enumerate() if its values are '
+                "finite."
             )
 
 

@@ -13,7 +13,17 @@ from jax import lax, random
 
 import distributions as dist
 import ppl
-from inference import NUTS, GibbsWithGradients, RandomWalk, Slice, loo, mcmc, mcse_mean, resume
+from inference import (
+    NUTS,
+    CountSlice,
+    GibbsWithGradients,
+    RandomWalk,
+    Slice,
+    loo,
+    mcmc,
+    mcse_mean,
+    resume,
+)
 from inference.gibbs import sweep
 from inference.gibbs.block_density import block_density
 from inference.gibbs.gibbs import Conjugate, Gibbs
@@ -176,6 +186,24 @@ def test_a_value_stays_while_its_bounds_move():
     for i in range(3):
         flags = np.asarray(draws == i, np.float64)
         assert abs(flags.mean() - weights[i]) < Z * mcse_mean(flags)
+
+
+def counted(key):
+    """Counts that only some are seen of, at an unknown rate."""
+    rate = ppl.sample(key, dist.Gamma(3.0, 0.5), name="rate")
+    number = ppl.sample(key, dist.Poisson(rate), name="number")
+    ppl.sample(key, dist.Binomial(number, probs=0.5), name="seen")
+
+
+def test_counts_without_bounds_move_beside_real_numbers():
+    posterior = ppl.condition(counted, {"seen": jnp.array(4)})
+    kernel = Gibbs({"number": CountSlice(), "rate": Conjugate()})
+    result = mcmc(random.key(0), posterior, kernel=kernel, num_draws=4000, num_warmup=300)
+    # Unseen counts are negative binomial: rate is Gamma(3 + 4, 0.5 + 0.5), thinned by one half.
+    expected = 4 + 0.5 * 7.0
+    draws = np.asarray(result.draws["number"], np.float64)
+    assert abs(draws.mean() - expected) < Z * mcse_mean(draws)
+    assert draws.min() >= 4
 
 
 def wide(key):
