@@ -88,6 +88,7 @@ def negative_binomial(x):
     return jnp.sum(gammaln(x + 3.0) - gammaln(x + 1.0) + x * log_odds)
 
 
+@pytest.mark.quick_rows("float32-CountSlice", "float64-CountMetropolis")
 @pytest.mark.parametrize("kernel", [CountMetropolis(), CountSlice()], ids=list(KERNELS))
 def test_chains_learn_the_size_of_their_moves(kernel, float_dtype):
     kernel = dataclasses.replace(kernel, log_density=negative_binomial)
@@ -151,6 +152,7 @@ def test_bad_settings_are_named(kernel, words):
         kernel.init(jnp.array([1]))
 
 
+@pytest.mark.quick_rows("CountMetropolis")
 @pytest.mark.parametrize("name", KERNELS)
 def test_bounds_gaps_and_dtypes_are_kept(name):
     """Counts of 2 to 6 without a density at 4, in eight bits."""
