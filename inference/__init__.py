@@ -57,6 +57,7 @@ from inference.drivers.pathfinder import pathfinder
 from inference.drivers.power_scale import power_scale
 from inference.drivers.prior_to_arviz import prior_to_arviz
 from inference.drivers.resume import resume
+from inference.drivers.sample_guide import sample_guide
 from inference.drivers.sampler import sampler
 from inference.drivers.svgd import svgd
 from inference.drivers.svi import svi
@@ -244,6 +245,7 @@ __all__ = [
     "relabel",
     "resume",
     "rhat",
+    "sample_guide",
     "sampler",
     "svgd",
     "svi",

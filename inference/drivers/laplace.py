@@ -12,22 +12,16 @@ from inference.common.argument_checks import check_count
 from inference.common.layout import Layout
 from inference.common.target import Target, labels_by_name, named_sites
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.noncentering import noncentering_of_guide
+from inference.drivers.guide_draws import describe_draws, draw_guide
 from inference.drivers.optimize import mode_of
 from inference.optimization.hessian_normal import HessianNormal, NotAPeakError, normal_at
 from inference.optimization.lanczos_normal import LanczosNormal, low_rank_normal_at
 from inference.optimization.mode_search import ClimbSettings, Density
-from inference.results.guide_result import standard_error
 from inference.results.laplace_result import LaplaceResult
 from inference.results.optimize_result import OptimizeResult, coordinate_names
-from inference.results.psis import psis_of
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Shown, show_progress
-from inference.variational.elbo import ELBO
-from inference.variational.svi_loop import draw_from_guide
-from inference.variational.svi_step import SVIProblem
-from ppl.harvest.function_equality import ComparedByContents
 
 _MAX_DENSE_SIZE = 2000  # coordinates with a dense covariance
 _RANK = 50  # directions where there are more coordinates
@@ -151,23 +145,11 @@ def _result(
     num_draws: int,
 ) -> LaplaceResult:
     guide = normal.guide
-    nothing = np.zeros(0, np.uint32)
     parameters = normal.parameters(layout.dtype)
-    problem = jax.device_put(
-        SVIProblem(target, guide, ELBO(), ComparedByContents.of(None), nothing, layout)
-    )
-    sampled = draw_from_guide(key, problem, parameters, num_draws)
-    weights = np.asarray(sampled.log_weights)
-    pareto_k = psis_of(weights, np.asarray(sampled.log_density)).pareto_k
+    drawn = draw_guide(key, target, guide, layout, parameters, num_draws)
     return LaplaceResult(
+        **describe_draws(drawn, target, guide),
         sites=named_sites(target),
-        noncentering=noncentering_of_guide(target, pareto_k, weights.size),
-        draws=jax.tree.map(lambda x: x[None], sampled.draws),
-        log_density=sampled.log_density[None],
-        log_weights=weights[None],
-        elbo=np.mean(weights, dtype=np.float64),
-        elbo_standard_error=standard_error(weights),
-        pareto_k=np.asarray(pareto_k),
         guide=guide,
         parameters=jax.device_get(parameters),
         log_evidence=normal.log_integral,

@@ -12,7 +12,7 @@ from inference.common.argument_checks import check_count
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.noncentering import noncentering_of_guide
+from inference.drivers.guide_draws import describe_paths, draw_guide
 from inference.guides.low_rank_normal import (
     GuideMixture,
     GuideMixtureParameters,
@@ -22,21 +22,13 @@ from inference.initialization.initial_positions import parse_init
 from inference.initialization.start_search import StartingPoints, find_starts
 from inference.optimization.mode_search import tolerance_of
 from inference.optimization.pathfinder_paths import Effort, PathfinderEnds, follow_paths
-from inference.results.guide_result import standard_error
 from inference.results.pathfinder_result import (
     PathfinderResult,
-    normalize_weights,
-    resample_systematically,
 )
-from inference.results.psis import psis_of
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Shown, show_progress
-from inference.variational.elbo import ELBO
-from inference.variational.svi_loop import draw_from_guide
-from inference.variational.svi_step import GuideDraws, SVIProblem
-from ppl.harvest.function_equality import ComparedByContents
 
 
 def pathfinder(
@@ -174,30 +166,12 @@ def _result(
 ) -> PathfinderResult:
     guide, parameters = _guide(ends, effort, layout)
     num_paths = ends.best.elbo.size
-    nothing = np.zeros(0, np.uint32)
-    problem = jax.device_put(
-        SVIProblem(target, guide, ELBO(), ComparedByContents.of(None), nothing, layout)
-    )
-    pool = draw_from_guide(key, problem, jax.device_put(parameters), num_paths * num_draws)
-    log_weights = np.asarray(pool.log_weights)
-    weights = normalize_weights(log_weights[None])[0]
-    chosen: Any = (
-        slice(None) if num_paths == 1 else resample_systematically(key, weights, num_draws)
-    )
-    pareto_k = psis_of(log_weights, np.asarray(pool.log_density)).pareto_k
-    kept: GuideDraws = jax.tree.map(lambda x: x[chosen][None], pool)
+    pool = draw_guide(key, target, guide, layout, parameters, num_paths * num_draws)
     return PathfinderResult(
+        **describe_paths(key, pool, target, guide, num_draws),
         sites=named_sites(target),
-        noncentering=noncentering_of_guide(target, pareto_k, log_weights.size),
-        draws=kept.draws,
-        log_density=kept.log_density,
-        log_weights=kept.log_weights,
-        elbo=np.mean(log_weights, dtype=np.float64),
-        elbo_standard_error=standard_error(log_weights),
-        pareto_k=np.asarray(pareto_k),
         guide=guide,
         parameters=parameters,
-        ess=1 / np.sum(weights**2),
         elbos=ends.best.elbo,
         best_steps=ends.best.step,
         num_steps=ends.ascent.step,

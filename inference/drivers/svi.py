@@ -13,7 +13,7 @@ from inference.common.argument_checks import check_count, check_fraction
 from inference.common.target import named_sites, target_labels
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.fit_checkpoints import open_fit
-from inference.drivers.noncentering import noncentering_of_guide
+from inference.drivers.guide_draws import describe_draws
 from inference.drivers.svi_problem import (
     FittedParameters,
     Started,
@@ -29,8 +29,6 @@ from inference.guides.normal import MeanField
 from inference.models.guide_function import GuideFunction
 from inference.models.minibatch import iterate_batches
 from inference.results.boundary_warnings import describe_boundary, find_bounded_coordinates
-from inference.results.guide_result import standard_error
-from inference.results.psis import psis_of
 from inference.results.svi_result import SVIResult
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
@@ -273,16 +271,8 @@ def svi(
     family: Any = problem.guide if is_function else guide
     target = problem.target
     average = jax.device_get(fitted.state.average)
-    weights = np.asarray(sampled.log_weights)
-    log_density = np.asarray(sampled.log_density)
-    pareto_k = psis_of(weights, log_density).pareto_k if family.has_density else np.nan
     return SVIResult(
-        draws=jax.tree.map(lambda x: x[None], sampled.draws),
-        log_density=log_density[None],
-        log_weights=weights[None],
-        elbo=np.mean(weights, dtype=np.float64),
-        elbo_standard_error=standard_error(weights),
-        pareto_k=np.asarray(pareto_k),
+        **describe_draws(sampled, target, family),
         elbos=fitted.elbos,
         guide=family,
         parameters=parts.of_guide,
@@ -290,7 +280,6 @@ def svi(
         failure=fitted.failure,
         objective=objective,
         sites=named_sites(target),
-        noncentering=noncentering_of_guide(target, pareto_k, weights.size),
         doubts=tuple(_describe_boundary(problem, average, parts, sampled)),
         model_parameters=parts.by_name,
         centering=jax.tree.map(lambda x: x[None], parts.centering),
