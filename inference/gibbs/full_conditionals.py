@@ -7,8 +7,12 @@ import jax
 
 import ppl
 from inference.models.discrete_target import DiscreteTarget
+from ppl.common.scaled_distribution import Scaled, ScaledTerm
+from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest.names import nest_by_path
 from ppl.harvest.survey import Path, join_scopes
+from ppl.marginal.finite_supports import look_at_distributions
+from ppl.transforms.density import LogDensity
 
 
 def conditional_of(base: DiscreteTarget, path: Path, values: Mapping[Path, Any]) -> Any:
@@ -27,13 +31,29 @@ def draw_jointly(
     """Joint draw of several sites given all others, by ``ppl.marginalize`` and ``ppl.recover``.
 
     Raises:
-        ValueError: if the sites cannot be taken out jointly and exactly.
+        ValueError: if the sites cannot be taken out jointly and exactly, or ``ppl.scale``
+            multiplies scores: ``ppl.recover`` draws without the factors.
     """
     args, kwargs = base.arguments.join(base.data)
+    if _has_factors(base):
+        raise ValueError("ppl.scale multiplies scores, and joint draws are without its factors")
     marginal = ppl.marginalize(base.model, {join_scopes(path): strategy for path in paths})
     others = {path: x for path, x in values.items() if path not in paths}
     drawn = ppl.recover(marginal, nest_by_path(others))(key, *args, **kwargs)
     return {path: _at(drawn, path) for path in paths}
+
+
+def _has_factors(base: DiscreteTarget) -> bool:
+    """Whether ``ppl.scale`` multiplies scores of the model."""
+    args, kwargs = base.arguments.join(base.data)
+    program = trace_model(base.model, None, args, kwargs)
+    sites = ModelRun(base.model, program, LogDensity()).sites
+
+    def is_scaled(_: Any, d: Any) -> bool:
+        parts = jax.tree.leaves(d, is_leaf=lambda x: isinstance(x, Scaled | ScaledTerm))
+        return any(isinstance(x, Scaled | ScaledTerm) for x in parts)
+
+    return any(found for _, found in look_at_distributions(program.jaxpr, list(sites), is_scaled))
 
 
 def _at(values: Any, path: Path) -> Any:

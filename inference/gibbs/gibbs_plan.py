@@ -235,8 +235,11 @@ def _plan_block(look: _Look, block: Block) -> tuple[PlannedBlock, list[PlannedSi
     shapes = {path: look.shapes[path] for path in paths}
     are_real = {is_real(shape) for shape in shapes.values()}
     if isinstance(block.kernel, EnumeratedBlock):
-        planned = PlannedBlock(paths, block.kernel, is_joint=True)
-        if why := look.why_not_jointly(paths, planned.strategy):
+        planned = PlannedBlock(paths, block.kernel, is_joint=len(paths) > 1)
+        why = look.why_not_jointly(paths, planned.strategy) if planned.is_joint else None
+        if not planned.is_joint and (are_real == {True} or look.family(*paths) is None):
+            why = "its values are not finite in number, or too many are coupled"
+        if why:
             raise ValueError(f"Gibbs: block {_names(paths)} by Enumerate(): {why}")
         return planned, _drawn(paths, "finite: its states are summed")
     if isinstance(block.kernel, Conjugate):
