@@ -367,7 +367,7 @@ def _run(
         init = choose_starts(key, init, target, num_chains)
     starts = "uniform" if isinstance(init, RecordedInit) else init  # none is needed
     if isinstance(target, GibbsTarget):
-        kernel = Sweep.of(target, num_warmup)
+        kernel = Sweep(target)
     kernel = copy_to_default_device(kernel)
     adaptation = dict(adaptation)
     monitor = RunMonitor(

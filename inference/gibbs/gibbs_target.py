@@ -12,6 +12,8 @@ import ppl
 from inference.common.layout import Layout
 from inference.gibbs.gibbs import Gibbs
 from inference.gibbs.gibbs_plan import GibbsPlan, PlannedBlock, PlannedSite, is_real, make_plan
+from inference.hamiltonian.kernel import HamiltonianKernel
+from inference.initialization.initial_positions import Init
 from inference.models.discrete_target import DiscreteTarget
 from ppl.harvest.names import nest_by_path, paths_in
 from ppl.harvest.pytrees import register_dataclass
@@ -99,17 +101,41 @@ class GibbsTarget:
 
     def initial(self, key: jax.Array, values: Any = None) -> dict[str, Any]:
         """A start: prior draws of discrete sites, and of real ones values at uniform positions."""
+        return self.start(Init("uniform"), key, values, jnp.int32(0))
+
+    def start(self, init: Init, key: jax.Array, values: Any, attempt: jax.Array) -> dict[str, Any]:
+        """A start for chains: `init` is for the real sites, given discrete ones from the prior.
+
+        With a rest that follows gradients, a uniform start is followed by a climb that ends among
+        the bulk of the draws: in a sweep, no block leaves a place far off by itself. Values that
+        are given stay.
+        """
+        if init.strategy == "prior":
+            return self.prior(key)
         for_discrete, for_real = random.split(key)
-        kept = {
-            path: x for path, x in self.by_path(self.prior(for_discrete)).items() if not is_real(x)
-        }
         shapes = self.shapes
-        for path, x in paths_in(values or {}, shapes):
-            kept[path] = jnp.asarray(x, shapes[path].dtype) if path in shapes else x
-        if set(shapes) - set(kept):
+        given = {
+            path: jnp.asarray(x, shapes[path].dtype)
+            for path, x in paths_in(values or {}, shapes)
+            if path in shapes
+        }
+        drawn = self.by_path(self.prior(for_discrete)) | given
+        kept = {path: x for path, x in drawn.items() if not is_real(x)}
+        found = dict(kept)
+        if len(kept) < len(shapes):
+            real = nest_by_path({path: x for path, x in given.items() if path not in kept})
+            if init.strategy == "uniform" and not real and self.follows_gradients:
+                init = dataclasses.replace(init, strategy="bulk")
             rest = self.given(kept)
-            kept |= self.by_path(rest.constrain(rest.initial(for_real)))
-        return nest_by_path({path: kept[path] for path in shapes})
+            layout = Layout.of(rest.position_shapes)
+            flat = init.position(rest, layout, for_real, real or None, attempt)
+            found |= self.by_path(rest.constrain(layout.unravel(flat)))
+        return nest_by_path({path: found[path] for path in shapes})
+
+    @property
+    def follows_gradients(self) -> bool:
+        """Whether real sites have a gradient: a Hamiltonian kernel moves some of them."""
+        return any(isinstance(block.kernel, HamiltonianKernel) for block in self.blocks)
 
     def given(self, values: Mapping[Path, Any]) -> Any:
         """The target on unconstrained space of all other sites, given some values by path."""

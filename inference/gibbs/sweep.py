@@ -10,20 +10,12 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
-from inference.common.layout import Layout
 from inference.gibbs.block_density import block_density
 from inference.gibbs.full_conditionals import conditional_of, draw_jointly
 from inference.gibbs.gibbs_plan import PlannedBlock
 from inference.gibbs.gibbs_target import GibbsTarget
 from inference.hamiltonian.kernel import HamiltonianKernel
-from inference.warmup.adaptation import (
-    Adaptation,
-    Schedule,
-    adapt,
-    adaptation_init,
-    schedule,
-    set_first_diagonal,
-)
+from inference.tempering.adaptive_hamiltonian import AdaptiveHamiltonian
 from ppl.harvest.names import nest_by_path
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.survey import Path
@@ -37,24 +29,12 @@ class GibbsState(NamedTuple):
     Attributes:
         position: Values of all latent sites.
         log_density: Scalar, the log density of these values.
-        blocks: State of each block, `None` for one that is drawn.
+        blocks: State of the kernel of each block, `None` for one that is drawn.
     """
 
     position: Any
     log_density: jax.Array
-    blocks: tuple["BlockState | None", ...]
-
-
-class BlockState(NamedTuple):
-    """State of the kernel of a block.
-
-    Attributes:
-        kernel: State of the kernel, at a position of its sites.
-        adaptation: Warm-up of a Hamiltonian kernel, or `None`.
-    """
-
-    kernel: Any
-    adaptation: Adaptation | None
+    blocks: tuple[Any, ...]
 
 
 @register_dataclass
@@ -64,16 +44,9 @@ class Sweep:
 
     Attributes:
         target: The model and its blocks.
-        plan: Schedule of the warm-up of Hamiltonian kernels.
     """
 
     target: GibbsTarget
-    plan: Schedule
-
-    @classmethod
-    def of(cls, target: GibbsTarget, num_warmup: int) -> "Sweep":
-        """Gibbs sampling of a target with so many iterations of warm-up."""
-        return cls(target, schedule(num_warmup))
 
     def init(self, position: Mapping[str, Any]) -> GibbsState:
         """State at values of all latent sites."""
@@ -146,58 +119,35 @@ class Sweep:
         others = {path: x for path, x in values.items() if path not in block.paths}
         return (_Values if block.is_discrete else _Coordinates)(self.target, block.paths, others)
 
-    def _begin(self, block: PlannedBlock, values: Mapping[Path, Any]) -> BlockState:
+    def _begin(self, block: PlannedBlock, values: Mapping[Path, Any]) -> Any:
+        """State of the kernel of a block."""
         space = self._space(block, values)
         position = space.position_of(values)
-        kernel = _with_density(block.kernel, space, position, None)
-        state = kernel.init(position)
-        if not isinstance(kernel, HamiltonianKernel):
-            return BlockState(state, None)
-        layout = Layout.of(position)
-        step_size = jnp.asarray(kernel.step_size, layout.dtype)
-        adaptation = adaptation_init(step_size, jnp.ones(layout.size, layout.dtype))
-        gradient = layout.ravel(state.gradient)
-        return BlockState(state, set_first_diagonal(adaptation, gradient, "diagonal", jnp))
+        return _kernel_of(block, space, position).init(position)
 
     def _move(
-        self, block: PlannedBlock, key: jax.Array, old: BlockState, values: Mapping[Path, Any]
-    ) -> tuple[BlockState, Any, dict[Path, Any]]:
-        """Block after a transition, its statistics, and the new values of its sites."""
+        self, block: PlannedBlock, key: jax.Array, old: Any, values: Mapping[Path, Any]
+    ) -> tuple[Any, Any, dict[Path, Any]]:
+        """State of a block after a transition, its statistics, and the values of its sites."""
         space = self._space(block, values)
-        position = space.follow(old.kernel.position, values)
-        kernel = _with_density(block.kernel, space, position, old.adaptation)
-        state = _refresh(kernel, old.kernel._replace(position=position))
-        new, info = kernel.step(key, state)
-        return BlockState(new, old.adaptation), info, space.values_at(new.position)
+        position = space.follow(old.position, values)
+        kernel = _kernel_of(block, space, position)
+        new, info = kernel.step(key, _refresh(kernel, old._replace(position=position)))
+        return new, info, space.values_at(new.position)
 
     def _adapt(
         self,
         block: PlannedBlock,
-        old: BlockState,
+        old: Any,
         info: Mapping[str, Any],
         values: Mapping[Path, Any],
         iteration: jax.Array,
         num_warmup: jax.Array,
-    ) -> BlockState:
-        kernel = block.kernel
-        if old.adaptation is None:
-            if not hasattr(kernel, "adapt"):
-                return old
-            kernel = _with_density(kernel, self._space(block, values), old.kernel.position, None)
-            own = _info_type(tuple(info))(**info)
-            return old._replace(kernel=kernel.adapt(old.kernel, own, iteration, num_warmup))
-        layout = Layout.of(old.kernel.position)
-        adaptation = adapt(
-            self.plan,
-            iteration,
-            old.adaptation,
-            layout.ravel(old.kernel.position),
-            layout.ravel(old.kernel.gradient),
-            info["acceptance_rate"],
-            kernel.default_acceptance_rate,
-            kernel.raises_target,
-        )
-        return old._replace(adaptation=adaptation)
+    ) -> Any:
+        kernel = _kernel_of(block, self._space(block, values), old.position)
+        if not hasattr(kernel, "adapt"):
+            return old
+        return kernel.adapt(old, _info_type(tuple(info))(**info), iteration, num_warmup)
 
 
 class _Coordinates:
@@ -264,17 +214,12 @@ class _Values:
 _Space = _Coordinates | _Values
 
 
-def _with_density(kernel: Any, space: Any, position: Any, adaptation: Adaptation | None) -> Any:
-    """Kernel for the density of a block, with what warm-up has learned."""
-    tuned = {}
-    if adaptation is not None:
-        tuned = {
-            "step_size": adaptation.step_size,
-            "inverse_mass_matrix": adaptation.inverse_mass_matrix,
-            "inverse_mass_factor": adaptation.inverse_mass_factor,
-        }
+def _kernel_of(block: PlannedBlock, space: _Space, position: Any) -> Any:
+    """Kernel of a block for its density; a Hamiltonian one adapts itself."""
     density = block_density(space.log_density, position)
-    return dataclasses.replace(kernel, log_density=density, **tuned)
+    if isinstance(block.kernel, HamiltonianKernel):
+        return AdaptiveHamiltonian(block.kernel, density)
+    return dataclasses.replace(block.kernel, log_density=density)
 
 
 def _refresh(kernel: Any, state: Any) -> Any:

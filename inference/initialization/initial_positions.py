@@ -48,6 +48,9 @@ class Init:
         self, target: Target, layout: Layout, key: jax.Array, values: Any, attempt: jax.Array
     ) -> jax.Array:
         """Flat position to try, ``(size,)``, which may not have a finite density."""
+        start = getattr(target, "start", None)
+        if start is not None:  # positions are values, for which the strategies are not made
+            return layout.ravel(start(self, key, values, attempt))
         if self.strategy == "flat":
             return values
         if self.strategy == "normal":

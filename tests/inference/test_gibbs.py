@@ -30,6 +30,7 @@ from inference.gibbs.gibbs import Conjugate, Gibbs
 from inference.gibbs.gibbs_plan import gibbs_plan
 from inference.gibbs.gibbs_target import GibbsTarget
 from inference.gibbs.sweep import Sweep
+from inference.initialization.initial_positions import Init
 from inference.runtime.compiled_program import compile_program
 
 Z = 4.3  # of ten estimates, one is beyond by chance in a run of 6,000
@@ -206,6 +207,43 @@ def test_counts_without_bounds_move_beside_real_numbers():
     assert draws.min() >= 4
 
 
+def test_joint_draws_count_the_factors_of_scale():
+    def two(key):
+        mu = ppl.sample(key, dist.Normal(0.0, 2.0), name="mu")
+        w = ppl.sample(key, dist.Normal(mu, 1.0), name="w")
+        ppl.sample(key, dist.Normal(w, 0.5), name="y")
+
+    posterior = ppl.scale(ppl.condition(two, {"y": 1.3}), 0.25)
+    kernel = Gibbs({("mu", "w"): Conjugate()})
+    result = mcmc(random.key(0), posterior, kernel=kernel, num_warmup=50, num_draws=6000)
+    precision = 0.25 * np.array([[1 / 4 + 1, -1], [-1, 1 + 4]])
+    covariance = np.linalg.inv(precision)
+    mean = covariance @ np.array([0, 0.25 * 4 * 1.3])
+    for name, center, variance in zip(["mu", "w"], mean, np.diag(covariance), strict=True):
+        draws = np.asarray(result.draws[name], np.float64)
+        squares = (draws - center) ** 2
+        assert abs(draws.mean() - center) < Z * mcse_mean(draws)
+        assert abs(squares.mean() - variance) < Z * mcse_mean(squares)
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "optimum", "prior"])
+def test_starts_are_values_of_the_sites(strategy):
+    def model(key):
+        weights = ppl.sample(key, dist.Dirichlet(jnp.ones(3)), name="weights")
+        z = ppl.sample(key, dist.Categorical(probs=weights), name="z")
+        ppl.sample(key, dist.Normal(5.0 * z, 1.0), name="y")
+
+    posterior = ppl.condition(model, {"y": 9.0})
+    target = GibbsTarget.of(posterior, (), {}, Gibbs({"z": Conjugate()}))
+    place = jax.jit(Init(strategy).position, static_argnums=1)
+    for attempt in (0, 25):  # late ones are drawn nearer to 0 on unconstrained space
+        flat = place(target, target.layout, random.key(1), None, jnp.int32(attempt))
+        start = target.layout.unravel(flat)
+        np.testing.assert_allclose(jnp.sum(start["weights"]), 1.0, rtol=1e-5)
+        assert start["z"] in (0, 1, 2)
+        assert np.isfinite(target.log_density(start))
+
+
 def wide(key):
     """Two groups that have nothing to do with each other, given the data of both."""
     a = ppl.sample(key, dist.StudentT(3.0, 0.0, 1.0), name="a")
@@ -287,7 +325,7 @@ def test_joint_draws_keep_their_law():
             for_data, for_sweep = random.split(key)
             data = {name: joint[name] for name in ("x", "n")}
             posterior = ppl.condition(hierarchy, data)
-            kernel = Sweep.of(GibbsTarget.of(posterior, (), {}, blocks), 10)
+            kernel = Sweep(GibbsTarget.of(posterior, (), {}, blocks))
             position = {name: joint[name] for name in ("z", "rate", "mu")}
             values = kernel.step(for_sweep, kernel.init(position))[0].position
             new = ppl.trace(ppl.condition(hierarchy, values))(for_data).sites

@@ -210,7 +210,7 @@ def test_nuts_agrees_with_the_published_posterior(classic):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["rats", "dyes", "equiv", "pumps", "seeds", "surgical", "blocker", "bones"]
+    "name", ["rats", "dyes", "equiv", "pumps", "seeds", "surgical", "salm", "blocker", "bones"]
 )
 def test_gibbs_agrees_with_the_published_posterior(name):
     """Exact draws of the sites with a full conditional; NUTS moves the others."""
