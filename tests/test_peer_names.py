@@ -70,7 +70,7 @@ def test_an_attribute_by_its_name_elsewhere(package, table):
         ("elliptical_slice", "EllipticalSlice"),
         ("DEMetropolisZ", "DifferentialEvolution"),
         ("HamiltonianMC", "HMC"),
-        ("DiscreteHMCGibbs", "Gibbs"),
+        ("DiscreteHMCGibbs", "Gibbs.auto"),
         ("ReplicaExchangeMC", "ParallelTempering"),
     ],
 )

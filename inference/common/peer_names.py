@@ -40,7 +40,7 @@ PEER_NAMES = by_name(
         "mcmc(kernel=inference.EllipticalSlice()), if the latent sites are normal a priori": (
             "elliptical_slice EllipticalSliceSampler"
         ),
-        "mcmc(kernel=inference.Gibbs()), or ppl.marginalize(model, names) for discrete sites": (
+        "mcmc(kernel=inference.Gibbs.auto()), or ppl.marginalize(model) for discrete sites": (
             "DiscreteHMCGibbs MixedHMC HMCGibbs CompoundStep BinaryMetropolis "
             "BinaryGibbsMetropolis CategoricalGibbsMetropolis"
         ),

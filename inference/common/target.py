@@ -70,6 +70,11 @@ class PriorSampler(Protocol):
         ...
 
 
+def is_of_values(target: Any) -> bool:
+    """Whether positions of a target are values of sites, and not unconstrained numbers."""
+    return getattr(target, "positions_are_values", False)
+
+
 # Name of a site, whether it is deterministic, and for each axis of its value nothing, or the name
 # of the dimension with the names of its entries, if they have any (see `ppl.label`).
 NamedSite = tuple[str, bool, tuple[tuple[str, tuple[Any, ...] | None] | None, ...]]

@@ -296,6 +296,11 @@ def run_chains(
     if run_settings.learns_by_default:
         target = learnable(target, run_settings.num_warmup)
     moved = target
+    if run_settings.transport and isinstance(target, GibbsTarget):
+        raise ValueError(
+            "transport=True is for kernels that move unconstrained numbers together; Gibbs moves "
+            "values of blocks. Leave out transport=True, or take NUTS()"
+        )
     if run_settings.transport:
         moved = _transported(target, run_settings.init)
         target = moved.base

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from inference.common.layout import Layout
-from inference.common.target import Target
+from inference.common.target import Target, is_of_values
 from inference.drivers.advice import advise
 from inference.initialization.initial_positions import parse_init
 from inference.initialization.not_finite import not_finite
@@ -31,7 +31,7 @@ def find_nan(target: Target, draws: Any, stats: Mapping[str, Any]) -> str | None
 def _search(target: Target, draws: Any, stats: Mapping[str, Any]) -> str | None:
     diverged = np.argwhere(np.asarray(stats.get("is_divergent", False)))
     latent = latent_draws(target.position_shapes, draws)
-    if latent is None or not diverged.size:
+    if latent is None or not diverged.size or is_of_values(target):
         return None
     everywhere = np.argwhere(np.ones(np.shape(stats["is_divergent"]), bool))
 

@@ -169,6 +169,11 @@ def _check_kernel(what: str, kernel: Any) -> None:
         raise TypeError(f"Gibbs: {what} must move one chain; {name} moves all of them together")
     if getattr(kernel, "log_density", _MISSING) is _MISSING:
         raise TypeError(f"Gibbs: {what}: {name} has no field log_density for the block's density")
+    if hasattr(kernel, "adapt") and not hasattr(kernel, "refresh"):
+        raise TypeError(
+            f"Gibbs: {what}: {name} adapts, and has no refresh(state) that evaluates anew what a "
+            "state caches of the log density, which changes as other blocks move"
+        )
     if getattr(kernel, "log_density", None) is not None:
         raise ValueError(
             f"Gibbs: {what} has a log density of its own; the model gives it: pass {name}() "

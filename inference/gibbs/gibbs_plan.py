@@ -187,33 +187,30 @@ class _Look:
         return names[0]
 
     def within_bounds(self, kernel: Any, paths: Sequence[Path]) -> Any:
-        """Kernel of integers with the bounds of some sites, unless it has bounds of its own.
+        """Kernel of integers whose missing bounds are those of some sites.
 
         Raises:
-            ValueError: if the bounds that the kernel needs are not known.
+            ValueError: if a bound that the kernel needs is not known.
         """
         if not isinstance(kernel, InformedKernel | CountKernel):
             return kernel
-        given = kernel.lower, kernel.upper, getattr(kernel, "num_values", None)
-        if any(x is not None for x in given):
-            return kernel
         args, kwargs = self.base.arguments.join(self.base.data)
         program = trace_model(self.base.model, None, args, kwargs)
-        if isinstance(kernel, CountKernel):
-            found = dict(look_at_distributions(program.jaxpr, paths, _least_value))
-            least = {site.path: value for site, value in found.items()}
-            for path in paths:
-                if least[path] is None:
-                    raise ValueError(
-                        f"Gibbs: the least value of site {join_scopes(path)!r} is not known before "
-                        f"the model runs; give it: {type(kernel).__name__}(lower=...)"
-                    )
-            return dataclasses.replace(kernel, lower=nest_by_path(least))
-        states = find_states(program, paths)
-        lower = nest_by_path({path: int(states[path].min()) for path in paths})
-        upper = nest_by_path({path: int(states[path].max()) for path in paths})
+        has_end = kernel.upper is not None or getattr(kernel, "num_values", None) is not None
+        if kernel.lower is None:
+            kernel = dataclasses.replace(kernel, lower=_least_values(program, paths, kernel))
+        if isinstance(kernel, CountKernel) or has_end:
+            return kernel
+        try:
+            states = find_states(program, paths)
+        except ValueError as error:
+            raise ValueError(
+                f"Gibbs: block {_names(paths)} has no largest value that is known; give it, "
+                f"{type(kernel).__name__}(upper=...), or move counts by CountSlice()"
+            ) from error
         widest = max(int(states[path].max() - states[path].min()) for path in paths)
-        return dataclasses.replace(kernel, lower=lower, upper=upper, num_values=widest + 1)
+        upper = nest_by_path({path: int(states[path].max()) for path in paths})
+        return dataclasses.replace(kernel, upper=upper, num_values=widest + 1)
 
     def why_not_jointly(self, paths: Sequence[Path], strategy: Any) -> str | None:
         """Why sites cannot be drawn in one joint draw, `None` if they can."""
@@ -268,12 +265,29 @@ def _plan_block(look: _Look, block: Block) -> tuple[PlannedBlock, list[PlannedSi
     return planned, _by_kernel(paths, block.kernel, "as its block says")
 
 
-def _least_value(site: Any, d: Any) -> int | None:
+def _least_values(program: Any, paths: Sequence[Path], kernel: Any) -> dict[str, int]:
+    """Least value of each site, nested as the scopes are.
+
+    Raises:
+        ValueError: if a site has none, or it is not known before the model runs.
+    """
+    least: dict[Path, int] = {}
+    for site, value in look_at_distributions(program.jaxpr, paths, _least_value):
+        if value is None:
+            raise ValueError(
+                f"Gibbs: site {join_scopes(site.path)!r} has no least value that is known; give "
+                f"it: {type(kernel).__name__}(lower=...)"
+            )
+        least[site.path] = min(value, least.get(site.path, value))
+    return nest_by_path(least)
+
+
+def _least_value(_: Any, d: Any) -> int | None:
     """Least value of a discrete distribution, `None` if it has none that is known."""
-    del site
     while isinstance(d, distribution_protocol.DistributionWrapper):
         d = getattr(d, "base")  # noqa: B009
-    low = getattr(getattr(distribution_protocol.part_of(d), "support", None), "low", None)
+    support = getattr(distribution_protocol.part_of(d), "support", None)
+    low = getattr(support, "members", getattr(support, "low", None))
     if low is None or is_traced(low) or not np.all(np.isfinite(low)):
         return None
     return int(np.min(np.asarray(low)))

@@ -15,6 +15,8 @@ from inference.gibbs.gibbs_plan import GibbsPlan, PlannedBlock, PlannedSite, is_
 from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.initialization.initial_positions import Init
 from inference.models.discrete_target import DiscreteTarget
+from ppl.analysis.summed_sites import find_approximate
+from ppl.core.model_run import trace_model
 from ppl.harvest.names import nest_by_path, paths_in
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.survey import Path
@@ -35,7 +37,9 @@ class GibbsTarget:
     blocks: tuple[PlannedBlock, ...]
     planned: tuple[PlannedSite, ...] = dataclasses.field(metadata={"static": True})
 
-    mesh = None  # not a field
+    # not fields
+    mesh = None
+    positions_are_values = True
 
     @classmethod
     def of(cls, model: Any, args: tuple[Any, ...], kwargs: Any, kernel: Gibbs) -> "GibbsTarget":
@@ -84,6 +88,12 @@ class GibbsTarget:
         return self.base.order
 
     @property
+    def approximate(self) -> tuple[Path, ...]:
+        """Paths of the sites that `Laplace` has taken out of the model."""
+        args, kwargs = self.base.arguments.join(self.base.data)
+        return find_approximate(trace_model(self.base.model, None, args, kwargs).jaxpr)
+
+    @property
     def labels(self) -> tuple[tuple[Path, Any], ...]:
         """Labels of sites."""
         return self.base.labels
@@ -119,8 +129,11 @@ class GibbsTarget:
             for path, x in paths_in(values or {}, shapes)
             if path in shapes
         }
-        drawn = self.by_path(self.prior(for_discrete)) | given
-        kept = {path: x for path, x in drawn.items() if not is_real(x)}
+        discrete = [path for path, shape in shapes.items() if not is_real(shape)]
+        kept = {path: x for path, x in given.items() if path in discrete}
+        if len(kept) < len(discrete):
+            drawn = self.by_path(self.prior(for_discrete))
+            kept = {path: drawn[path] for path in discrete} | kept
         found = dict(kept)
         if len(kept) < len(shapes):
             real = nest_by_path({path: x for path, x in given.items() if path not in kept})

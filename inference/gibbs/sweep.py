@@ -20,6 +20,7 @@ from ppl.harvest.names import nest_by_path
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.survey import Path
 
+_FLAGS = ("is_divergent", "is_truncated")  # of transitions, which a sweep has from any block
 _SAME = 8  # units of the last place within which two values are one
 
 
@@ -29,12 +30,24 @@ class GibbsState(NamedTuple):
     Attributes:
         position: Values of all latent sites.
         log_density: Scalar, the log density of these values.
-        blocks: State of the kernel of each block, `None` for one that is drawn.
+        blocks: State of each block, `None` for one that is drawn.
     """
 
     position: Any
     log_density: jax.Array
-    blocks: tuple[Any, ...]
+    blocks: tuple["BlockState | None", ...]
+
+
+class BlockState(NamedTuple):
+    """State of a block that a kernel moves.
+
+    Attributes:
+        kernel: State of the kernel, at a position of the block's sites.
+        info: Statistics of its last transition.
+    """
+
+    kernel: Any
+    info: Any
 
 
 @register_dataclass
@@ -67,10 +80,10 @@ class Sweep:
                 values |= self._draw(block, own, values)
                 blocks.append(None)
                 continue
-            new, info, moved = self._move(block, own, old, values)
+            new, moved = self._move(block, own, old, values)
             values |= moved
             blocks.append(new)
-            infos.append((block, info))
+            infos.append((block, new.info))
         return self._state(values, tuple(blocks)), _join_infos(infos)
 
     def adapt(
@@ -83,19 +96,12 @@ class Sweep:
             if old is None:
                 blocks.append(None)
                 continue
-            own = self._own_info(block, info)
-            blocks.append(self._adapt(block, old, own, values, iteration, num_warmup))
+            kernel, fresh = self._fresh(block, old, values)
+            if hasattr(kernel, "adapt"):
+                fresh = kernel.adapt(fresh, old.info, iteration, num_warmup)
+                old = old._replace(kernel=fresh)
+            blocks.append(old)
         return state._replace(blocks=tuple(blocks))
-
-    def _own_info(self, block: PlannedBlock, info: Any) -> dict[str, Any]:
-        """Statistics of a block among those of all."""
-        own = _suffix(block)
-        other = tuple(x for x in map(_suffix, self.target.blocks) if x)
-        return {
-            name.removesuffix(own): x
-            for name, x in info._asdict().items()
-            if (name.endswith(own) if own else not name.endswith(other or ("\0",)))
-        }
 
     def _state(self, values: Mapping[Path, Any], blocks: tuple[Any, ...]) -> GibbsState:
         position = nest_by_path({path: values[path] for path in self.target.shapes})
@@ -119,35 +125,32 @@ class Sweep:
         others = {path: x for path, x in values.items() if path not in block.paths}
         return (_Values if block.is_discrete else _Coordinates)(self.target, block.paths, others)
 
-    def _begin(self, block: PlannedBlock, values: Mapping[Path, Any]) -> Any:
-        """State of the kernel of a block."""
+    def _begin(self, block: PlannedBlock, values: Mapping[Path, Any]) -> BlockState:
+        """State of the kernel of a block, before its first transition."""
         space = self._space(block, values)
         position = space.position_of(values)
-        return _kernel_of(block, space, position).init(position)
+        kernel = _kernel_of(block, space, position)
+        state = kernel.init(position)
+        key = jax.eval_shape(lambda: random.key(0))
+        _, info = jax.eval_shape(kernel.step, key, state)
+        return BlockState(state, jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), info))
 
     def _move(
-        self, block: PlannedBlock, key: jax.Array, old: Any, values: Mapping[Path, Any]
-    ) -> tuple[Any, Any, dict[Path, Any]]:
-        """State of a block after a transition, its statistics, and the values of its sites."""
-        space = self._space(block, values)
-        position = space.follow(old.position, values)
-        kernel = _kernel_of(block, space, position)
-        new, info = kernel.step(key, _refresh(kernel, old._replace(position=position)))
-        return new, info, space.values_at(new.position)
+        self, block: PlannedBlock, key: jax.Array, old: BlockState, values: Mapping[Path, Any]
+    ) -> tuple[BlockState, dict[Path, Any]]:
+        """State of a block after a transition, and the values of its sites."""
+        kernel, fresh = self._fresh(block, old, values)
+        new, info = kernel.step(key, fresh)
+        return BlockState(new, info), self._space(block, values).values_at(new.position)
 
-    def _adapt(
-        self,
-        block: PlannedBlock,
-        old: Any,
-        info: Mapping[str, Any],
-        values: Mapping[Path, Any],
-        iteration: jax.Array,
-        num_warmup: jax.Array,
-    ) -> Any:
-        kernel = _kernel_of(block, self._space(block, values), old.position)
-        if not hasattr(kernel, "adapt"):
-            return old
-        return kernel.adapt(old, _info_type(tuple(info))(**info), iteration, num_warmup)
+    def _fresh(
+        self, block: PlannedBlock, old: BlockState, values: Mapping[Path, Any]
+    ) -> tuple[Any, Any]:
+        """Kernel of a block given the present values of all others, and its state among them."""
+        space = self._space(block, values)
+        position = space.follow(old.kernel.position, values)
+        kernel = _kernel_of(block, space, position)
+        return kernel, _refresh(kernel, old.kernel._replace(position=position))
 
 
 class _Coordinates:
@@ -229,18 +232,31 @@ def _refresh(kernel: Any, state: Any) -> Any:
     return kernel.init(state.position)
 
 
+def _join_infos(infos: list[tuple[PlannedBlock, Any]]) -> Any:
+    """Statistics of all kernels; those of other blocks than the rest carry their sites' names.
+
+    A sweep is divergent, or cut short, if the transition of one of its blocks is. The energy of a
+    block is left out: its density lacks terms that change as other blocks move.
+    """
+    fields: dict[str, Any] = {}
+    for block, info in infos:
+        for name, x in info._asdict().items():
+            if name in _FLAGS:
+                fields[name] = fields.get(name, False) | x
+            elif name != "energy":
+                fields[_distinct(f"{name}{_suffix(block)}", fields)] = x
+    return _info_type(tuple(fields))(**fields)
+
+
 def _suffix(block: PlannedBlock) -> str:
     """Suffix of the names of a block's statistics: nothing for the rest."""
     names = ["_".join(map(str, path)) for path in block.paths]
     return "" if block.is_rest else "_of_" + "_".join(names)
 
 
-def _join_infos(infos: list[tuple[PlannedBlock, Any]]) -> Any:
-    """Statistics of all kernels; those of other blocks than the rest carry their sites' names."""
-    fields = {
-        f"{name}{_suffix(block)}": x for block, info in infos for name, x in info._asdict().items()
-    }
-    return _info_type(tuple(fields))(**fields)
+def _distinct(name: str, others: Mapping[str, Any]) -> str:
+    """A name that no other statistic has."""
+    return _distinct(f"{name}_again", others) if name in others else name
 
 
 @functools.lru_cache(maxsize=64)

@@ -14,7 +14,7 @@ from inference.common.argument_checks import short_repr
 from inference.common.layout import Layout
 from inference.common.leaf_names import name_entry, named_leaves
 from inference.common.lockstep import select_leaves
-from inference.common.target import Target, target_labels
+from inference.common.target import Target, is_of_values, target_labels
 from inference.common.threefry import seed_of, threefry
 from inference.initialization.short_lbfgs import climb_briefly
 from inference.runtime.compiled_program import compile_once
@@ -48,9 +48,8 @@ class Init:
         self, target: Target, layout: Layout, key: jax.Array, values: Any, attempt: jax.Array
     ) -> jax.Array:
         """Flat position to try, ``(size,)``, which may not have a finite density."""
-        start = getattr(target, "start", None)
-        if start is not None:  # positions are values, for which the strategies are not made
-            return layout.ravel(start(self, key, values, attempt))
+        if is_of_values(target):  # the strategies are for unconstrained numbers
+            return layout.ravel(getattr(target, "start")(self, key, values, attempt))  # noqa: B009
         if self.strategy == "flat":
             return values
         if self.strategy == "normal":

@@ -29,7 +29,7 @@ from ppl.transforms.trace import flatten_sites
 class DiscreteTarget:
     """Target whose positions are the values of the latent sites, not unconstrained numbers.
 
-    It serves only guides that are functions, as these draw values of sites.
+    It serves guides that are functions, which draw values of sites, and Gibbs sampling.
 
     Attributes:
         model: The model.

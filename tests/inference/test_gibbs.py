@@ -1,7 +1,9 @@
 """Gibbs sampling with derived conditionals: exact posteriors, Geweke's joint test, refusals."""
 
 import collections
+import dataclasses
 import itertools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -120,6 +122,7 @@ def test_a_resumed_run_has_the_bits_of_a_longer_one(tmp_path):
     [
         (lambda: Gibbs({"z": Conjugate}), TypeError, "did you mean Conjugate()?"),
         (lambda: Gibbs("z"), TypeError, "blocks must be a dict by site, got 'z'"),
+        (lambda: Gibbs({"z": Forgetful()}), TypeError, "adapts, and has no refresh(state)"),
         (lambda: Gibbs({3: Conjugate()}), TypeError, "by name of a site, or by tuple of names"),
         (
             lambda: Gibbs({"z": Conjugate(), ("z", "p"): Conjugate()}),
@@ -224,6 +227,67 @@ def test_joint_draws_count_the_factors_of_scale():
         squares = (draws - center) ** 2
         assert abs(draws.mean() - center) < Z * mcse_mean(draws)
         assert abs(squares.mean() - variance) < Z * mcse_mean(squares)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Forgetful:
+    """A kernel that adapts, and cannot evaluate its density anew."""
+
+    log_density: Any = None
+
+    def init(self, position):
+        return None
+
+    def step(self, key, state):
+        return None
+
+    def adapt(self, state, info, iteration, num_warmup):
+        return state
+
+
+def test_improper_priors_need_no_draw():
+    def model(key):
+        mu = ppl.sample(key, dist.Flat(dist.constraints.real), name="mu")
+        ppl.sample(key, dist.Normal(mu, 1.0), name="y")
+
+    posterior = ppl.condition(model, {"y": 0.7})
+    result = mcmc(random.key(0), posterior, kernel=Gibbs.auto(), num_warmup=20, num_draws=2000)
+    draws = np.asarray(result.draws["mu"], np.float64)
+    assert abs(draws.mean() - 0.7) < Z * mcse_mean(draws)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "bounds"),
+    [
+        (CountSlice(), (-3, None)),
+        (CountSlice(upper=9), (-3, 9)),
+        (GibbsWithGradients(gradient=False), (-3, 9)),
+        (GibbsWithGradients(gradient=False, lower=-2), (-2, 9)),
+        (GibbsWithGradients(gradient=False, num_values=5), (-3, None)),
+    ],
+)
+def test_bounds_that_are_not_given_are_those_of_the_model(kernel, bounds):
+    def model(key):
+        k = ppl.sample(key, dist.DiscreteUniform(-3, 9), name="k")
+        ppl.sample(key, dist.Normal(k, 1.0), name="y")
+
+    target = GibbsTarget.of(ppl.condition(model, {"y": 1.0}), (), {}, Gibbs({"k": kernel}))
+    found = [getattr(target.blocks[0].kernel, name) for name in ("lower", "upper")]
+    assert tuple(x["k"] if isinstance(x, dict) else x for x in found) == bounds
+
+
+def test_every_block_tells_of_its_transitions():
+    posterior = ppl.condition(wide, {"counts": jnp.array([3, 4]), "y": jnp.array([0.1, 0.5, 0.2])})
+    target = GibbsTarget.of(posterior, (), {}, Gibbs({"a": NUTS()}, rest=NUTS()))
+    kernel = Sweep(target)
+    state: Any = kernel.init({"a": jnp.float32(0.3), "b": jnp.float32(0.2)})
+    wild = state.blocks[0].kernel._replace(step_size=jnp.float32(50.0))
+    state = state._replace(blocks=(state.blocks[0]._replace(kernel=wild), state.blocks[1]))
+    _, info = jax.jit(kernel.step)(random.key(0), state)
+    assert info.is_divergent
+    assert not hasattr(info, "energy")
+    assert {"acceptance_rate", "acceptance_rate_of_a"} <= set(info._fields)
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "optimum", "prior"])
