@@ -17,6 +17,7 @@ from inference.drivers.run_description import (
 )
 from inference.ensemble.differences import DifferenceKernel
 from inference.ensemble.kernel import is_ensemble
+from inference.gibbs.gibbs import Gibbs
 from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.initialization.initial_positions import STRATEGIES
 from inference.results.guide_result import GuideResult
@@ -173,6 +174,7 @@ def check_kernel(kernel: Any, mass_matrix: Any, target_acceptance_rate: Any) -> 
     name = type(kernel).__name__
     if not isinstance(kernel, Kernel) or isinstance(kernel, type):
         made = f"; did you mean {kernel.__name__}()?" if isinstance(kernel, type) else ""
+        made = "; did you mean Gibbs.auto()?" if kernel in (Gibbs, Gibbs.auto) else made
         own = "" if made else "; one of your own has init(position) and step(key, state)"
         raise TypeError(f"kernel must be a kernel such as NUTS(), got {kernel!r}{made}{own}")
     if not dataclasses.is_dataclass(kernel) or jax.tree_util.all_leaves([kernel]):
@@ -189,6 +191,8 @@ def check_kernel(kernel: Any, mass_matrix: Any, target_acceptance_rate: Any) -> 
         does = "nothing of {0} is adapted: leave out {1}"
         if hasattr(kernel, "adapt"):
             does = "{0} adapts as its own fields say: leave out {1}, or set them, as {0}(...)"
+        if isinstance(kernel, Gibbs):
+            does = "each block of {0} adapts by itself: leave out {1}, or set fields of its kernel"
         for argument, is_given in (
             ("mass_matrix", mass_matrix != "auto"),
             ("target_acceptance_rate", target_acceptance_rate is not None),

@@ -67,9 +67,10 @@ class Gibbs:
     In warm-up every kernel adapts to its own block.
 
     Attributes:
-        blocks: Kernels by site, or by tuple of sites; the order is that of a sweep. `None` for the
-            blocks of :meth:`auto`.
+        blocks: Kernels by site, or by tuple of sites; the order is that of a sweep.
         rest: Kernel of the sites that no block names, without a log density.
+        plans_others: Whether these sites are planned first, as :meth:`auto` says, so that `rest`
+            moves those that are left.
 
     Raises:
         TypeError: if blocks are not a dict of names, or a kernel is none.
@@ -97,30 +98,31 @@ class Gibbs:
 
     blocks: Any
     rest: Any = NUTS()
+    plans_others: bool = dataclasses.field(default=False, metadata={"static": True})
 
     @classmethod
-    def auto(cls, rest: Kernel = NUTS()) -> "Gibbs":
+    def auto(cls, blocks: Mapping[Any, Any] | None = None, *, rest: Kernel = NUTS()) -> "Gibbs":
         """Kernel whose blocks are planned from the model.
 
-        Every site with an exact full conditional is drawn from it, and `rest` moves all others
-        together. ``inference.gibbs_plan(model, *args)`` gives the plan, with reasons.
+        Every site with an exact full conditional is drawn from it; other discrete sites move by
+        ``CountSlice()``, or by ``GibbsWithGradients(gradient=False)`` where their values are finite
+        in number; `rest` moves all other real sites together.
+        ``inference.gibbs_plan(model, *args)`` gives the plan, with reasons.
+
+        Args:
+            blocks: Blocks that are not to be planned, as for :class:`Gibbs`.
+            rest: Kernel of the real sites without a full conditional.
         """
-        return cls(None, rest)
+        return cls({} if blocks is None else blocks, rest, plans_others=True)
 
     def __post_init__(self) -> None:
-        if self.blocks is None or isinstance(self.blocks, Mapping):
-            _check_kernel("rest", self.rest)
         if isinstance(self.blocks, Mapping):
+            _check_kernel("rest", self.rest)
             blocks = tuple(_block_of(sites, kernel) for sites, kernel in self.blocks.items())
             object.__setattr__(self, "blocks", blocks)
             _check_distinct(blocks)
-        elif isinstance(self.blocks, str | int | float | list | set | type):
+        elif self.blocks is None or isinstance(self.blocks, str | int | float | list | set | type):
             raise TypeError(f"Gibbs: blocks must be a dict by site, got {short_repr(self.blocks)}")
-
-    @property
-    def is_automatic(self) -> bool:
-        """Whether the blocks are to be planned from the model."""
-        return self.blocks is None
 
     def init(self, position: Any) -> Any:
         """Refused: a Gibbs kernel needs a model, whose conditionals it draws from."""

@@ -10,7 +10,9 @@ import numpy as np
 from jax import random
 
 import ppl
+from inference.discrete.count_slice import CountSlice
 from inference.discrete.counts import CountKernel
+from inference.discrete.gibbs_with_gradients import GibbsWithGradients
 from inference.discrete.informed import InformedKernel
 from inference.gibbs.full_conditionals import conditional_of, draw_jointly
 from inference.gibbs.gibbs import Block, Conjugate, EnumeratedBlock, Gibbs
@@ -26,6 +28,7 @@ from ppl.harvest.survey import Path, join_scopes
 from ppl.marginal.finite_supports import find_states, look_at_distributions
 
 _HEADER = ("site", "by", "reason")
+_NO_FORM = "no full conditional in closed form"
 
 
 @register_dataclass
@@ -124,8 +127,12 @@ def gibbs_plan(
         rate   exact draw  its full conditional is Gamma
         alpha  NUTS        no full conditional in closed form
     """
-    base = DiscreteTarget.of(model, args, kwargs)
-    return make_plan(Gibbs.auto() if kernel is None else kernel, base)
+    kernel = Gibbs.auto() if kernel is None else kernel
+    if not isinstance(kernel, Gibbs):
+        raise TypeError(
+            f"gibbs_plan: kernel must be a Gibbs kernel such as Gibbs.auto(), got {kernel!r}"
+        )
+    return make_plan(kernel, DiscreteTarget.of(model, args, kwargs))
 
 
 def make_plan(kernel: Gibbs, base: DiscreteTarget) -> GibbsPlan:
@@ -135,22 +142,20 @@ def make_plan(kernel: Gibbs, base: DiscreteTarget) -> GibbsPlan:
         ValueError: if a name is not of a latent site, or a site does not fit what is to move it.
     """
     look = _Look(base)
-    if kernel.is_automatic:
-        return _automatic_plan(look, kernel.rest)
-    rest = dict(base.shapes)
-    blocks = []
-    sites = []
-    for block in kernel.blocks:
-        planned, why = _plan_block(look, block)
-        blocks.append(planned)
-        sites.extend(why)
-        for path in planned.paths:
-            del rest[path]
+    found = [_plan_block(look, block) for block in kernel.blocks]
+    named = {path for planned, _ in found for path in planned.paths}
+    rest = [path for path in look.shapes if path not in named]
+    reason = "in no block"
+    if kernel.plans_others:
+        others, rest = _plan_others(look, rest)
+        found += others
+        reason = _NO_FORM
     if rest:
-        _check_real(rest, "and in no block; the kernel of the rest moves real numbers")
-        blocks.append(PlannedBlock(tuple(rest), kernel.rest, is_rest=True))
-        sites.extend(_by_kernel(rest, kernel.rest, "in no block"))
-    return GibbsPlan(tuple(blocks), tuple(sites))
+        _check_real(look, rest)
+        planned = PlannedBlock(tuple(rest), kernel.rest, is_rest=True)
+        found.append((planned, _by_kernel(rest, kernel.rest, reason)))
+    sites = [site for _, why in found for site in why]
+    return GibbsPlan(tuple(planned for planned, _ in found), tuple(sites))
 
 
 def is_real(shape: Any) -> bool:
@@ -170,7 +175,8 @@ class _Look:
         paths = {join_scopes(path): path for path in self.shapes}
         if name not in paths:
             raise ValueError(
-                f"Gibbs: the model has no latent site {name!r}; there are {list(paths)}"
+                f"Gibbs: the model has no latent site {name!r} (observed ones are data, and do not "
+                f"move); there are {list(paths)}"
             )
         return paths[name]
 
@@ -212,6 +218,13 @@ class _Look:
         upper = nest_by_path({path: int(states[path].max()) for path in paths})
         return dataclasses.replace(kernel, upper=upper, num_values=widest + 1)
 
+    def kernel_of_integers(self, path: Path) -> Any:
+        """Kernel for a discrete site without a full conditional, with the bounds of the site."""
+        try:
+            return self.within_bounds(GibbsWithGradients(gradient=False), [path])
+        except ValueError:
+            return self.within_bounds(CountSlice(), [path])
+
     def why_not_jointly(self, paths: Sequence[Path], strategy: Any) -> str | None:
         """Why sites cannot be drawn in one joint draw, `None` if they can."""
 
@@ -237,7 +250,10 @@ def _plan_block(look: _Look, block: Block) -> tuple[PlannedBlock, list[PlannedSi
         if not planned.is_joint and (are_real == {True} or look.family(*paths) is None):
             why = "its values are not finite in number, or too many are coupled"
         if why:
-            raise ValueError(f"Gibbs: block {_names(paths)} by Enumerate(): {why}")
+            raise ValueError(
+                f"Gibbs: block {_names(paths)} by Enumerate(): {why}. Move counts by CountSlice(), "
+                "and real sites by Conjugate(), Slice() or the rest"
+            )
         return planned, _drawn(paths, "finite: its states are summed")
     if isinstance(block.kernel, Conjugate):
         if len(paths) > 1 and look.why_not_jointly(paths, ppl.Gaussian()) is None:
@@ -256,7 +272,8 @@ def _plan_block(look: _Look, block: Block) -> tuple[PlannedBlock, list[PlannedSi
         return PlannedBlock(paths, block.kernel), sites
     if len(are_real) > 1:
         raise ValueError(
-            f"Gibbs: block {_names(paths)} has real and discrete sites; one kernel moves either"
+            f"Gibbs: block {_names(paths)} has real and discrete sites, and one kernel moves "
+            "either: write a block for each kind"
         )
     is_discrete = are_real == {False}
     _check_kind(paths, block.kernel, is_discrete)
@@ -316,25 +333,29 @@ def _check_kind(paths: Sequence[Path], kernel: Any, is_discrete: bool) -> None:
         )
 
 
-def _automatic_plan(look: _Look, rest: Any) -> GibbsPlan:
-    families = {path: look.family(path) for path in look.shapes}
-    without = {path: look.shapes[path] for path in look.shapes if families[path] is None}
-    _check_real(without, "and ppl.conditional knows no full conditional of it")
-    normal = [path for path, family in families.items() if _is_normal(look, path, family)]
+def _plan_others(
+    look: _Look, paths: Sequence[Path]
+) -> tuple[list[tuple[PlannedBlock, list[PlannedSite]]], list[Path]]:
+    """Blocks for sites that no block of the user names, and the sites that are left."""
+    families = {path: look.family(path) for path in paths}
+    normal = [path for path in paths if _is_normal(look, path, families[path])]
     joint = _joint_paths(look, normal) if len(normal) > 1 else ()
-    blocks = []
-    sites = []
+    found = []
     if joint:
-        blocks.append(PlannedBlock(joint, Conjugate(), is_joint=True))
-        sites.extend(_drawn(joint, "jointly normal given all others"))
-    single = [path for path in look.shapes if path not in joint and path not in without]
-    for path in single:
-        blocks.append(PlannedBlock((path,), Conjugate()))
-        sites.extend(_drawn([path], f"its full conditional is {families[path]}"))
-    if without:
-        blocks.append(PlannedBlock(tuple(without), rest, is_rest=True))
-        sites.extend(_by_kernel(without, rest, "no full conditional in closed form"))
-    return GibbsPlan(tuple(blocks), tuple(sites))
+        planned = PlannedBlock(joint, Conjugate(), is_joint=True)
+        found.append((planned, _drawn(joint, "jointly normal given all others")))
+    left = []
+    for path in paths:
+        if families[path] is not None and path not in joint:
+            reason = f"its full conditional is {families[path]}"
+            found.append((PlannedBlock((path,), Conjugate()), _drawn([path], reason)))
+        elif families[path] is None and not is_real(look.shapes[path]):
+            kernel = look.kernel_of_integers(path)
+            planned = PlannedBlock((path,), kernel, is_discrete=True)
+            found.append((planned, _by_kernel([path], kernel, _NO_FORM)))
+        elif families[path] is None:
+            left.append(path)
+    return found, left
 
 
 def _is_normal(look: _Look, path: Path, family: str | None) -> bool:
@@ -353,14 +374,14 @@ def _joint_paths(look: _Look, normal: Sequence[Path]) -> tuple[Path, ...]:
     return joint if len(joint) > 1 else ()
 
 
-def _check_real(shapes: Mapping[Path, Any], where: str) -> None:
-    for path, shape in shapes.items():
-        if not is_real(shape):
+def _check_real(look: _Look, paths: Sequence[Path]) -> None:
+    for path in paths:
+        if not is_real(look.shapes[path]):
             name = join_scopes(path)
             raise ValueError(
-                f"Gibbs: site {name!r} is discrete, {where}. Name it in a block with a kernel for "
-                f'discrete values, as {{"{name}": CountSlice()}}, or Enumerate() if its values are '
-                "finite."
+                f"Gibbs: site {name!r} is discrete, and in no block; the kernel of the rest moves "
+                f'real numbers. Add {{"{name}": Enumerate()}} if its values are finite, or '
+                f'{{"{name}": CountSlice()}}; or plan all other sites by Gibbs.auto'
             )
 
 

@@ -132,7 +132,7 @@ def test_a_resumed_run_has_the_bits_of_a_longer_one(tmp_path):
         (
             lambda: run({"w": Conjugate()}),
             ValueError,
-            "no latent site 'w'; there are ['mu', 'p', 'z']",
+            "(observed ones are data, and do not move); there are ['mu', 'p', 'z']",
         ),
         (lambda: run({"z": NUTS()}), ValueError, "'z' is discrete, and NUTS moves real numbers"),
         (lambda: run({"z": GibbsWithGradients()}), ValueError, "takes integers at discrete sites"),
@@ -197,6 +197,19 @@ def counted(key):
     rate = ppl.sample(key, dist.Gamma(3.0, 0.5), name="rate")
     number = ppl.sample(key, dist.Poisson(rate), name="number")
     ppl.sample(key, dist.Binomial(number, probs=0.5), name="seen")
+
+
+def test_a_plan_moves_counts_and_keeps_blocks_of_the_user():
+    posterior = ppl.condition(counted, {"seen": jnp.array(4)})
+    plan = gibbs_plan(posterior)
+    assert {site: by for site, by, _ in plan.sites} == {
+        "number": "CountSlice",
+        "rate": "exact draw",
+    }
+    mine = gibbs_plan(posterior, kernel=Gibbs.auto({"rate": Slice()}))
+    assert {site: by for site, by, _ in mine.sites} == {"number": "CountSlice", "rate": "Slice"}
+    with pytest.raises(TypeError, match=r"such as Gibbs.auto\(\), got NUTS"):
+        gibbs_plan(posterior, kernel=NUTS())  # type: ignore
 
 
 def test_counts_without_bounds_move_beside_real_numbers():
