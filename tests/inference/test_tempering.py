@@ -248,13 +248,46 @@ def test_stepping_stones_of_exact_draws_give_the_evidence(x64):
     precision = 1 + ladder
     noise = np.random.default_rng(0).normal(size=(4000, 4))
     draws = 2 * ladder / precision + noise / np.sqrt(precision)
-    log_likelihoods = jnp.asarray(st.norm.logpdf(2.0, draws))
+    found = evidence_of(ladder, jnp.asarray(st.norm.logpdf(2.0, draws)))
+    assert abs(found - st.norm.logpdf(2.0, 0, np.sqrt(2))) < 0.02
+
+
+def evidence_of(ladder, log_likelihoods):
+    """Log evidence by log likelihoods ``(iteration, temperature)``."""
+    dtype = log_likelihoods.dtype
+    betas = jnp.asarray(ladder, dtype)
+    rates = jnp.zeros(betas.size - 1, dtype)
     tally, _ = lax.scan(
-        lambda tally, x: (observe(tally, jnp.asarray(ladder), x, jnp.zeros(3), jnp.int32(0)), None),
-        empty_tally(4, jnp.float64),
+        lambda tally, x: (observe(tally, betas, x, rates, jnp.int32(0)), None),
+        empty_tally(betas.size, dtype),
         log_likelihoods,
     )
-    assert abs(log_evidence_of(tally) - st.norm.logpdf(2.0, 0, np.sqrt(2))) < 0.02
+    return log_evidence_of(tally)
+
+
+def test_stones_of_a_prior_that_reaches_impossible_places(x64):
+    """Uniform prior, likelihood x^2 above 1/2 and else 0: the evidence is (1 - 1/8) / 3."""
+    ladder = np.array([0.0, 0.2, 1.0])
+    power = 2 * ladder + 1
+    low = np.where(ladder > 0, 0.5**power, 0)
+    units = np.random.default_rng(0).uniform(size=(4000, 3))
+    x = (low + units * (1 - low)) ** (1 / power)
+    found = evidence_of(ladder, jnp.where(x > 0.5, 2 * jnp.log(x), -jnp.inf))
+    assert abs(found - np.log(7 / 24)) < 0.03
+
+
+def test_stones_before_the_first_possible_place_are_no_nan(x64):
+    log_likelihoods = jnp.array([[-jnp.inf, -1.0, -1.0]] * 3)
+    assert evidence_of(np.array([0.0, 0.0, 1.0]), log_likelihoods) == -jnp.inf
+
+
+def test_sums_of_large_log_likelihoods_do_not_drift():
+    spread = np.random.default_rng(0).normal(size=(20000, 2))
+    offsets = np.array([-30000.0, -100.0])
+    upward = np.log(np.mean(np.exp(spread[:, 0]))) + offsets[0]
+    downward = offsets[1] - np.log(np.mean(np.exp(-spread[:, 1])))
+    found = evidence_of([0.0, 1.0], jnp.asarray(offsets + spread, jnp.float32))
+    assert abs(found - (upward + downward) / 2) < 0.02
 
 
 def test_round_trips_are_those_of_a_plain_count():
