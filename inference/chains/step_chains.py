@@ -163,8 +163,11 @@ def adapt_in_warmup(
 
 
 def statistics_of(info: Any, state: Any) -> dict[str, Any]:
-    """Statistics of a transition, sorted by name: fields of the info, and the log density."""
-    stats = dict(info._asdict())
+    """Statistics of a transition, sorted by name: fields of the info, and the log density.
+
+    A field that is `None` is of a statistic that the kernel does not have.
+    """
+    stats = {name: x for name, x in info._asdict().items() if x is not None}
     if hasattr(state, "log_density"):
         stats["log_density"] = state.log_density
     return dict(sorted(stats.items()))

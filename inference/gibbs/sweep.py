@@ -241,6 +241,8 @@ def _join_infos(infos: list[tuple[PlannedBlock, Any]]) -> Any:
     fields: dict[str, Any] = {}
     for block, info in infos:
         for name, x in info._asdict().items():
+            if x is None:  # a kernel that cannot diverge, say
+                continue
             if name in _FLAGS:
                 fields[name] = fields.get(name, False) | x
             elif name != "energy":

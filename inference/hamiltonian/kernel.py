@@ -27,7 +27,7 @@ class Kernel(Protocol):
     | Part            | Form                                                                     |
     |-----------------|--------------------------------------------------------------------------|
     | state           | NamedTuple with a `position`, a pytree as given to :meth:`init`          |
-    | info            | NamedTuple of scalars                                                    |
+    | info            | NamedTuple of scalars; a field that is `None` is no statistic            |
     | `log_density`   | optional field of the kernel, ``log_density: Any = None``: the function  |
     |                 | of a position that :func:`inference.mcmc` supplies                       |
     | `adapt`         | optional method, ``adapt(state, info, iteration, num_warmup)``: the      |

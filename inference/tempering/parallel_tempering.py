@@ -76,7 +76,8 @@ class TemperingInfo(NamedTuple):
         num_round_trips: Trips of replicas from target to reference and back, since the end of
             warm-up.
         log_evidence: Log evidence by all iterations since the end of warm-up.
-        is_divergent: Whether the move at temperature 1 diverged; false for kernels that never do.
+        is_divergent: Whether the move at temperature 1 diverged; `None` for kernels that do not
+            tell.
     """
 
     swap_rate: jax.Array
@@ -84,7 +85,7 @@ class TemperingInfo(NamedTuple):
     barrier: jax.Array
     num_round_trips: jax.Array
     log_evidence: jax.Array
-    is_divergent: jax.Array
+    is_divergent: jax.Array | None = None
 
 
 @register_dataclass
@@ -114,7 +115,7 @@ class ParallelTempering:
             the model. To temper a log density alone, without a prior, take a part of it, as
             ``Reference(lambda x: 0.05 * log_density(x))``.
         target_acceptance_rate: Acceptance rate that warm-up adapts the step size of a Hamiltonian
-            kernel to; `None` for the kernel's own.
+            kernel to; `None` for the kernel's own. Other kernels refuse it.
 
     Example:
         >>> import ppl, distributions as dist, inference
@@ -156,6 +157,8 @@ class ParallelTempering:
         layout = Layout.of(position)
         position = jax.tree.map(jnp.asarray, position)
         self.check(layout)
+        if not isinstance(self.kernel, HamiltonianKernel):
+            _check_refresh(self.kernel, position, layout.dtype)
         size = self.num_temperatures
         ladder = first_ladder(size, layout.dtype)
         own, log_likelihood = self._split(position, layout.dtype)
@@ -202,6 +205,7 @@ class ParallelTempering:
             )
         if self.target_acceptance_rate is not None:
             check_fraction("target_acceptance_rate", self.target_acceptance_rate)
+            self._check_has_target()
         if hasattr(self.kernel, "check"):
             self.kernel.check(layout)
 
@@ -248,14 +252,14 @@ class ParallelTempering:
             tally,
         )
         rejections = rejection_rates(tally)
-        is_divergent = getattr(infos, "is_divergent", jnp.zeros(1, bool))
+        is_divergent = getattr(infos, "is_divergent", None)
         return new, TemperingInfo(
             jnp.mean(rates),
             1 - jnp.max(rejections),
             jnp.sum(rejections),
             tally.num_round_trips,
             log_evidence_of(tally),
-            is_divergent[-1],
+            None if is_divergent is None else is_divergent[-1],
         )
 
     def adapt(
@@ -341,16 +345,68 @@ class ParallelTempering:
         if is_ensemble(kernel) or not is_kernel:
             made = f"; did you mean {kernel.__name__}()?" if isinstance(kernel, type) else ""
             raise TypeError(f"{wanted}, got {short_repr(kernel)}{made}")
-        if not (hasattr(kernel, "log_density") and hasattr(kernel, "refresh")):
+        if not hasattr(kernel, "log_density"):
             raise TypeError(
-                f"{wanted}; {name} needs a field log_density, and a method refresh(state), which "
-                "evaluates anew what a state caches of the log density"
+                f"{wanted}, with a field log_density for the density at each temperature; {name} "
+                "has none. Slice() and RandomWalk() have it, and need no gradient"
+            )
+        if not hasattr(kernel, "refresh"):
+            raise TypeError(
+                f"{wanted}, with a method refresh(state), which evaluates anew what a state caches "
+                f"of the log density; {name} has none"
             )
         if getattr(kernel, "log_density", None) is not None:
             raise ValueError(
                 "kernel of ParallelTempering has a log density of its own; give the log density "
                 f"to ParallelTempering, and {name}() without it"
             )
+
+    def _check_has_target(self) -> None:
+        """Checks that the kernel adapts to the target acceptance rate.
+
+        Raises:
+            ValueError: if it does not.
+        """
+        if isinstance(self.kernel, HamiltonianKernel):
+            return
+        name = type(self.kernel).__name__
+        remedy = "leave it out"
+        if hasattr(self.kernel, "target_acceptance_rate"):
+            remedy = f"give it to the kernel, {name}(target_acceptance_rate=...)"
+        raise ValueError(
+            "target_acceptance_rate of ParallelTempering is for Hamiltonian kernels such as NUTS() "
+            f"or HMC(), got {self.target_acceptance_rate!r} with {name}(): {remedy}"
+        )
+
+
+def _check_refresh(kernel: Any, position: Any, dtype: Any) -> None:
+    """Checks that `refresh` of a kernel evaluates the log density, if its `init` does.
+
+    Raises:
+        TypeError: if it does not, or the state has no position.
+    """
+    calls = []
+
+    def density(position: Any) -> jax.Array:
+        calls.append(position)
+        return jnp.zeros((), dtype)
+
+    name = type(kernel).__name__
+    kernel = dataclasses.replace(kernel, log_density=density)
+    state = jax.eval_shape(lambda x: kernel.init(x), position)
+    if not (hasattr(state, "position") and hasattr(state, "_replace")):
+        raise TypeError(
+            f"the state of {name} must be a NamedTuple with a position, got a "
+            f"{type(state).__name__}"
+        )
+    num_at_init = len(calls)
+    jax.eval_shape(lambda x: kernel.refresh(x), state)
+    if num_at_init and len(calls) == num_at_init:
+        raise TypeError(
+            f"{name}.refresh does not evaluate the log density, as {name}.init does. Swaps change "
+            "the position of a state: refresh must return it with all that it caches of the log "
+            "density evaluated anew"
+        )
 
 
 def _tempered(reference: Any, log_density: Any, beta: jax.Array, position: Any) -> jax.Array:

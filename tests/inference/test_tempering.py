@@ -17,6 +17,8 @@ from inference import (
     HMC,
     MEADS,
     NUTS,
+    EllipticalSlice,
+    Gibbs,
     Kernel,
     ParallelTempering,
     RandomWalk,
@@ -27,6 +29,7 @@ from inference import (
     mcse_mean,
     resume,
 )
+from inference.chains.step_chains import statistics_of
 from inference.results.log_evidence import tempering_problems
 from inference.tempering import parallel_tempering as module
 from inference.tempering.ladder import first_ladder, spread_evenly, swap_rates, swapped_order
@@ -355,11 +358,50 @@ def flat(key):
         (ParallelTempering(kernel=NUTS(step_size=-1.0)), ValueError, "step_size must be"),
         (ParallelTempering(target_acceptance_rate=2), ValueError, "target_acceptance_rate must"),
         (ParallelTempering(reference=jnp.sum), TypeError, "reference must be an inference.Ref"),
+        (
+            ParallelTempering(kernel=Slice(), target_acceptance_rate=0.9),
+            ValueError,
+            "is for Hamiltonian kernels such as NUTS() or HMC(), got 0.9 with Slice(): leave it",
+        ),
+        (
+            ParallelTempering(kernel=RandomWalk(), target_acceptance_rate=0.3),
+            ValueError,
+            "give it to the kernel, RandomWalk(target_acceptance_rate=...)",
+        ),
+        (
+            ParallelTempering(kernel=EllipticalSlice()),
+            TypeError,
+            "with a field log_density for the density at each temperature; EllipticalSlice has",
+        ),
+        (ParallelTempering(kernel=Gibbs.auto()), TypeError, "temperature; Gibbs has none"),
+        (ParallelTempering(kernel=KERNEL), TypeError, "refresh(state), which evaluates anew"),
     ],
 )
 def test_bad_settings_are_named(kernel, error, words):
     with pytest.raises(error, match=re.escape(words)):
         mcmc(random.key(0), flat, kernel=kernel, num_warmup=2, num_draws=2)
+
+
+class Stale(RandomWalk):
+    """Its states keep the log density of where they were."""
+
+    def refresh(self, state):
+        return state
+
+
+def test_a_kernel_that_does_not_evaluate_anew_is_refused():
+    with pytest.raises(TypeError, match=r"Stale\.refresh does not evaluate the log density"):
+        on_path(Stale()).init(jnp.zeros(2))
+
+
+@pytest.mark.parametrize("inner", [RandomWalk(), HMC(num_steps=1)])
+def test_divergences_are_of_kernels_that_may_diverge(inner):
+    kernel = on_path(inner)
+    state = jax.eval_shape(kernel.init, jnp.zeros(2))
+    state, info = jax.eval_shape(kernel.step, jax.eval_shape(lambda: random.key(0)), state)
+    names = statistics_of(info, state).keys()
+    assert ("is_divergent" in names) == isinstance(inner, HMC)
+    assert names >= {"swap_rate", "log_evidence", "log_density"}
 
 
 def test_one_temperature_and_no_density_are_refused():
