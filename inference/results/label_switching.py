@@ -1,4 +1,8 @@
-"""Sites of a run whose chains agree but for the order of their components."""
+"""Sites of a run whose chains agree but for the order of their components.
+
+Only the draws are looked at. That the chains agree so does not show that the model is symmetric in
+the components; unequal log densities show that it is not, or that the chains differ in more.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +11,7 @@ import numpy as np
 
 from inference.common.leaf_names import named_leaves
 from inference.results.component_matching import as_components, match_components
-from inference.results.diagnostics import rhat
+from inference.results.diagnostics import MIN_DRAWS, mcse_mean, rhat
 from inference.results.summary import Summary
 
 # Sites agree if the distance of their largest R-hat from 1 falls to so much of what it was.
@@ -21,6 +25,7 @@ _NUM_PIVOTS = 2
 # Labels that switch stay for a while: most often, two draws that follow have the same permutation.
 # In a site of many slow entries without components each draw would have another.
 _MAX_CHANGES = 0.1
+_MANY_ERRORS = 5.0  # of a difference of means; more than among many chains by chance
 
 # A site by name and an axis of it, and its draws, (chain, draw, component, feature).
 _Candidate = tuple[str, int, np.ndarray]
@@ -56,6 +61,35 @@ def find_switching(draws: Mapping[str, Any], summary: Summary, high_rhat: float)
         for name, axis, _ in agreeing:
             switched.setdefault(name, axis)
     return switched
+
+
+def unequal_densities(stats: Mapping[str, np.ndarray]) -> tuple[int, int, float, float] | None:
+    """Two chains whose mean log densities differ by more than their Monte Carlo error.
+
+    Chains that are permutations of each other, in a model that is symmetric, have equal means.
+
+    Args:
+        stats: Statistics of the kernel, ``(chain, draw)``, by name.
+
+    Returns:
+        Chains with the lower and with the higher mean, and the means; `None` if no chains differ
+        so, or it is not known.
+    """
+    log_density = np.asarray(stats.get("log_density", np.nan), np.float64)
+    if log_density.ndim < 2 or log_density.shape[1] < MIN_DRAWS:
+        return None
+    if not np.isfinite(log_density).all():
+        return None
+    means = log_density.mean(1)
+    errors = np.array([mcse_mean(x[None]) for x in log_density])
+    distances = np.abs(means[:, None] - means)
+    scores = distances / np.maximum(np.hypot(errors[:, None], errors), np.finfo(float).tiny)
+    scores = np.nan_to_num(scores, nan=0.0)
+    if scores.max() <= _MANY_ERRORS:
+        return None
+    first, second = np.unravel_index(int(np.argmax(scores)), scores.shape)
+    low, high = sorted((int(first), int(second)), key=lambda chain: means[chain])
+    return low, high, float(means[low]), float(means[high])
 
 
 def _worst(leaf: Any, rhats: np.ndarray, axis: int) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Problems of a run of Markov chains, each with a remedy that the run has not had yet."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from inference.common.far_chains import find_lost
 from inference.common.leaf_names import named_leaves
 from inference.common.warm_up import MIN_ITERATIONS, WarmUp
 from inference.results.diagnostics import MIN_DRAWS, ebfmi
-from inference.results.label_switching import find_switching
+from inference.results.label_switching import find_switching, unequal_densities
 from inference.results.log_evidence import tempering_problems
 from inference.results.nested_rhat import HIGH_RHAT, nested_rhat_limit, rhat_limit
 from inference.results.run_facts import RunFacts
@@ -81,7 +81,7 @@ def find_problems(
         *_rounding_problems(stats),
         *_energy_problems(stats, facts),
         *tempering_problems(stats),
-        *_mixing_problems(draws, summary, facts),
+        *_mixing_problems(draws, stats, summary, facts),
     )
 
 
@@ -329,7 +329,12 @@ def _energy_problems(stats: Mapping[str, np.ndarray], facts: RunFacts) -> Iterat
         )
 
 
-def _mixing_problems(draws: Mapping[str, Any], summary: Summary, facts: RunFacts) -> Iterator[str]:
+def _mixing_problems(
+    draws: Mapping[str, Any],
+    stats: Mapping[str, np.ndarray],
+    summary: Summary,
+    facts: RunFacts,
+) -> Iterator[str]:
     # Too few chains or draws to tell.
     if summary.num_chains == 1:
         yield "R-hat needs two chains at least: run num_chains=4 to see whether they agree."
@@ -344,7 +349,9 @@ def _mixing_problems(draws: Mapping[str, Any], summary: Summary, facts: RunFacts
     high_rhat, enough = _limits(summary, facts)
     is_high = summary.rhat > high_rhat
     high = np.flatnonzero(is_high)
-    switched = find_switching(draws, summary, high_rhat) if high.size else {}
+    matched = find_switching(draws, summary, high_rhat) if high.size else {}
+    unequal = unequal_densities(stats) if matched else None
+    switched = matched if unequal is None else {}
     is_switched = np.zeros(len(summary), bool)
     for site in summary.sites:
         is_switched[site.start : site.stop] = site.name in switched
@@ -357,7 +364,11 @@ def _mixing_problems(draws: Mapping[str, Any], summary: Summary, facts: RunFacts
         if is_nested:
             what = "Nested R-hat"
             why = "chains have not forgotten the starts that they share"
-        remedy = _switching_remedy(switched) if switched else ""
+        remedy = ""
+        if switched:
+            remedy = _switching_remedy(switched)
+        elif unequal is not None:
+            remedy = _unequal_modes(matched, unequal)
         if not switched or np.any(is_high & ~is_switched):
             remedy += (
                 f" Raise {longer}; if that does not help, look for several modes or parameters "
@@ -391,14 +402,31 @@ def _mixing_problems(draws: Mapping[str, Any], summary: Summary, facts: RunFacts
 
 def _switching_remedy(switched: Mapping[str, int]) -> str:
     """Sentences, with a space in front, on sites whose labels switch."""
-    names = [*switched]
-    some = " and ".join(names) if len(names) < 3 else f"{', '.join(names[:-1])} and {names[-1]}"
+    some = _in_words(switched)
     axes = ", ".join(f'"{name}": {axis}' for name, axis in switched.items())
     return (
-        f" This is label switching: with the entries of {some} permuted in each draw, the chains "
-        f"agree. Match them by inference.relabel(result, {{{axes}}}), with every other site that "
-        "has an entry for each component, or order the components in the model."
+        f" This looks like label switching: with the entries of {some} permuted in each draw, the "
+        "chains agree. If the model is symmetric in these entries, so that no permutation changes "
+        f"its density, match them by inference.relabel(result, {{{axes}}}), with every other site "
+        "that has an entry for each component, or order the components in the model."
     )
+
+
+def _unequal_modes(matched: Mapping[str, int], unequal: tuple[int, int, float, float]) -> str:
+    """Sentence, with a space in front, on sites that match although the log densities do not."""
+    low, high, least, most = unequal
+    return (
+        f" With the entries of {_in_words(matched)} permuted in each draw, the chains agree there; "
+        "but their mean log densities differ by more than their Monte Carlo error "
+        f"({least:.4g} of chain {low}, {most:.4g} of chain {high}), so the chains are not "
+        "permutations of each other, and inference.relabel would not mend them."
+    )
+
+
+def _in_words(names: Iterable[str]) -> str:
+    """Names with commas, and "and" before the last."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _rhat_in_words(rhat: float) -> str:

@@ -1,6 +1,7 @@
 """Labels of mixtures that switch: relabel, and the words of a summary."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -162,9 +163,31 @@ CALL = 'inference.relabel(result, {"loading": 0, "mu": 0, "share": 0})'
 def test_the_summary_names_label_switching(switched):
     found = result(permuted(true_draws(), switched)).summary().problems
     assert len(found) == 1
-    assert "This is label switching" in found[0]
+    assert "This looks like label switching" in found[0]
+    assert "If the model is symmetric in these entries" in found[0]
     assert CALL in found[0]
     assert "Raise" not in found[0]
+
+
+def test_unequal_modes_that_match_are_no_label_switching():
+    """Two normal modes at (0, 5) and (5, 0), of which the second has a third of the weight."""
+    rng = np.random.default_rng(1)
+    offsets = 0.5 * rng.normal(size=(4, 500, 2))
+    is_second = np.arange(4) >= 2
+    mu = offsets + np.where(is_second[:, None, None], [5.0, 0.0], [0.0, 5.0])
+    standard = -0.5 * (offsets**2).sum(-1) / 0.5**2
+    equal = MCMCResult({"mu": mu}, {"log_density": standard}, None).summary().problems
+    assert len(equal) == 1
+    assert "looks like label switching" in equal[0]
+    lower = standard - np.log(3) * is_second[:, None]
+    unequal = "\n".join(MCMCResult({"mu": mu}, {"log_density": lower}, None).summary().problems)
+    assert "not permutations of each other" in unequal
+    assert "looks like label" not in unequal
+    assert "look for several modes" in unequal
+    means = lower.mean(1)
+    low, high = (int(x) for x in re.findall(r"of chain (\d)", unequal))
+    assert low >= 2 > high
+    assert f"{means[low]:.4g} of chain {low}, {means[high]:.4g} of chain {high}" in unequal
 
 
 def test_other_scalars_keep_their_advice():

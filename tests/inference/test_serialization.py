@@ -202,7 +202,7 @@ NEVER_SAVED = re.findall(
     r"\w+",
     """
     Block BlockState Conjugate EnumeratedBlock Gibbs GibbsPlan GibbsState GibbsTarget PlannedBlock
-    PlannedSite Sweep
+    PlannedSite Sweep WeightSum
     Adaptation AdjustedMCLMC Advance AffineInvariant Ascent Barker BarkerInfo BarkerTrajectory
     Batches BestNormal Bins Bounds CarriedState ChEES Chain ChainPlan
     ClimbSettings Climber Column Combined CompiledProgram Conditioned Curvature
