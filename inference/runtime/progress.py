@@ -198,7 +198,7 @@ def show_progress(progress: Shown, num_steps: int, unit: str = "step") -> Iterat
             yield _Bar(num_steps, bar, live)
 
 
-def is_shown(progress: Shown) -> bool:
+def is_shown(progress: Any) -> bool:
     """Whether somebody is to read about the progress on standard error."""
     return not callable(progress) and bool(_is_watched() if progress is None else progress)
 
