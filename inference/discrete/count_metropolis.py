@@ -74,6 +74,7 @@ class CountMetropolis(CountKernel):
 
     Example:
         >>> def log_density(x):  # Poisson(4), twice
+        ...     x = jnp.asarray(x, float)
         ...     return jnp.sum(x * jnp.log(4.0) - jax.scipy.special.gammaln(x + 1.0))
         >>> kernel = CountMetropolis(log_density)
         >>> state = kernel.init(jnp.array([3, 5]))

@@ -59,6 +59,7 @@ class CountSlice(CountKernel):
 
     Example:
         >>> def log_density(x):  # Poisson(4), twice
+        ...     x = jnp.asarray(x, float)
         ...     return jnp.sum(x * jnp.log(4.0) - jax.scipy.special.gammaln(x + 1.0))
         >>> kernel = CountSlice(log_density)
         >>> state = kernel.init(jnp.array([3, 5]))

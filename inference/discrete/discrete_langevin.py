@@ -82,6 +82,7 @@ class DiscreteLangevin(InformedKernel):
 
     Example:
         >>> def log_density(x):
+        ...     x = jnp.asarray(x, float)
         ...     return jnp.sum(x) + 0.5 * jnp.sum(x[1:] * x[:-1])
         >>> kernel = DiscreteLangevin(log_density)
         >>> state = kernel.init(jnp.zeros(5, int))

@@ -75,6 +75,7 @@ class GibbsWithGradients(InformedKernel):
 
     Example:
         >>> def log_density(x):
+        ...     x = jnp.asarray(x, float)
         ...     return jnp.sum(x) + 0.5 * jnp.sum(x[1:] * x[:-1])
         >>> kernel = GibbsWithGradients(log_density)
         >>> state = kernel.init(jnp.zeros(5, int))

@@ -83,7 +83,7 @@ class Gibbs:
         ...     p = ppl.sample(key, dist.Beta(2.0, 2.0), name="p")
         ...     z = ppl.sample(key, dist.Bernoulli(probs=jnp.full(4, p)), name="z")
         ...     mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
-        ...     ppl.sample(key, dist.Normal(mu * z, 1.0), name="y")
+        ...     ppl.sample(key, dist.Normal(jnp.where(z == 1, mu, 0.0), 1.0), name="y")
         >>> posterior = ppl.condition(model, {"y": jnp.array([0.1, 2.9, 3.1, -0.2])})
         >>> blocks = {"z": inference.Enumerate(), "p": inference.Conjugate()}
         >>> kernel = inference.Gibbs(blocks, rest=inference.NUTS())

@@ -163,7 +163,7 @@ def search_scale(
 
 
 def _learning_stop(num_warmup: jax.Array) -> jax.Array:
-    return jnp.asarray(_LEARNING * num_warmup, jnp.int32)
+    return (_LEARNING * jnp.asarray(num_warmup, float)).astype(jnp.int32)
 
 
 def _empty_window(factor: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -228,7 +228,7 @@ class ParallelTempering:
         own, log_likelihoods = jax.vmap(lambda x: self._split(x, dtype))(positions)
         # Swaps.
         rates = swap_rates(state.ladder, log_likelihoods)
-        is_turn = jnp.arange(size - 1) % 2 == state.is_odd
+        is_turn = (jnp.arange(size - 1) % 2 == 1) == state.is_odd
         units = uniform(words[size], jnp.arange(size - 1), dtype)
         order = swapped_order(is_turn & (units < rates))
         tally = observe(state.tally, state.ladder, log_likelihoods, rates, jnp.int32(0))

@@ -93,7 +93,7 @@ def observe(
     return SwapTally(
         tally.count + 1,
         tally.rejections + 1 - swap_rates,
-        tally.num_possible + is_possible[:-1],
+        tally.num_possible + is_possible[:-1].astype(tally.num_possible.dtype),
         _add_weight(tally.upward, upward),
         _add_weight(tally.downward, downward),
         tally.num_round_trips + num_round_trips,
