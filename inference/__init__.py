@@ -29,22 +29,6 @@ from inference.common.peer_names import PEER_NAMES as _OTHER_NAMES
 from inference.common.warm_up import WarmUp
 from inference.comparison.model_comparison import Comparison, compare
 from inference.comparison.power_scaling import PowerScaling
-from inference.discrete.count_metropolis import (
-    CountMetropolis,
-    CountMetropolisInfo,
-    CountMetropolisState,
-)
-from inference.discrete.count_slice import CountSlice, CountSliceInfo, CountSliceState
-from inference.discrete.discrete_langevin import (
-    DiscreteLangevin,
-    DiscreteLangevinInfo,
-    DiscreteLangevinState,
-)
-from inference.discrete.gibbs_with_gradients import (
-    GibbsWithGradients,
-    GibbsWithGradientsInfo,
-    GibbsWithGradientsState,
-)
 from inference.drivers.calibrate import calibrate
 from inference.drivers.cross_validate import cross_validate
 from inference.drivers.importance import importance
@@ -62,33 +46,55 @@ from inference.drivers.sampler import sampler
 from inference.drivers.svgd import svgd
 from inference.drivers.svi import svi
 from inference.drivers.svi_step import SVIInfo, SVIStep, svi_step
-from inference.ensemble.adjusted_mclmc import AdjustedMCLMC
-from inference.ensemble.affine_invariant import AffineInvariant
-from inference.ensemble.chees import ChEES
-from inference.ensemble.differential_evolution import DifferentialEvolution
-from inference.ensemble.kernel import EnsembleKernel
-from inference.ensemble.meads import MEADS
-from inference.gibbs.gibbs import Conjugate, Enumerate, Gibbs
-from inference.gibbs.gibbs_plan import GibbsPlan, gibbs_plan
-from inference.gradient_free.elliptical_slice import (
-    EllipticalSlice,
-    EllipticalSliceInfo,
-    EllipticalSliceState,
-)
-from inference.gradient_free.random_walk import RandomWalk, RandomWalkInfo, RandomWalkState
-from inference.gradient_free.slice import Slice, SliceInfo, SliceState
 from inference.guides.by_site import BySite
 from inference.guides.flows import InverseAutoregressive, MaskedAutoregressive, NeuralSpline
 from inference.guides.guide import Guide
 from inference.guides.normal import FullRank, LowRank, MeanField, PointMass
 from inference.guides.structured import Structured
-from inference.hamiltonian.barker import Barker, BarkerInfo
-from inference.hamiltonian.hmc import HMC, HMCInfo
-from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
-from inference.hamiltonian.leapfrog import State
-from inference.hamiltonian.mala import MALA
-from inference.hamiltonian.nuts import NUTS, NUTSInfo
-from inference.hamiltonian.walnuts import WALNUTS, WALNUTSInfo
+from inference.kernels.discrete.count_metropolis import (
+    CountMetropolis,
+    CountMetropolisInfo,
+    CountMetropolisState,
+)
+from inference.kernels.discrete.count_slice import CountSlice, CountSliceInfo, CountSliceState
+from inference.kernels.discrete.discrete_langevin import (
+    DiscreteLangevin,
+    DiscreteLangevinInfo,
+    DiscreteLangevinState,
+)
+from inference.kernels.discrete.gibbs_with_gradients import (
+    GibbsWithGradients,
+    GibbsWithGradientsInfo,
+    GibbsWithGradientsState,
+)
+from inference.kernels.ensemble.adjusted_mclmc import AdjustedMCLMC
+from inference.kernels.ensemble.affine_invariant import AffineInvariant
+from inference.kernels.ensemble.chees import ChEES
+from inference.kernels.ensemble.differential_evolution import DifferentialEvolution
+from inference.kernels.ensemble.kernel import EnsembleKernel
+from inference.kernels.ensemble.meads import MEADS
+from inference.kernels.gibbs.gibbs import Conjugate, Enumerate, Gibbs
+from inference.kernels.gibbs.gibbs_plan import GibbsPlan, gibbs_plan
+from inference.kernels.gradient_free.elliptical_slice import (
+    EllipticalSlice,
+    EllipticalSliceInfo,
+    EllipticalSliceState,
+)
+from inference.kernels.gradient_free.random_walk import RandomWalk, RandomWalkInfo, RandomWalkState
+from inference.kernels.gradient_free.slice import Slice, SliceInfo, SliceState
+from inference.kernels.hamiltonian.barker import Barker, BarkerInfo
+from inference.kernels.hamiltonian.hmc import HMC, HMCInfo
+from inference.kernels.hamiltonian.kernel import HamiltonianKernel, Kernel
+from inference.kernels.hamiltonian.leapfrog import State
+from inference.kernels.hamiltonian.mala import MALA
+from inference.kernels.hamiltonian.nuts import NUTS, NUTSInfo
+from inference.kernels.hamiltonian.walnuts import WALNUTS, WALNUTSInfo
+from inference.kernels.tempering.parallel_tempering import (
+    ParallelTempering,
+    TemperingInfo,
+    TemperingState,
+)
+from inference.kernels.tempering.reference import Reference
 from inference.monitoring.streamed_diagnostics import StreamedDiagnostics
 from inference.monitoring.until import Until
 from inference.results.diagnostics import (
@@ -117,12 +123,6 @@ from inference.results.summary import Summary
 from inference.results.svgd_result import SVGDResult
 from inference.results.svi_result import SVIResult
 from inference.runtime.progress import Live, ProgressReport
-from inference.tempering.parallel_tempering import (
-    ParallelTempering,
-    TemperingInfo,
-    TemperingState,
-)
-from inference.tempering.reference import Reference
 from inference.variational.elbo import ELBO, Objective
 from inference.variational.multi_sample_bounds import ForwardKL, ImportanceWeighted, Renyi
 from inference.variational.score_function import ScoreFunction

@@ -5,7 +5,7 @@ from tests.mutation import Mutant
 MUTANTS = (
     Mutant(
         name="swaps-uphill",
-        file="inference/tempering/ladder.py",
+        file="inference/kernels/tempering/ladder.py",
         old="jnp.diff(ladder) * (log_likelihoods[:-1] - log_likelihoods[1:])",
         new="jnp.diff(ladder) * (log_likelihoods[1:] - log_likelihoods[:-1])",
         breaks="replicas swap against the ratio of their densities",
@@ -55,7 +55,7 @@ MUTANTS = (
     ),
     Mutant(
         name="leapfrog-sign",
-        file="inference/hamiltonian/leapfrog.py",
+        file="inference/kernels/hamiltonian/leapfrog.py",
         old="+ 0.5 * step_size * force",
         new="- 0.5 * step_size * force",
         breaks="the second half kick goes downhill",
@@ -63,7 +63,7 @@ MUTANTS = (
     ),
     Mutant(
         name="u-turn-sign",
-        file="inference/hamiltonian/u_turns.py",
+        file="inference/kernels/hamiltonian/u_turns.py",
         old="jnp.sum(product) <= 0",
         new="jnp.sum(product) >= 0",
         breaks="a trajectory of NUTS turns where it goes straight on",
@@ -71,7 +71,7 @@ MUTANTS = (
     ),
     Mutant(
         name="leaf-odds-unnormalized",
-        file="inference/hamiltonian/nuts_trajectory.py",
+        file="inference/kernels/hamiltonian/nuts_trajectory.py",
         old="tree.uniform * (odds.old + odds.new) < odds.new",
         new="tree.uniform * odds.old < odds.new",
         breaks="a subtree of NUTS prefers its last leaves",
@@ -79,7 +79,7 @@ MUTANTS = (
     ),
     Mutant(
         name="leap-joins-before-its-checks-end",
-        file="inference/hamiltonian/walnuts_trajectory.py",
+        file="inference/kernels/hamiltonian/walnuts_trajectory.py",
         old="joins = jnp.where(leap.is_check, fails, passes) & (leap.halvings == 0)",
         new="joins = jnp.where(leap.is_check, fails, passes & (leap.halvings == 0))",
         breaks="only the finest of the coarser tries is made from the other end of a leap",
@@ -87,7 +87,7 @@ MUTANTS = (
     ),
     Mutant(
         name="energy-of-the-other-end",
-        file="inference/hamiltonian/walnuts_trajectory.py",
+        file="inference/kernels/hamiltonian/walnuts_trajectory.py",
         old="jnp.where(turns_around, trajectory.far_change, last)",
         new="last",
         breaks="a leap of WALNUTS from the other end is compared with the wrong energy",

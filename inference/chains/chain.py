@@ -18,8 +18,9 @@ from inference.common.lockstep import cond_or_select, select_leaves
 from inference.common.matrices import Matrix
 from inference.common.target import Target
 from inference.common.threefry import threefry
-from inference.hamiltonian.kernel import HamiltonianKernel, with_momentum
-from inference.hamiltonian.leapfrog import Point, State, ValueAndGrad, flat_value_and_grad
+from inference.kernels.hamiltonian.kernel import HamiltonianKernel, with_momentum
+from inference.kernels.hamiltonian.leapfrog import Point, State, ValueAndGrad, flat_value_and_grad
+from inference.kernels.hamiltonian.step_size_search import Search, next_position, search_step
 from inference.runtime.signature import shapes_of
 from inference.runtime.xla import PaddedFactor, fuse_as_loop, pad_for_cpu
 from inference.warmup.adaptation import (
@@ -31,7 +32,6 @@ from inference.warmup.adaptation import (
     is_due,
 )
 from inference.warmup.dual_averaging import dual_averaging_init
-from inference.warmup.step_size_search import Search, next_position, search_step
 
 
 class ChainPlan(NamedTuple):

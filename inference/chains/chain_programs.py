@@ -11,7 +11,7 @@ from inference.chains.recorder import KeptSites
 from inference.common.layout import Layout
 from inference.common.matrices import num_bytes
 from inference.common.target import Target
-from inference.hamiltonian.kernel import HamiltonianKernel
+from inference.kernels.hamiltonian.kernel import HamiltonianKernel
 from inference.runtime.compiled_program import SMALL_LOOP_BYTES, compile_once
 from inference.runtime.devices import Share
 

@@ -23,7 +23,7 @@ from inference.chains.step_chains import (
 from inference.common.layout import Layout
 from inference.common.target import Target
 from inference.common.threefry import threefry
-from inference.ensemble.kernel import EnsembleKernel
+from inference.kernels.ensemble.kernel import EnsembleKernel
 
 
 class EnsembleChains(NamedTuple):

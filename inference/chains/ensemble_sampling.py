@@ -30,11 +30,11 @@ from inference.chains.step_run import MAX_NUMBERS_WHOLE, StepRun
 from inference.chains.step_sampling import with_density
 from inference.common.state_leaves import State, restore_leaves
 from inference.common.target import Target
-from inference.ensemble.differences import DifferenceKernel
-from inference.ensemble.kernel import DensityKernel, EnsembleKernel
 from inference.initialization.density_noise import warn_of_noise
 from inference.initialization.initial_positions import STRATEGIES, Init, parse_init
 from inference.initialization.start_search import StartingPoints, find_starts
+from inference.kernels.ensemble.differences import DifferenceKernel
+from inference.kernels.ensemble.kernel import DensityKernel, EnsembleKernel
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import share_chains
 from inference.runtime.signature import shapes_of

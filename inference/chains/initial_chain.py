@@ -16,7 +16,7 @@ from inference.common.matrices import (
     factorize,
     kind_of,
 )
-from inference.hamiltonian.kernel import HamiltonianKernel
+from inference.kernels.hamiltonian.kernel import HamiltonianKernel
 
 
 def make_unplaced_chain(kernel: HamiltonianKernel, layout: Layout, kind: str, tune: bool) -> Chain:

@@ -26,8 +26,8 @@ from inference.chains.chain import (
 from inference.common.layout import Layout
 from inference.common.lockstep import any_chain, select_leaves
 from inference.common.target import Target
-from inference.hamiltonian.kernel import HamiltonianKernel
-from inference.hamiltonian.leapfrog import State, flat_value_and_grad
+from inference.kernels.hamiltonian.kernel import HamiltonianKernel
+from inference.kernels.hamiltonian.leapfrog import State, flat_value_and_grad
 
 STEPS_PER_TURN = 16
 """Steps between two looks at whether any chain has to go on, or has to stop."""

@@ -49,10 +49,10 @@ from inference.common.matrices import (
 from inference.common.state_leaves import State, restore_leaves
 from inference.common.target import Target
 from inference.common.warm_up import WarmUp
-from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.initialization.density_noise import warn_of_noise
 from inference.initialization.initial_positions import Init, parse_init
 from inference.initialization.start_search import StartingPoints, find_starts
+from inference.kernels.hamiltonian.kernel import HamiltonianKernel
 from inference.runtime.blas_threads import one_blas_thread
 from inference.runtime.devices import Share, share_chains
 from inference.warmup.adaptation import schedule, window_ends

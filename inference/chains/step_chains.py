@@ -15,7 +15,7 @@ from jax import lax, random
 from inference.common.layout import Layout
 from inference.common.target import Target
 from inference.common.threefry import threefry
-from inference.hamiltonian.kernel import Kernel
+from inference.kernels.hamiltonian.kernel import Kernel
 from inference.runtime.signature import shapes_of
 
 

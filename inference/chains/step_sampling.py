@@ -32,15 +32,15 @@ from inference.chains.step_run import MAX_NUMBERS, MAX_NUMBERS_WHOLE, StepRun
 from inference.common.layout import Layout
 from inference.common.state_leaves import State, restore_leaves
 from inference.common.target import Target
-from inference.gradient_free.kernel import GradientFreeKernel
-from inference.hamiltonian.kernel import Kernel
 from inference.initialization.density_noise import warn_of_noise
 from inference.initialization.initial_positions import Init, parse_init
 from inference.initialization.start_search import StartingPoints, find_starts
+from inference.kernels.gradient_free.kernel import GradientFreeKernel
+from inference.kernels.hamiltonian.kernel import Kernel
+from inference.kernels.tempering.parallel_tempering import ParallelTempering
+from inference.kernels.tempering.reference import PriorReference
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import share_chains
-from inference.tempering.parallel_tempering import ParallelTempering
-from inference.tempering.reference import PriorReference
 
 
 def sample_by_steps(

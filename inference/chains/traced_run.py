@@ -28,9 +28,9 @@ from inference.common.layout import Layout
 from inference.common.matrices import kind_of
 from inference.common.target import Target
 from inference.common.threefry import seed_of, threefry
-from inference.hamiltonian.kernel import HamiltonianKernel
-from inference.hamiltonian.leapfrog import State, flat_value_and_grad
 from inference.initialization.start_search import trace_start
+from inference.kernels.hamiltonian.kernel import HamiltonianKernel
+from inference.kernels.hamiltonian.leapfrog import State, flat_value_and_grad
 from inference.warmup.adaptation import schedule, set_first_diagonal
 from inference.warmup.centering_weights import NUM_ROUNDS, best_weights, round_lengths
 from ppl.harvest.pytrees import register_dataclass

@@ -33,8 +33,8 @@ from inference.drivers.calibration_models import (
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.mcmc import mcmc
 from inference.drivers.mcmc_each import mcmc_each
-from inference.hamiltonian.kernel import HamiltonianKernel
-from inference.hamiltonian.nuts import NUTS
+from inference.kernels.hamiltonian.kernel import HamiltonianKernel
+from inference.kernels.hamiltonian.nuts import NUTS
 from inference.results.mcmc_results import MAX_RHAT
 from inference.runtime.progress import Shown, show_progress
 from ppl.core.model_pytree import as_pytree

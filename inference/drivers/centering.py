@@ -12,8 +12,8 @@ from inference.chains.samples import Samples
 from inference.chains.sampling import sample
 from inference.common.state_leaves import State, leaves_of_state, restore_leaves
 from inference.drivers.advice import advise
-from inference.hamiltonian.kernel import HamiltonianKernel
-from inference.hamiltonian.nuts import NUTS
+from inference.kernels.hamiltonian.kernel import HamiltonianKernel
+from inference.kernels.hamiltonian.nuts import NUTS
 from inference.models.same_model import latent_draws
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.jax_settings import numbers_of_any_kind

@@ -15,8 +15,8 @@ from inference.common.leaf_names import named_leaves
 from inference.common.pointwise import log_likelihoods
 from inference.comparison.units import Groups, Units
 from inference.drivers.init_from_result import positions_of
-from inference.hamiltonian.nuts import NUTS
 from inference.initialization.initial_positions import Init
+from inference.kernels.hamiltonian.nuts import NUTS
 from inference.models.same_model import in_coordinates_of
 from inference.results.diagnostics import rhat
 from inference.results.mcmc_result import MCMCResult

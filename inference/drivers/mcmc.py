@@ -42,12 +42,12 @@ from inference.drivers.run_settings import (
     NUM_WARMUP,
     RunSettings,
 )
-from inference.ensemble.kernel import is_ensemble
-from inference.gibbs.gibbs_target import GibbsTarget, plan_of, target_of
-from inference.gibbs.sweep import Sweep
-from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
-from inference.hamiltonian.nuts import NUTS
 from inference.initialization.initial_positions import Init
+from inference.kernels.ensemble.kernel import is_ensemble
+from inference.kernels.gibbs.gibbs_target import GibbsTarget, plan_of, target_of
+from inference.kernels.gibbs.sweep import Sweep
+from inference.kernels.hamiltonian.kernel import HamiltonianKernel, Kernel
+from inference.kernels.hamiltonian.nuts import NUTS
 from inference.models.same_model import in_coordinates_of
 from inference.models.transported_target import TransportedTarget, transport
 from inference.monitoring.monitor import RunMonitor

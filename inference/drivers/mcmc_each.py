@@ -20,8 +20,8 @@ from inference.drivers.run_settings import (
     NUM_WARMUP,
 )
 from inference.drivers.sampler import check_run, facts_of
-from inference.hamiltonian.kernel import HamiltonianKernel
-from inference.hamiltonian.nuts import NUTS
+from inference.kernels.hamiltonian.kernel import HamiltonianKernel
+from inference.kernels.hamiltonian.nuts import NUTS
 from inference.results.mcmc_results import MCMCResults
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings

@@ -10,7 +10,7 @@ from jax.tree_util import Partial
 
 from inference.common.layout import Layout
 from inference.common.target import Target, labels_by_name, named_sites
-from inference.gradient_free.elliptical_slice import EllipticalSlice
+from inference.kernels.gradient_free.elliptical_slice import EllipticalSlice
 from inference.optimization.hessian_normal import curvature
 from inference.results.optimize_result import coordinate_names
 from inference.runtime.blas_threads import one_blas_thread

@@ -12,7 +12,7 @@ from inference.common.leaf_names import named_leaves
 from inference.common.target import Target, differing_names, named_sites
 from inference.drivers.run_description import RecordedInit, describe_init, describe_object
 from inference.drivers.run_settings import RunSettings
-from inference.gibbs.gibbs_target import target_of
+from inference.kernels.gibbs.gibbs_target import target_of
 from inference.models.same_model import check_density, in_coordinates_of
 from inference.results.mcmc_result import MCMCResult
 from inference.runtime.devices import copy_to_default_device

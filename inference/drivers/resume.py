@@ -15,8 +15,8 @@ from inference.drivers.mcmc import run_chains
 from inference.drivers.resumable_state import recorder_of
 from inference.drivers.run_description import describe_init
 from inference.drivers.run_settings import RunSettings, restore_settings
-from inference.hamiltonian.kernel import Kernel
-from inference.hamiltonian.nuts import NUTS
+from inference.kernels.hamiltonian.kernel import Kernel
+from inference.kernels.hamiltonian.nuts import NUTS
 from inference.monitoring.until import Until
 from inference.results.guide_result import GuideResult
 from inference.results.mcmc_result import MCMCResult

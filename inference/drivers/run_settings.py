@@ -15,11 +15,11 @@ from inference.drivers.run_description import (
     describe_object,
     restore_key,
 )
-from inference.ensemble.differences import DifferenceKernel
-from inference.ensemble.kernel import is_ensemble
-from inference.gibbs.gibbs import Gibbs
-from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.initialization.initial_positions import STRATEGIES
+from inference.kernels.ensemble.differences import DifferenceKernel
+from inference.kernels.ensemble.kernel import is_ensemble
+from inference.kernels.gibbs.gibbs import Gibbs
+from inference.kernels.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.results.guide_result import GuideResult
 
 NUM_WARMUP = 1000

@@ -16,8 +16,8 @@ from inference.drivers.run_settings import (
     NUM_DRAWS,
     NUM_WARMUP,
 )
-from inference.hamiltonian.kernel import HamiltonianKernel
-from inference.hamiltonian.nuts import NUTS
+from inference.kernels.hamiltonian.kernel import HamiltonianKernel
+from inference.kernels.hamiltonian.nuts import NUTS
 from inference.models.check_keywords import check_keywords
 from inference.results.mcmc_result import MCMCResult
 from inference.results.run_facts import RunFacts

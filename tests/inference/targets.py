@@ -13,7 +13,7 @@ from jax import random
 
 import distributions as dist
 import ppl
-from inference.hamiltonian.leapfrog import drift, kick
+from inference.kernels.hamiltonian.leapfrog import drift, kick
 from inference.runtime.xla import tricks_are_on
 
 needs_tricks = pytest.mark.skipif(

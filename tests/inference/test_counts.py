@@ -12,8 +12,8 @@ from jax import lax, random
 from jax.scipy.special import gammaln
 
 from inference import CountMetropolis, CountSlice, Kernel, mcse_mean
-from inference.discrete import count_metropolis as metropolis_module
-from inference.gradient_free import slice as slice_module
+from inference.kernels.discrete import count_metropolis as metropolis_module
+from inference.kernels.gradient_free import slice as slice_module
 from tests.inference.test_discrete import FAILURE_RATE, chi_square
 
 NUM_CHAINS = 4000

@@ -21,8 +21,8 @@ from inference import (
     mcse_mean,
     resume,
 )
-from inference.ensemble import affine_invariant, differential_evolution
-from inference.ensemble.differences import distinct_chains, rank_of_differences
+from inference.kernels.ensemble import affine_invariant, differential_evolution
+from inference.kernels.ensemble.differences import distinct_chains, rank_of_differences
 from tests.inference.targets import skewed_draws, skewed_log_density, skewed_uniforms
 
 FAILURE_RATE = 1e-5  # of one test, by chance

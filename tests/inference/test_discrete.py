@@ -14,8 +14,8 @@ import scipy.stats as st
 from jax import lax, random
 
 from inference import DiscreteLangevin, DiscreteLangevinInfo, GibbsWithGradients, Kernel, mcse_mean
-from inference.discrete import discrete_langevin as langevin_module
-from inference.discrete import gibbs_with_gradients as gwg_module
+from inference.kernels.discrete import discrete_langevin as langevin_module
+from inference.kernels.discrete import gibbs_with_gradients as gwg_module
 
 FAILURE_RATE = 1e-5  # of one test, by chance
 NUM_CHAINS = 4000

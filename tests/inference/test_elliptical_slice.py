@@ -14,7 +14,7 @@ import distributions as dist
 import ppl
 from inference import EllipticalSlice, Kernel, MeanField, mcmc, mcse_mean, resume
 from inference.drivers.normal_prior import with_prior_of
-from inference.gradient_free import elliptical_slice as module
+from inference.kernels.gradient_free import elliptical_slice as module
 from inference.models.transported_target import TransportedTarget
 
 FAILURE_RATE = 1e-5  # of one test, by chance

@@ -12,10 +12,10 @@ from jax.tree_util import Partial
 import distributions as dist
 import ppl
 from inference import MEADS, AdjustedMCLMC, ChEES, EnsembleKernel, calibrate
-from inference.ensemble import adjusted_mclmc, chees
-from inference.ensemble.adjusted_mclmc import turn
-from inference.ensemble.meads import largest_deviation, wrap
-from inference.ensemble.tuning import chees_gradient, halton
+from inference.kernels.ensemble import adjusted_mclmc, chees
+from inference.kernels.ensemble.adjusted_mclmc import turn
+from inference.kernels.ensemble.meads import largest_deviation, wrap
+from inference.kernels.ensemble.tuning import chees_gradient, halton
 
 KERNELS = {"ChEES": ChEES(), "AdjustedMCLMC": AdjustedMCLMC(), "MEADS": MEADS()}
 NUM_CHAINS = 16

@@ -9,7 +9,7 @@ import pytest
 import scipy.stats as st
 
 from inference import MEADS, AdjustedMCLMC, ChEES
-from inference.ensemble import adjusted_mclmc, chees, meads
+from inference.kernels.ensemble import adjusted_mclmc, chees, meads
 from tests.inference.targets import SCALE, skewed_draws, skewed_log_density, skewed_uniforms
 
 FAILURE_RATE = 1e-5  # of one test, by chance

@@ -26,13 +26,13 @@ from inference import (
     mcse_mean,
     resume,
 )
-from inference.gibbs import sweep
-from inference.gibbs.block_density import block_density
-from inference.gibbs.gibbs import Conjugate, Gibbs
-from inference.gibbs.gibbs_plan import gibbs_plan
-from inference.gibbs.gibbs_target import GibbsTarget
-from inference.gibbs.sweep import Sweep
 from inference.initialization.initial_positions import Init
+from inference.kernels.gibbs import sweep
+from inference.kernels.gibbs.block_density import block_density
+from inference.kernels.gibbs.gibbs import Conjugate, Gibbs
+from inference.kernels.gibbs.gibbs_plan import gibbs_plan
+from inference.kernels.gibbs.gibbs_target import GibbsTarget
+from inference.kernels.gibbs.sweep import Sweep
 from inference.runtime.compiled_program import compile_program
 
 Z = 4.3  # of ten estimates, one is beyond by chance in a run of 6,000

@@ -25,9 +25,14 @@ from inference import (
     resume,
 )
 from inference.common.layout import Layout
-from inference.gradient_free import random_walk as walk_module
-from inference.gradient_free import slice as slice_module
-from inference.gradient_free.scale import adapt_scale, init_scale, is_window_end, search_scale
+from inference.kernels.gradient_free import random_walk as walk_module
+from inference.kernels.gradient_free import slice as slice_module
+from inference.kernels.gradient_free.scale import (
+    adapt_scale,
+    init_scale,
+    is_window_end,
+    search_scale,
+)
 from tests.inference.targets import SCALE, skewed_draws, skewed_log_density, skewed_uniforms
 
 FAILURE_RATE = 1e-5  # of one test, by chance

@@ -15,10 +15,10 @@ import scipy.stats as st
 
 from inference import HMC, MALA, NUTS, WALNUTS, Barker
 from inference.common.matrices import pull, push
-from inference.hamiltonian import barker as barker_module
-from inference.hamiltonian import hmc as hmc_module
-from inference.hamiltonian import nuts_trajectory as tree_module
-from inference.hamiltonian.leapfrog import Point, energy_change
+from inference.kernels.hamiltonian import barker as barker_module
+from inference.kernels.hamiltonian import hmc as hmc_module
+from inference.kernels.hamiltonian import nuts_trajectory as tree_module
+from inference.kernels.hamiltonian.leapfrog import Point, energy_change
 from tests.inference.targets import SCALE, skewed_draws, skewed_log_density, skewed_uniforms
 
 FAILURE_RATE = 1e-5
@@ -99,7 +99,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.quick_rows("inference.hamiltonian.hmc-kinetic energy")
+@pytest.mark.quick_rows("inference.kernels.hamiltonian.hmc-kinetic energy")
 @pytest.mark.parametrize("mistake", BROKEN)
 @pytest.mark.parametrize("module", [hmc_module, pytest.param(tree_module, marks=pytest.mark.slow)])
 def test_one_wrong_sign_is_caught(monkeypatch, module, mistake):

@@ -7,7 +7,7 @@ import pytest
 
 from inference.common.layout import Layout
 from inference.common.matrices import LowRankMatrix, factorize, pull, push
-from inference.hamiltonian.leapfrog import Point, energy, energy_change, flat_value_and_grad
+from inference.kernels.hamiltonian.leapfrog import Point, energy, energy_change, flat_value_and_grad
 from inference.runtime.xla import PaddedFactor, pad_for_cpu
 from tests.inference.targets import Dynamics, leapfrog, skewed_log_density
 

@@ -7,8 +7,8 @@ import pytest
 
 from inference import NUTS
 from inference.common.threefry import normal, random_words, seed_of, uniform, unit_of
-from inference.hamiltonian.nuts_trajectory import _DOUBLINGS
-from inference.hamiltonian.u_turns import (
+from inference.kernels.hamiltonian.nuts_trajectory import _DOUBLINGS
+from inference.kernels.hamiltonian.u_turns import (
     is_turning,
     select_checkpoint,
     turns_within_at_once,

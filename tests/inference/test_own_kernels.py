@@ -16,7 +16,7 @@ import ppl
 from inference import Kernel, MCMCResult, mcmc, mcse_mean
 from inference.chains import chain_run, chain_threads, step_run
 from inference.chains.step_sampling import sample_by_steps
-from inference.hamiltonian.leapfrog import State as HamiltonianState
+from inference.kernels.hamiltonian.leapfrog import State as HamiltonianState
 from inference.runtime.devices import share_chains
 
 # Of ten estimates, one is beyond by chance in a run of 6,000.

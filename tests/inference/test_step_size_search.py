@@ -9,7 +9,7 @@ from inference import NUTS
 from inference.chains.chain import ChainPlan, advance_chain
 from inference.chains.initial_chain import make_unplaced_chain
 from inference.common.layout import Layout
-from inference.hamiltonian.leapfrog import energy_change, flat_value_and_grad
+from inference.kernels.hamiltonian.leapfrog import energy_change, flat_value_and_grad
 from inference.warmup.adaptation import schedule
 from tests.inference.targets import Dynamics, FakeTarget, leapfrog
 

@@ -30,10 +30,15 @@ from inference import (
     resume,
 )
 from inference.chains.step_chains import statistics_of
+from inference.kernels.tempering import parallel_tempering as module
+from inference.kernels.tempering.ladder import (
+    first_ladder,
+    spread_evenly,
+    swap_rates,
+    swapped_order,
+)
+from inference.kernels.tempering.tally import empty_tally, follow_replicas, log_evidence_of, observe
 from inference.results.log_evidence import tempering_problems
-from inference.tempering import parallel_tempering as module
-from inference.tempering.ladder import first_ladder, spread_evenly, swap_rates, swapped_order
-from inference.tempering.tally import empty_tally, follow_replicas, log_evidence_of, observe
 
 FAILURE_RATE = 1e-5  # of one test, by chance
 SIGMAS = 4.3  # of the same rate

@@ -11,8 +11,8 @@ import inference
 import ppl
 from inference import NUTS, WALNUTS
 from inference.common.threefry import normal, seed_of
-from inference.hamiltonian import walnuts_trajectory
-from inference.hamiltonian.walnuts_trajectory import judge
+from inference.kernels.hamiltonian import walnuts_trajectory
+from inference.kernels.hamiltonian.walnuts_trajectory import judge
 from tests.inference.test_nuts_trajectory import SCALES, Recursion, log_density
 
 FAILURE_RATE = 1e-5  # of each test of a distribution

@@ -1,0 +1,6 @@
+"""Kernels: Markov transitions that leave a target invariant.
+
+`hamiltonian` has the protocol of all kernels and those that follow gradients, `gradient_free`
+those that do not, `discrete` those of integers and booleans, `ensemble` those that move all chains
+together; `gibbs` and `tempering` are built of other kernels.
+"""

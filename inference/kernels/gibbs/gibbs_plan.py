@@ -1,0 +1,398 @@
+"""Plan of Gibbs sampling: what draws or moves each site of a model, and why."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random
+
+import ppl
+from inference.kernels.discrete.count_slice import CountSlice
+from inference.kernels.discrete.counts import CountKernel
+from inference.kernels.discrete.gibbs_with_gradients import GibbsWithGradients
+from inference.kernels.discrete.informed import InformedKernel
+from inference.kernels.gibbs.full_conditionals import conditional_of, draw_jointly
+from inference.kernels.gibbs.gibbs import Block, Conjugate, EnumeratedBlock, Gibbs
+from inference.kernels.gradient_free.kernel import GradientFreeKernel
+from inference.kernels.hamiltonian.kernel import HamiltonianKernel
+from inference.models.discrete_target import DiscreteTarget
+from ppl.common import distribution_protocol
+from ppl.core.model_run import trace_model
+from ppl.harvest.jax_core import is_traced
+from ppl.harvest.names import nest_by_path
+from ppl.harvest.pytrees import register_dataclass
+from ppl.harvest.survey import Path, join_scopes
+from ppl.marginal.finite_supports import find_states, look_at_distributions
+
+_HEADER = ("site", "by", "reason")
+_NO_FORM = "no full conditional in closed form"
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class PlannedBlock:
+    """Sites of a model that move together, and what moves them.
+
+    Attributes:
+        paths: The sites.
+        kernel: ``Conjugate()``, an :class:`EnumeratedBlock`, or a kernel.
+        is_joint: Whether the sites are drawn in one joint draw.
+        is_rest: Whether they are those that no block names.
+        is_discrete: Whether their values are discrete.
+    """
+
+    paths: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
+    kernel: Any
+    is_joint: bool = dataclasses.field(default=False, metadata={"static": True})
+    is_rest: bool = dataclasses.field(default=False, metadata={"static": True})
+    is_discrete: bool = dataclasses.field(default=False, metadata={"static": True})
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the sites are drawn from exact full conditionals."""
+        return isinstance(self.kernel, Conjugate | EnumeratedBlock)
+
+    @property
+    def strategy(self) -> Any:
+        """Strategy of ``ppl.marginalize`` that takes the sites out."""
+        if isinstance(self.kernel, EnumeratedBlock):
+            return ppl.Enumerate(self.kernel.max_states)
+        return ppl.Gaussian()
+
+
+class PlannedSite(NamedTuple):
+    """Site in a plan.
+
+    Attributes:
+        site: Its name.
+        by: What draws or moves it: ``"exact draw"``, or the name of a kernel.
+        reason: Why, in words.
+    """
+
+    site: str
+    by: str
+    reason: str
+
+
+class GibbsPlan(NamedTuple):
+    """Plan of Gibbs sampling; it prints as a table.
+
+    Attributes:
+        blocks: Blocks in the order of a sweep.
+        sites: Sites in the same order, each with what moves it and why.
+    """
+
+    blocks: tuple[PlannedBlock, ...]
+    sites: tuple[PlannedSite, ...]
+
+    def __str__(self) -> str:
+        """One line for each site: what draws or moves it, and why."""
+        rows = [_HEADER, *self.sites]
+        widths = [max(len(row[i]) for row in rows) for i in range(2)]
+        lines = (f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}" for a, b, c in rows)
+        return "\n".join(lines)
+
+
+def gibbs_plan(
+    model: Callable[..., Any], *args: Any, kernel: Gibbs | None = None, **kwargs: Any
+) -> GibbsPlan:
+    """Plan of Gibbs sampling for a model: what moves each site, and why.
+
+    Args:
+        model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
+        *args: Arguments of the model: data.
+        kernel: The kernel; ``Gibbs.auto()`` by default.
+        **kwargs: More arguments of the model.
+
+    Returns:
+        A plan, which prints as a table.
+
+    Raises:
+        ValueError: if the kernel does not fit the model.
+
+    Example:
+        >>> import jax.numpy as jnp, ppl, distributions as dist, inference
+        >>> def pumps(key, hours):
+        ...     alpha = ppl.sample(key, dist.Exponential(1.0), name="alpha")
+        ...     beta = ppl.sample(key, dist.Gamma(0.1, 1.0), name="beta")
+        ...     rate = ppl.sample(key, dist.Gamma(alpha * jnp.ones(3), beta), name="rate")
+        ...     ppl.sample(key, dist.Poisson(rate * hours), name="failures")
+        >>> posterior = ppl.condition(pumps, {"failures": jnp.array([5, 1, 14])})
+        >>> print(inference.gibbs_plan(posterior, jnp.array([94.3, 15.7, 126.0])))
+        site   by          reason
+        beta   exact draw  its full conditional is Gamma
+        rate   exact draw  its full conditional is Gamma
+        alpha  NUTS        no full conditional in closed form
+    """
+    kernel = Gibbs.auto() if kernel is None else kernel
+    if not isinstance(kernel, Gibbs):
+        raise TypeError(
+            f"gibbs_plan: kernel must be a Gibbs kernel such as Gibbs.auto(), got {kernel!r}"
+        )
+    return make_plan(kernel, DiscreteTarget.of(model, args, kwargs))
+
+
+def make_plan(kernel: Gibbs, base: DiscreteTarget) -> GibbsPlan:
+    """Plan of a kernel for a model.
+
+    Raises:
+        ValueError: if a name is not of a latent site, or a site does not fit what is to move it.
+    """
+    look = _Look(base)
+    found = [_plan_block(look, block) for block in kernel.blocks]
+    named = {path for planned, _ in found for path in planned.paths}
+    rest = [path for path in look.shapes if path not in named]
+    reason = "in no block"
+    if kernel.plans_others:
+        others, rest = _plan_others(look, rest)
+        found += others
+        reason = _NO_FORM
+    if rest:
+        _check_real(look, rest)
+        planned = PlannedBlock(tuple(rest), kernel.rest, is_rest=True)
+        found.append((planned, _by_kernel(rest, kernel.rest, reason)))
+    sites = [site for _, why in found for site in why]
+    return GibbsPlan(tuple(planned for planned, _ in found), tuple(sites))
+
+
+def is_real(shape: Any) -> bool:
+    """Whether values are floating-point numbers."""
+    return jnp.issubdtype(shape.dtype, jnp.floating)
+
+
+class _Look:
+    """Look at the full conditionals of the sites of a model; nothing is evaluated."""
+
+    def __init__(self, base: DiscreteTarget):
+        self.base = base
+        self.shapes = dict(base.shapes)
+
+    def path(self, name: str) -> Path:
+        """Path of a site by name."""
+        paths = {join_scopes(path): path for path in self.shapes}
+        if name not in paths:
+            raise ValueError(
+                f"Gibbs: the model has no latent site {name!r} (observed ones are data, and do not "
+                f"move); there are {list(paths)}"
+            )
+        return paths[name]
+
+    def family(self, path: Path) -> str | None:
+        """Name of the full conditional of a site, or `None` if it has no closed form."""
+
+        def look(base: DiscreteTarget, values: Mapping[Path, Any]) -> None:
+            found = conditional_of(base, path, values)
+            name = None if found is None else type(found).__name__
+            names.append("finite" if name and not is_real(self.shapes[path]) else name)
+
+        names: list[str | None] = []
+        jax.eval_shape(look, self.base, self.shapes)
+        return names[0]
+
+    def within_bounds(self, kernel: Any, paths: Sequence[Path]) -> Any:
+        """Kernel of integers whose missing bounds are those of some sites.
+
+        Raises:
+            ValueError: if a bound that the kernel needs is not known.
+        """
+        if not isinstance(kernel, InformedKernel | CountKernel):
+            return kernel
+        args, kwargs = self.base.arguments.join(self.base.data)
+        program = trace_model(self.base.model, None, args, kwargs)
+        has_end = kernel.upper is not None or getattr(kernel, "num_values", None) is not None
+        if kernel.lower is None:
+            kernel = dataclasses.replace(kernel, lower=_least_values(program, paths, kernel))
+        if isinstance(kernel, CountKernel) or has_end:
+            return kernel
+        try:
+            states = find_states(program, paths)
+        except ValueError as error:
+            raise ValueError(
+                f"Gibbs: block {_names(paths)} has no largest value that is known; give it, "
+                f"{type(kernel).__name__}(upper=...), or move counts by CountSlice()"
+            ) from error
+        widest = max(int(states[path].max() - states[path].min()) for path in paths)
+        upper = nest_by_path({path: int(states[path].max()) for path in paths})
+        return dataclasses.replace(kernel, upper=upper, num_values=widest + 1)
+
+    def kernel_of_integers(self, path: Path) -> Any:
+        """Kernel for a discrete site without a full conditional, with the bounds of the site."""
+        try:
+            return self.within_bounds(GibbsWithGradients(gradient=False), [path])
+        except ValueError:
+            return self.within_bounds(CountSlice(), [path])
+
+    def why_not_jointly(self, paths: Sequence[Path], strategy: Any) -> str | None:
+        """Why sites cannot be drawn in one joint draw, `None` if they can."""
+
+        def look(base: DiscreteTarget, key: jax.Array, values: Mapping[Path, Any]) -> Any:
+            return list(draw_jointly(base, tuple(paths), strategy, key, values).values())
+
+        key = jax.eval_shape(lambda: random.key(0))
+        try:
+            jax.eval_shape(look, self.base, key, self.shapes)
+        except (ValueError, NotImplementedError) as error:
+            return str(error)
+        return None
+
+
+def _plan_block(look: _Look, block: Block) -> tuple[PlannedBlock, list[PlannedSite]]:
+    """Block of the user in a model."""
+    paths = tuple(map(look.path, block.sites))
+    shapes = {path: look.shapes[path] for path in paths}
+    are_real = {is_real(shape) for shape in shapes.values()}
+    if isinstance(block.kernel, EnumeratedBlock):
+        planned = PlannedBlock(paths, block.kernel, is_joint=len(paths) > 1)
+        why = look.why_not_jointly(paths, planned.strategy) if planned.is_joint else None
+        if not planned.is_joint and (are_real == {True} or look.family(*paths) is None):
+            why = "its values are not finite in number, or too many are coupled"
+        if why:
+            raise ValueError(
+                f"Gibbs: block {_names(paths)} by Enumerate(): {why}. Move counts by CountSlice(), "
+                "and real sites by Conjugate(), Slice() or the rest"
+            )
+        return planned, _drawn(paths, "finite: its states are summed")
+    if isinstance(block.kernel, Conjugate):
+        if len(paths) > 1 and look.why_not_jointly(paths, ppl.Gaussian()) is None:
+            planned = PlannedBlock(paths, block.kernel, is_joint=True)
+            return planned, _drawn(paths, "jointly normal given all others")
+        sites = []
+        for path in paths:
+            family = look.family(path)
+            if family is None:
+                raise ValueError(
+                    f"Gibbs: the full conditional of site {join_scopes(path)!r} is no distribution "
+                    "that ppl.conditional knows. Leave it out of the blocks, so that the kernel of "
+                    "the rest moves it."
+                )
+            sites.extend(_drawn([path], f"its full conditional is {family}"))
+        return PlannedBlock(paths, block.kernel), sites
+    if len(are_real) > 1:
+        raise ValueError(
+            f"Gibbs: block {_names(paths)} has real and discrete sites, and one kernel moves "
+            "either: write a block for each kind"
+        )
+    is_discrete = are_real == {False}
+    _check_kind(paths, block.kernel, is_discrete)
+    kernel = look.within_bounds(block.kernel, paths) if is_discrete else block.kernel
+    planned = PlannedBlock(paths, kernel, is_discrete=is_discrete)
+    return planned, _by_kernel(paths, block.kernel, "as its block says")
+
+
+def _least_values(program: Any, paths: Sequence[Path], kernel: Any) -> dict[str, int]:
+    """Least value of each site, nested as the scopes are.
+
+    Raises:
+        ValueError: if a site has none, or it is not known before the model runs.
+    """
+    least: dict[Path, int] = {}
+    for site, value in look_at_distributions(program.jaxpr, paths, _least_value):
+        if value is None:
+            raise ValueError(
+                f"Gibbs: site {join_scopes(site.path)!r} has no least value that is known; give "
+                f"it: {type(kernel).__name__}(lower=...)"
+            )
+        least[site.path] = min(value, least.get(site.path, value))
+    return nest_by_path(least)
+
+
+def _least_value(_: Any, d: Any) -> int | None:
+    """Least value of a discrete distribution, `None` if it has none that is known."""
+    while isinstance(d, distribution_protocol.DistributionWrapper):
+        d = getattr(d, "base")  # noqa: B009
+    support = getattr(distribution_protocol.part_of(d), "support", None)
+    low = getattr(support, "members", getattr(support, "low", None))
+    if low is None or is_traced(low) or not np.all(np.isfinite(low)):
+        return None
+    return int(np.min(np.asarray(low)))
+
+
+def _check_kind(paths: Sequence[Path], kernel: Any, is_discrete: bool) -> None:
+    """Check that a kernel moves values of the kind that sites have."""
+    name = type(kernel).__name__
+    moves_integers = isinstance(kernel, InformedKernel | CountKernel)
+    moves_reals = isinstance(kernel, HamiltonianKernel | GradientFreeKernel)
+    if moves_reals and is_discrete:
+        raise ValueError(
+            f"Gibbs: block {_names(paths)} is discrete, and {name} moves real numbers. Move it by "
+            "Enumerate() if its values are finite, or by CountSlice()"
+        )
+    if moves_integers and not is_discrete:
+        raise ValueError(
+            f"Gibbs: block {_names(paths)} is real, and {name} moves integers. Move it by Slice(), "
+            "or leave it to the rest"
+        )
+    if isinstance(kernel, InformedKernel) and kernel.gradient:
+        raise ValueError(
+            f"Gibbs: block {_names(paths)}: the density of a model takes integers at discrete "
+            f"sites, and has no gradient there. Pass {name}(gradient=False), which evaluates each "
+            "neighbor"
+        )
+
+
+def _plan_others(
+    look: _Look, paths: Sequence[Path]
+) -> tuple[list[tuple[PlannedBlock, list[PlannedSite]]], list[Path]]:
+    """Blocks for sites that no block of the user names, and the sites that are left."""
+    families = {path: look.family(path) for path in paths}
+    normal = [path for path in paths if _is_normal(look, path, families[path])]
+    joint = _joint_paths(look, normal) if len(normal) > 1 else ()
+    found = []
+    if joint:
+        planned = PlannedBlock(joint, Conjugate(), is_joint=True)
+        found.append((planned, _drawn(joint, "jointly normal given all others")))
+    left = []
+    for path in paths:
+        if families[path] is not None and path not in joint:
+            reason = f"its full conditional is {families[path]}"
+            found.append((PlannedBlock((path,), Conjugate()), _drawn([path], reason)))
+        elif families[path] is None and not is_real(look.shapes[path]):
+            kernel = look.kernel_of_integers(path)
+            planned = PlannedBlock((path,), kernel, is_discrete=True)
+            found.append((planned, _by_kernel([path], kernel, _NO_FORM)))
+        elif families[path] is None:
+            left.append(path)
+    return found, left
+
+
+def _is_normal(look: _Look, path: Path, family: str | None) -> bool:
+    return family is not None and is_real(look.shapes[path]) and "Normal" in family
+
+
+def _joint_paths(look: _Look, normal: Sequence[Path]) -> tuple[Path, ...]:
+    """Sites among those of normal full conditionals that are jointly normal: all, or the first."""
+    if look.why_not_jointly(normal, ppl.Gaussian()) is None:
+        return tuple(normal)
+    joint: tuple[Path, ...] = ()
+    for path in normal:
+        more = (*joint, path)
+        if len(more) == 1 or look.why_not_jointly(more, ppl.Gaussian()) is None:
+            joint = more
+    return joint if len(joint) > 1 else ()
+
+
+def _check_real(look: _Look, paths: Sequence[Path]) -> None:
+    for path in paths:
+        if not is_real(look.shapes[path]):
+            name = join_scopes(path)
+            raise ValueError(
+                f"Gibbs: site {name!r} is discrete, and in no block; the kernel of the rest moves "
+                f'real numbers. Add {{"{name}": Enumerate()}} if its values are finite, or '
+                f'{{"{name}": CountSlice()}}; or plan all other sites by Gibbs.auto'
+            )
+
+
+def _names(paths: Iterable[Path]) -> str:
+    return ", ".join(repr(join_scopes(path)) for path in paths)
+
+
+def _drawn(paths: Iterable[Path], reason: str) -> list[PlannedSite]:
+    return [PlannedSite(join_scopes(path), "exact draw", reason) for path in paths]
+
+
+def _by_kernel(paths: Iterable[Path], kernel: Any, reason: str) -> list[PlannedSite]:
+    name = type(kernel).__name__
+    return [PlannedSite(join_scopes(path), name, reason) for path in paths]

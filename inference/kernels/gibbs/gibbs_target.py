@@ -1,0 +1,199 @@
+"""Target of Gibbs sampling: a position holds the values of all latent sites, of any kind."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import random
+
+import ppl
+from inference.common.layout import Layout
+from inference.initialization.initial_positions import Init
+from inference.kernels.gibbs.gibbs import Gibbs
+from inference.kernels.gibbs.gibbs_plan import (
+    GibbsPlan,
+    PlannedBlock,
+    PlannedSite,
+    is_real,
+    make_plan,
+)
+from inference.kernels.hamiltonian.kernel import HamiltonianKernel
+from inference.models.discrete_target import DiscreteTarget
+from ppl.analysis.summed_sites import find_approximate
+from ppl.core.model_run import trace_model
+from ppl.harvest.names import nest_by_path, paths_in
+from ppl.harvest.pytrees import register_dataclass
+from ppl.harvest.survey import Path
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class GibbsTarget:
+    """Target whose positions are values of all latent sites, real and discrete side by side.
+
+    Attributes:
+        base: The model on the values of its latent sites.
+        blocks: Blocks of sites in the order of a sweep, the rest among them.
+        planned: What moves each site, and why.
+    """
+
+    base: DiscreteTarget
+    blocks: tuple[PlannedBlock, ...]
+    planned: tuple[PlannedSite, ...] = dataclasses.field(metadata={"static": True})
+
+    # not fields
+    mesh = None
+    positions_are_values = True
+
+    @classmethod
+    def of(cls, model: Any, args: tuple[Any, ...], kwargs: Any, kernel: Gibbs) -> "GibbsTarget":
+        """Target of a kernel for a model and its arguments.
+
+        Raises:
+            ValueError: if a name is not of a latent site, or a site has no full conditional in
+                closed form that its block asks for.
+        """
+        base = DiscreteTarget.of(model, args, kwargs)
+        return cls(base, *make_plan(kernel, base))
+
+    @property
+    def plan(self) -> GibbsPlan:
+        """The plan: what moves each site, and why."""
+        return GibbsPlan(self.blocks, self.planned)
+
+    @property
+    def position_shapes(self) -> Any:
+        """Shapes and dtypes of a position."""
+        return self.base.position_shapes
+
+    @property
+    def model(self) -> Any:
+        """The model, as a pytree."""
+        return self.base.model
+
+    @property
+    def data(self) -> list[Any]:
+        """Arguments of the model that are arrays or floats."""
+        return self.base.data
+
+    @property
+    def arguments(self) -> Any:
+        """All other arguments."""
+        return self.base.arguments
+
+    @property
+    def layout(self) -> Layout:
+        """Layout of flat positions."""
+        return self.base.layout
+
+    @property
+    def order(self) -> tuple[tuple[Path, bool], ...]:
+        """Paths of the sites in the order of the model, and whether each is deterministic."""
+        return self.base.order
+
+    @property
+    def approximate(self) -> tuple[Path, ...]:
+        """Paths of the sites that `Laplace` has taken out of the model."""
+        args, kwargs = self.base.arguments.join(self.base.data)
+        return find_approximate(trace_model(self.base.model, None, args, kwargs).jaxpr)
+
+    @property
+    def labels(self) -> tuple[tuple[Path, Any], ...]:
+        """Labels of sites."""
+        return self.base.labels
+
+    def log_density(self, position: Mapping[str, Any]) -> jax.Array:
+        """Log density of the values of all latent sites."""
+        return self.base.log_density(position)
+
+    def prior(self, key: jax.Array) -> dict[str, Any]:
+        """A position drawn from the prior."""
+        args, kwargs = self.base.arguments.join(self.base.data)
+        sites = ppl.trace(self.base.model)(key, *args, **kwargs).sites
+        sites = dict(paths_in(sites, self.shapes))
+        return nest_by_path({path: sites[path].value for path in self.shapes})
+
+    def initial(self, key: jax.Array, values: Any = None) -> dict[str, Any]:
+        """A start: prior draws of discrete sites, and of real ones values at uniform positions."""
+        return self.start(Init("uniform"), key, values, jnp.int32(0))
+
+    def start(self, init: Init, key: jax.Array, values: Any, attempt: jax.Array) -> dict[str, Any]:
+        """A start for chains: `init` is for the real sites, given discrete ones from the prior.
+
+        With a rest that follows gradients, a uniform start is followed by a climb that ends among
+        the bulk of the draws: in a sweep, no block leaves a place far off by itself. Values that
+        are given stay.
+        """
+        if init.strategy == "prior":
+            return self.prior(key)
+        for_discrete, for_real = random.split(key)
+        shapes = self.shapes
+        given = {
+            path: jnp.asarray(x, shapes[path].dtype)
+            for path, x in paths_in(values or {}, shapes)
+            if path in shapes
+        }
+        discrete = [path for path, shape in shapes.items() if not is_real(shape)]
+        kept = {path: x for path, x in given.items() if path in discrete}
+        if len(kept) < len(discrete):
+            drawn = self.by_path(self.prior(for_discrete))
+            kept = {path: drawn[path] for path in discrete} | kept
+        found = dict(kept)
+        if len(kept) < len(shapes):
+            real = nest_by_path({path: x for path, x in given.items() if path not in kept})
+            if init.strategy == "uniform" and not real and self.follows_gradients:
+                init = dataclasses.replace(init, strategy="bulk")
+            rest = self.given(kept)
+            layout = Layout.of(rest.position_shapes)
+            flat = init.position(rest, layout, for_real, real or None, attempt)
+            found |= self.by_path(rest.constrain(layout.unravel(flat)))
+        return nest_by_path({path: found[path] for path in shapes})
+
+    @property
+    def follows_gradients(self) -> bool:
+        """Whether real sites have a gradient: a Hamiltonian kernel moves some of them."""
+        return any(isinstance(block.kernel, HamiltonianKernel) for block in self.blocks)
+
+    def given(self, values: Mapping[Path, Any]) -> Any:
+        """The target on unconstrained space of all other sites, given some values by path."""
+        args, kwargs = self.base.arguments.join(self.base.data)
+        model = self.base.model
+        if values:
+            model = ppl.condition(model, nest_by_path(values))
+        return ppl.unconstrain(model, *args, **kwargs)
+
+    @property
+    def shapes(self) -> dict[Path, Any]:
+        """Shape and dtype of the value of each latent site."""
+        return dict(self.base.shapes)
+
+    def by_path(self, position: Mapping[str, Any]) -> dict[Path, Any]:
+        """Values of latent sites by path, of nested dicts."""
+        shapes = self.shapes
+        return {path: x for path, x in paths_in(position, shapes) if path in shapes}
+
+    def constrain(self, position: Mapping[str, Any]) -> dict[str, Any]:
+        """Values of latent and deterministic sites at a position."""
+        return self.base.constrain(position)
+
+    def sites(self, position: Mapping[str, Any]) -> dict[str, Any]:
+        """Sites by name, each with its `value`, `distribution` and `log_prob`."""
+        return self.base.sites(position)
+
+
+def target_of(kernel: Any, model: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+    """Target of a kernel: that of Gibbs sampling, or of unconstrained space for any other.
+
+    Raises:
+        ValueError: if the model has no such target.
+    """
+    if not isinstance(kernel, Gibbs):
+        return ppl.unconstrain(model, *args, **kwargs)
+    return GibbsTarget.of(model, args, kwargs, kernel)
+
+
+def plan_of(target: Any) -> GibbsPlan | None:
+    """The plan of a target of Gibbs sampling, `None` for any other target."""
+    return target.plan if isinstance(target, GibbsTarget) else None

@@ -1,0 +1,100 @@
+"""Hamiltonian kernel that adapts its own step size and mass matrix, for each replica apart."""
+
+import dataclasses
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
+
+import jax
+
+from inference.common.layout import Layout
+from inference.kernels.gradient_free.kernel import GradientFreeKernel
+from inference.kernels.gradient_free.scale import Scale, average_step_size, init_scale
+from inference.kernels.hamiltonian.kernel import HamiltonianKernel
+from inference.kernels.hamiltonian.leapfrog import State
+from inference.warmup.dual_averaging import (
+    DualAveraging,
+    dual_averaging_init,
+    dual_averaging_restart,
+)
+
+
+class AdaptiveState(NamedTuple):
+    """State of a chain of :class:`AdaptiveHamiltonian`.
+
+    Attributes:
+        position: Pytree of floating-point arrays.
+        log_density: Scalar, the log density at `position`.
+        gradient: Gradient of the log density.
+        step_size: Step of the integrator.
+        scale: Covariance of positions, whose factor is that of the inverse mass matrix.
+        averaging: State of dual averaging of the step size.
+    """
+
+    position: Any
+    log_density: jax.Array
+    gradient: Any
+    step_size: jax.Array
+    scale: Scale
+    averaging: DualAveraging
+
+
+@dataclasses.dataclass(frozen=True)
+class AdaptiveHamiltonian:
+    """Hamiltonian kernel with a method `adapt`, as kernels without gradients have it.
+
+    Attributes:
+        kernel: The kernel; its step size and inverse mass matrix are those before warm-up.
+        log_density: Function of a position that returns a scalar.
+        target_acceptance_rate: Rate that warm-up adapts the step size to.
+        axis_name: Name of the axis of ``jax.vmap`` over replicas.
+    """
+
+    kernel: HamiltonianKernel
+    log_density: Callable[[Any], jax.Array] | None = None
+    target_acceptance_rate: Any = None
+    axis_name: Hashable = None
+
+    def init(self, position: Any) -> AdaptiveState:
+        """The state of a chain at `position`."""
+        layout = Layout.of(position)
+        step_size = self.kernel.check(layout)
+        return AdaptiveState(
+            *self._at(step_size, None).init(position),
+            step_size,
+            init_scale(self.kernel.inverse_mass_matrix, layout),
+            dual_averaging_restart(dual_averaging_init(step_size)),
+        )
+
+    def step(self, key: jax.Array, state: AdaptiveState) -> tuple[AdaptiveState, Any]:
+        """One transition: the next state, and the statistics of the trajectory."""
+        kernel = self._at(state.step_size, state.scale.factor)
+        moved, info = kernel.step(key, State(*state[:3]))
+        return state._replace(**moved._asdict()), info
+
+    def refresh(self, state: AdaptiveState) -> AdaptiveState:
+        """The state at the same position, for a log density that has changed since."""
+        kernel = self._at(state.step_size, state.scale.factor)
+        return state._replace(**kernel.refresh(State(*state[:3]))._asdict())
+
+    def adapt(
+        self, state: AdaptiveState, info: Any, iteration: jax.Array, num_warmup: jax.Array
+    ) -> AdaptiveState:
+        """The state with step size and mass matrix adapted."""
+        layout = Layout.of(state.position)
+        target = self.target_acceptance_rate
+        target = self.kernel.default_acceptance_rate if target is None else target
+        averaging, step_size = average_step_size(
+            state.averaging, info.acceptance_rate, target, iteration, num_warmup
+        )
+        learner = GradientFreeKernel(self.log_density, covariance=self.kernel.inverse_mass_matrix)
+        scale = learner.adapt_scale(state, layout, iteration, num_warmup)
+        return state._replace(step_size=step_size, scale=scale, averaging=averaging)
+
+    def _at(self, step_size: jax.Array, factor: Any) -> HamiltonianKernel:
+        return dataclasses.replace(
+            self.kernel,
+            log_density=self.log_density,
+            step_size=step_size,
+            inverse_mass_factor=factor,
+            axis_name=self.axis_name,
+        )
