@@ -14,8 +14,8 @@ from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
 from inference.common.serialization import Leaves, restore_structure
 from inference.models.carried_state import initial_state, with_state
-from inference.models.discrete_target import (
-    DiscreteTarget,
+from inference.models.value_target import (
+    ValueTarget,
     fingerprint,
     pick,
     sites_of,
@@ -44,7 +44,7 @@ class GuideFunction:
     """
 
     guide: Callable[..., Any]
-    target: DiscreteTarget
+    target: ValueTarget
     jumps: tuple[Path, ...] = dataclasses.field(default=(), metadata={"static": True})
     captured: tuple[Hashable, ...] = dataclasses.field(default=(), metadata={"static": True})
     state: Any = None
@@ -60,7 +60,7 @@ class GuideFunction:
         """Layout of flat positions, as vectors of values."""
         return self.target.layout
 
-    def to(self, target: DiscreteTarget) -> "GuideFunction":
+    def to(self, target: ValueTarget) -> "GuideFunction":
         """Guide by the same function to a model with other arguments."""
         return dataclasses.replace(self, target=target)
 
@@ -117,18 +117,18 @@ def make_target(
     """
     model, args, kwargs = copy_to_default_device((model, args, kwargs))
     if is_function:
-        return DiscreteTarget.of(model, args, kwargs)
+        return ValueTarget.of(model, args, kwargs)
     return ppl.unconstrain(model, *args, **kwargs)
 
 
 def bind_guide(target: Any, guide: Any) -> tuple[Any, Layout]:
     """Guide bound to its target, and the layout of positions."""
-    if isinstance(target, DiscreteTarget):
+    if isinstance(target, ValueTarget):
         return guide_function(guide, target), target.layout
     return guide, Layout.of(target.position_shapes)
 
 
-def guide_function(guide: Callable[..., Any], target: DiscreteTarget) -> GuideFunction:
+def guide_function(guide: Callable[..., Any], target: ValueTarget) -> GuideFunction:
     """Guide to a model by a function of a key.
 
     Raises:

@@ -10,7 +10,7 @@ import ppl
 from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
 from inference.common.target import differing_names, named_sites
-from inference.models.discrete_target import DiscreteTarget
+from inference.models.value_target import ValueTarget
 from inference.runtime.devices import copy_to_default_device
 from ppl.common.arguments import Arguments
 from ppl.common.column_names import doubt_other_categories
@@ -79,7 +79,7 @@ def _retarget(target: Any, guide: Any, args: tuple[Any, ...], kwargs: Any) -> Re
     """
     first = target.arguments.join(target.data)
     args, kwargs = doubt_other_categories(convert_arguments(args, kwargs), first)
-    if isinstance(target, DiscreteTarget):
+    if isinstance(target, ValueTarget):
         of_batch = target.to(args, kwargs)
         _check_names(of_batch, target, is_local=True)
         return of_batch, guide.to(of_batch), of_batch.layout

@@ -9,7 +9,7 @@ import numpy as np
 import ppl
 from inference.common.target import Target
 from inference.initialization.initial_positions import parse_init
-from inference.models.discrete_target import DiscreteTarget
+from inference.models.value_target import ValueTarget
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import numbers_of_any_kind
@@ -47,7 +47,7 @@ def check_model(
     sampled = {name for name, is_deterministic, *_ in result.sites if not is_deterministic}
     if sampled == {*latent} and "log_density" in result.stats:
         if _moves_values(result):
-            target: Any = DiscreteTarget.of(model, args, kwargs)
+            target: Any = ValueTarget.of(model, args, kwargs)
         else:
             target = in_coordinates_of(result, ppl.unconstrain(model, *args, **kwargs))
         target = copy_to_default_device(target)

@@ -11,8 +11,8 @@ import pytest
 import distributions as dist
 import ppl
 from inference import ELBO, ForwardKL, ScoreFunction, importance, svi
-from inference.models.discrete_target import DiscreteTarget
 from inference.models.guide_function import guide_function
+from inference.models.value_target import ValueTarget
 from inference.runtime.compiled_program import compile_program
 from inference.variational.score_function import ScoreFunction as Score
 
@@ -78,7 +78,7 @@ def exact_gradient(order, y):
 
 
 def estimates(order, y, objective):
-    values = DiscreteTarget.of(switch, (y,), {})
+    values = ValueTarget.of(switch, (y,), {})
     guide = guide_function(guide_of(order), values)
     density = lambda flat: values.log_density(values.layout.unravel(flat))  # noqa: E731
     at = {name: jnp.asarray(x) for name, x in AT.items()}
@@ -248,7 +248,7 @@ def test_scaled_discrete_draws_are_seen():
     def guide(key, y):
         ppl.scale(guide_of("discrete first"), 2.0)(key, y)
 
-    made = guide_function(guide, DiscreteTarget.of(switch, (floats(1.0),), {}))
+    made = guide_function(guide, ValueTarget.of(switch, (floats(1.0),), {}))
     assert made.jumps == (("k",),)
 
 
@@ -265,7 +265,7 @@ def test_nothing_follows_the_path_of_a_draw_that_has_none():
         x = ppl.sample(key, dist.VonMisesFisher(north, concentration), name="x")
         ppl.sample(key, dist.Normal(x[0] + ppl.param(floats(0.1), name="z"), 1.0), name="z")
 
-    made = guide_function(guide, DiscreteTarget.of(model, (floats(1.0),), {}))
+    made = guide_function(guide, ValueTarget.of(model, (floats(1.0),), {}))
     assert made.jumps == (("x",),)
     at = {"x": floats(0.3), "z": floats(0.1)}
     slopes = jax.jacobian(made.sample)(at, jax.random.key(0))

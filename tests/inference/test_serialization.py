@@ -206,7 +206,7 @@ NEVER_SAVED = re.findall(
     Adaptation AdjustedMCLMC Advance AffineInvariant Ascent Barker BarkerInfo BarkerTrajectory
     Batches BestNormal Bins Bounds CarriedState ChEES Chain ChainPlan
     ClimbSettings Climber Column Combined CompiledProgram Conditioned Curvature
-    DensityKernel DifferenceInfo DifferenceState DifferentialEvolution DiscreteTarget
+    DensityKernel DifferenceInfo DifferenceState DifferentialEvolution
     DualAveraging ELBOTrace Edge Effort EllipticalSlice EllipticalSliceInfo EllipticalSliceState
     EnsembleChains EnsembleState Fit FitsSummary FittedParameters Fold GivenBatch GuideDraws
     GibbsWithGradients GibbsWithGradientsInfo GibbsWithGradientsState InformedKernel Integers
@@ -227,7 +227,7 @@ NEVER_SAVED = re.findall(
     SmoothedWeights Spline Spread StartingPoints State StepChain Subtree Summary SummaryData
     SummaryRow SummarySite SwapTally Swarm
     Tally Targets TemperingInfo TemperingState
-    TracedRun TransportedTarget Tuning Units Until Verdict WALNUTS WALNUTSInfo
+    TracedRun TransportedTarget Tuning Units Until ValueTarget Verdict WALNUTS WALNUTSInfo
     WALNUTSTrajectory Welford _Arc _Copies _Criterion _Fits _Folds _Gap _Line _LineSearch
     _Name _Pairs _Parameter _ShortClimb _Simulator _Site _StandardPrior _Worst
     AdaptiveHamiltonian AdaptiveState LogEvidence

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 
 import ppl
-from inference.models.discrete_target import DiscreteTarget
+from inference.models.value_target import ValueTarget
 from ppl.common.scaled_distribution import Scaled, ScaledTerm
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest.names import nest_by_path
@@ -15,14 +15,14 @@ from ppl.marginal.finite_supports import look_at_distributions
 from ppl.transforms.density import LogDensity
 
 
-def conditional_of(base: DiscreteTarget, path: Path, values: Mapping[Path, Any]) -> Any:
+def conditional_of(base: ValueTarget, path: Path, values: Mapping[Path, Any]) -> Any:
     """Full conditional of a site given the values of all others, or `None` if it has no form."""
     args, kwargs = base.arguments.join(base.data)
     return ppl.conditional(base.model, join_scopes(path))(nest_by_path(values), *args, **kwargs)
 
 
 def draw_jointly(
-    base: DiscreteTarget,
+    base: ValueTarget,
     paths: tuple[Path, ...],
     strategy: Any,
     key: jax.Array,
@@ -43,7 +43,7 @@ def draw_jointly(
     return {path: _at(drawn, path) for path in paths}
 
 
-def _has_factors(base: DiscreteTarget) -> bool:
+def _has_factors(base: ValueTarget) -> bool:
     """Whether ``ppl.scale`` multiplies scores of the model."""
     args, kwargs = base.arguments.join(base.data)
     program = trace_model(base.model, None, args, kwargs)

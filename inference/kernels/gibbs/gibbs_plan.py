@@ -18,7 +18,7 @@ from inference.kernels.gibbs.full_conditionals import conditional_of, draw_joint
 from inference.kernels.gibbs.gibbs import Block, Conjugate, EnumeratedBlock, Gibbs
 from inference.kernels.gradient_free.kernel import GradientFreeKernel
 from inference.kernels.hamiltonian.kernel import HamiltonianKernel
-from inference.models.discrete_target import DiscreteTarget
+from inference.models.value_target import ValueTarget
 from ppl.common import distribution_protocol
 from ppl.core.model_run import trace_model
 from ppl.harvest.jax_core import is_traced
@@ -132,10 +132,10 @@ def gibbs_plan(
         raise TypeError(
             f"gibbs_plan: kernel must be a Gibbs kernel such as Gibbs.auto(), got {kernel!r}"
         )
-    return make_plan(kernel, DiscreteTarget.of(model, args, kwargs))
+    return make_plan(kernel, ValueTarget.of(model, args, kwargs))
 
 
-def make_plan(kernel: Gibbs, base: DiscreteTarget) -> GibbsPlan:
+def make_plan(kernel: Gibbs, base: ValueTarget) -> GibbsPlan:
     """Plan of a kernel for a model.
 
     Raises:
@@ -166,7 +166,7 @@ def is_real(shape: Any) -> bool:
 class _Look:
     """Look at the full conditionals of the sites of a model; nothing is evaluated."""
 
-    def __init__(self, base: DiscreteTarget):
+    def __init__(self, base: ValueTarget):
         self.base = base
         self.shapes = dict(base.shapes)
 
@@ -183,7 +183,7 @@ class _Look:
     def family(self, path: Path) -> str | None:
         """Name of the full conditional of a site, or `None` if it has no closed form."""
 
-        def look(base: DiscreteTarget, values: Mapping[Path, Any]) -> None:
+        def look(base: ValueTarget, values: Mapping[Path, Any]) -> None:
             found = conditional_of(base, path, values)
             name = None if found is None else type(found).__name__
             names.append("finite" if name and not is_real(self.shapes[path]) else name)
@@ -228,7 +228,7 @@ class _Look:
     def why_not_jointly(self, paths: Sequence[Path], strategy: Any) -> str | None:
         """Why sites cannot be drawn in one joint draw, `None` if they can."""
 
-        def look(base: DiscreteTarget, key: jax.Array, values: Mapping[Path, Any]) -> Any:
+        def look(base: ValueTarget, key: jax.Array, values: Mapping[Path, Any]) -> Any:
             return list(draw_jointly(base, tuple(paths), strategy, key, values).values())
 
         key = jax.eval_shape(lambda: random.key(0))

@@ -20,7 +20,7 @@ from inference.kernels.gibbs.gibbs_plan import (
     make_plan,
 )
 from inference.kernels.hamiltonian.kernel import HamiltonianKernel
-from inference.models.discrete_target import DiscreteTarget
+from inference.models.value_target import ValueTarget
 from ppl.analysis.summed_sites import find_approximate
 from ppl.core.model_run import trace_model
 from ppl.harvest.names import nest_by_path, paths_in
@@ -39,7 +39,7 @@ class GibbsTarget:
         planned: What moves each site, and why.
     """
 
-    base: DiscreteTarget
+    base: ValueTarget
     blocks: tuple[PlannedBlock, ...]
     planned: tuple[PlannedSite, ...] = dataclasses.field(metadata={"static": True})
 
@@ -55,7 +55,7 @@ class GibbsTarget:
             ValueError: if a name is not of a latent site, or a site has no full conditional in
                 closed form that its block asks for.
         """
-        base = DiscreteTarget.of(model, args, kwargs)
+        base = ValueTarget.of(model, args, kwargs)
         return cls(base, *make_plan(kernel, base))
 
     @property

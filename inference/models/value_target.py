@@ -1,4 +1,4 @@
-"""Target on the values of latent sites, which may be discrete."""
+"""Target on the values of latent sites, real or discrete, not on unconstrained numbers."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Hashable, Mapping
@@ -26,7 +26,7 @@ from ppl.transforms.trace import flatten_sites
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class DiscreteTarget:
+class ValueTarget:
     """Target whose positions are the values of the latent sites, not unconstrained numbers.
 
     It serves guides that are functions, which draw values of sites, and Gibbs sampling.
@@ -54,7 +54,7 @@ class DiscreteTarget:
     labels: tuple[tuple[Path, Any], ...] = dataclasses.field(default=(), metadata={"static": True})
 
     @classmethod
-    def of(cls, model: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> "DiscreteTarget":
+    def of(cls, model: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> "ValueTarget":
         """Target for a model and its arguments.
 
         Raises:
@@ -85,9 +85,9 @@ class DiscreteTarget:
         captured = fingerprint(model, arguments, data)
         return cls(model, data, arguments, tuple(shapes.items()), derived, captured, labels)
 
-    def to(self, args: tuple[Any, ...], kwargs: Any) -> "DiscreteTarget":
+    def to(self, args: tuple[Any, ...], kwargs: Any) -> "ValueTarget":
         """Target for this model with other arguments."""
-        return DiscreteTarget.of(self.model, args, kwargs)
+        return ValueTarget.of(self.model, args, kwargs)
 
     def call(self, function: Callable[..., Any], first: Any) -> Any:
         """Result of a function of `first` and the arguments of the model."""
