@@ -14,8 +14,8 @@ from inference.kernels.gibbs.block_density import block_density
 from inference.kernels.gibbs.full_conditionals import conditional_of, draw_jointly
 from inference.kernels.gibbs.gibbs_plan import PlannedBlock
 from inference.kernels.gibbs.gibbs_target import GibbsTarget
+from inference.kernels.hamiltonian.adaptive_hamiltonian import AdaptiveHamiltonian
 from inference.kernels.hamiltonian.kernel import HamiltonianKernel
-from inference.kernels.tempering.adaptive_hamiltonian import AdaptiveHamiltonian
 from ppl.harvest.names import nest_by_path
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.survey import Path

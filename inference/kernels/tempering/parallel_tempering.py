@@ -16,9 +16,9 @@ from inference.common.log_densities import require_log_density, wrap_log_density
 from inference.common.threefry import seed_of, threefry, uniform
 from inference.kernels.ensemble.kernel import is_ensemble
 from inference.kernels.gradient_free.scale import is_window_end
+from inference.kernels.hamiltonian.adaptive_hamiltonian import AdaptiveHamiltonian
 from inference.kernels.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.kernels.hamiltonian.nuts import NUTS
-from inference.kernels.tempering.adaptive_hamiltonian import AdaptiveHamiltonian
 from inference.kernels.tempering.ladder import (
     first_ladder,
     spread_evenly,
