@@ -13,5 +13,5 @@ Reading order:
 4. Integrals: `degree` and `quadratic_scores` say what is normal, `coupled_elements` and
    `block_layout` in which blocks; `gaussian_integral`, `laplace_integral` with `newton`;
    `filtered_evidence` for scores by step.
-5. Full conditionals: `full_conditional`, `conjugacy` with `natural_parameters`.
+5. Full conditionals: `full_conditional`, `conjugacy` with `random_values` and `natural_parameters`.
 """

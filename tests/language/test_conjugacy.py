@@ -13,6 +13,7 @@ from jax.random import split
 
 import distributions as dist
 import ppl
+from ppl.marginal import random_values
 
 COUNTS = np.array([3, 1, 4, 0, 2])
 GROUPS = np.array([0, 1, 1, 2, 2])
@@ -202,3 +203,26 @@ def test_parameters_have_their_derivatives(x64):
     for derivative in (jax.jacfwd, jax.jacrev):
         slope = jax.jit(derivative(scale_at))(values["local"])
         np.testing.assert_allclose(slope, exact, rtol=1e-10)
+
+
+def test_sites_of_a_model_share_their_draws(monkeypatch):
+    """Samplers, which take longest to compile, are compiled once a model and not once a site."""
+    drawn = []
+    draw = random_values.Simulation.draw
+
+    def counted(simulation):
+        drawn.append(simulation)
+        return draw(simulation)
+
+    def model(key):
+        p = ppl.sample(key, dist.Beta(3.5, 1.0), name="p")
+        rate = ppl.sample(key, dist.Gamma(2.5, 1.0), name="rate")
+        ppl.sample(key, dist.Bernoulli(probs=p), name="success")
+        return ppl.sample(key, dist.Poisson(rate), name="y")
+
+    monkeypatch.setattr(random_values.Simulation, "draw", counted)
+    posterior = ppl.condition(model, {"success": 1, "y": 3})
+    p = ppl.conditional(posterior, "p")({"rate": 1.0})
+    rate = ppl.conditional(posterior, "rate")({"p": 0.5})
+    assert [type(d).__name__ for d in (p, rate)] == ["Beta", "Gamma"]
+    assert len(drawn) == 1
