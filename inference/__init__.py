@@ -15,7 +15,7 @@ A driver joins a model to an algorithm. The algorithms themselves see a log dens
 - Kernels of kernels: :class:`Gibbs`, for blocks of real and discrete sites.
 - Guides and objectives, for :func:`svi`: :class:`MeanField`, :class:`ELBO` and their kin.
 - Predictive accuracy and checks of priors: :func:`loo`, :func:`cross_validate`, :func:`compare`,
-  :func:`power_scale` and :func:`prior_to_arviz`.
+  :func:`power_scale` and :func:`prior_to_arviz`; :func:`evidence`, for Bayes factors.
 - Results, diagnostics and :func:`psis`.
 """
 
@@ -27,10 +27,12 @@ from inference.common.layout import Layout
 from inference.common.matrices import LowRankMatrix
 from inference.common.peer_names import PEER_NAMES as _OTHER_NAMES
 from inference.common.warm_up import WarmUp
+from inference.comparison.evidence_comparison import EvidenceComparison
 from inference.comparison.model_comparison import Comparison, compare
 from inference.comparison.power_scaling import PowerScaling
 from inference.drivers.calibrate import calibrate
 from inference.drivers.cross_validate import cross_validate
+from inference.drivers.evidence import evidence
 from inference.drivers.importance import importance
 from inference.drivers.laplace import laplace
 from inference.drivers.loo import loo
@@ -108,6 +110,7 @@ from inference.results.diagnostics import (
     rhat,
 )
 from inference.results.elpd import ElpdEstimate
+from inference.results.evidence import Evidence
 from inference.results.guide_result import GuideResult
 from inference.results.importance_result import ImportanceResult
 from inference.results.laplace_result import LaplaceResult
@@ -161,6 +164,8 @@ __all__ = [
     "ElpdEstimate",
     "EnsembleKernel",
     "Enumerate",
+    "Evidence",
+    "EvidenceComparison",
     "ForwardKL",
     "FullRank",
     "Gibbs",
@@ -226,6 +231,7 @@ __all__ = [
     "ess_bulk",
     "ess_mean",
     "ess_tail",
+    "evidence",
     "gibbs_plan",
     "importance",
     "laplace",

@@ -3,11 +3,13 @@
 import dataclasses
 import reprlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
+from inference.comparison.evidence_comparison import EvidenceComparison, compare_evidence
 from inference.results.elpd import SMALL, ElpdEstimate, standard_error
+from inference.results.evidence import Evidence
 from inference.results.noted_table import Table
 
 _CLEAR = 2.0  # standard errors of a difference that means something
@@ -49,8 +51,19 @@ class Comparison(Table):
         return [f"! {problem}" for problem in self.problems] or ["No problem found."]
 
 
-def compare(estimates: Mapping[str, ElpdEstimate]) -> Comparison:
-    r"""Compares models by their ELPD, observation by observation.
+@overload
+def compare(estimates: Mapping[str, Evidence]) -> EvidenceComparison: ...
+
+
+@overload
+def compare(estimates: Mapping[str, ElpdEstimate]) -> Comparison: ...
+
+
+def compare(estimates: Mapping[str, Any]) -> Comparison | EvidenceComparison:
+    r"""Compares models by their ELPD, observation by observation, or by their evidence.
+
+    Of results of :func:`evidence` it gives log Bayes factors and the probabilities of the models;
+    what follows is for the ELPD.
 
     The standard error of a difference is :math:`\sqrt{n \mathrm{var}(d_i)}` over the differences
     :math:`d_i` of the units, with :math:`n - 1` in the variance. Stacking weights :math:`w` on the
@@ -58,7 +71,7 @@ def compare(estimates: Mapping[str, ElpdEstimate]) -> Comparison:
 
     Args:
         estimates: Results of :func:`loo` or :func:`cross_validate` by name of model, all for the
-            same observations.
+            same observations; or results of :func:`evidence`, all for the same data.
 
     Raises:
         TypeError: if `estimates` is not a dict of such results.
@@ -79,6 +92,8 @@ def compare(estimates: Mapping[str, ElpdEstimate]) -> Comparison:
         Bayesian leave-one-out cross-validation based model comparison.
     """
     _check(estimates)
+    if all(isinstance(x, Evidence) for x in estimates.values()):
+        return compare_evidence(estimates)
     order = sorted(estimates, key=lambda name: -estimates[name].elpd)
     found = [estimates[name] for name in order]
     terms = np.stack([np.asarray(x.pointwise, np.float64) for x in found])
@@ -135,15 +150,19 @@ def stacking_weights(terms: np.ndarray) -> np.ndarray:
 
 
 def _check(estimates: Any) -> None:
-    if not isinstance(estimates, Mapping) or not all(
-        isinstance(x, ElpdEstimate) for x in estimates.values()
+    kinds = ElpdEstimate, Evidence
+    if not isinstance(estimates, Mapping) or not any(
+        all(isinstance(x, kind) for x in estimates.values()) for kind in kinds
     ):
         raise TypeError(
             "estimates must be a dict of results of loo or cross_validate by name of model, as "
-            f'compare({{"pooled": a, "by county": b}}), got {reprlib.repr(estimates)}'
+            'compare({"pooled": a, "by county": b}), or a dict of results of evidence, got '
+            f"{reprlib.repr(estimates)}"
         )
     if len(estimates) < 2:
         raise ValueError(f"estimates must hold two models at least, got {len(estimates)}")
+    if all(isinstance(x, Evidence) for x in estimates.values()):
+        return
     sizes = {name: len(x.names) for name, x in estimates.items()}
     if len(set(sizes.values())) > 1:
         found = ", ".join(f"{name} {size}" for name, size in sizes.items())

@@ -77,17 +77,20 @@ def _choose_draws(key: jax.Array, weights: np.ndarray, num_chains: int) -> np.nd
     return np.resize(known, num_chains)
 
 
-def check_sites_of(values: Any, target: Target, what: str, num_leading: int) -> None:
+def check_sites_of(
+    values: Any, target: Target, what: str, num_leading: int, argument: str = "init"
+) -> None:
     """Raises ValueError if the names and shapes of values do not fit the sites of the model."""
     key = jax.eval_shape(lambda: jax.random.key(0))
     sites = jax.eval_shape(lambda key: target.constrain(target.initial(key)), key)
     expected = {name: x.shape for name, x in named_leaves(sites)}
     found = {name: np.shape(x)[num_leading:] for name, x in named_leaves(values)}
     if found != expected:
+        others = ", or a dict of values for the sites that it shares" * (argument == "init")
         raise ValueError(
-            f"init is a {what} of another model or of data of other shapes: it has "
+            f"{argument} is a {what} of another model or of data of other shapes: it has "
             f"{_list_shapes(found)}, and the model {_list_shapes(expected)}. Pass a result for "
-            "this model, or a dict of values for the sites that it shares."
+            f"this model{others}."
         )
 
 

@@ -204,11 +204,12 @@ NEVER_SAVED = re.findall(
     Block BlockState Conjugate EnumeratedBlock Gibbs GibbsPlan GibbsState GibbsTarget PlannedBlock
     PlannedSite Sweep WeightSum
     Adaptation AdjustedMCLMC Advance AffineInvariant Ascent Barker BarkerInfo BarkerTrajectory
-    Batches BestNormal Bins Bounds CarriedState ChEES Chain ChainPlan
+    Batches BestNormal Bins Bounds Bridge BridgeHalf CarriedState ChEES Chain ChainPlan
     ClimbSettings Climber Column Combined CompiledProgram Conditioned Curvature
     DensityKernel DifferenceInfo DifferenceState DifferentialEvolution
     DualAveraging ELBOTrace Edge Effort EllipticalSlice EllipticalSliceInfo EllipticalSliceState
-    EnsembleChains EnsembleState Fit FitsSummary FittedParameters Fold GivenBatch GuideDraws
+    EnsembleChains EnsembleState Fit FitsSummary FittedNormal FittedParameters Fold GivenBatch
+    GuideDraws
     GibbsWithGradients GibbsWithGradientsInfo GibbsWithGradientsState InformedKernel Integers
     CountKernel CountMetropolis CountMetropolisInfo CountMetropolisState CountSlice
     CountSliceInfo CountSliceState DiscreteLangevin DiscreteLangevinInfo DiscreteLangevinState

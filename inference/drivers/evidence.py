@@ -1,0 +1,184 @@
+"""evidence: the marginal likelihood of a model's data, from posterior draws."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+import ppl
+from inference.common.layout import Layout
+from inference.common.target import Target
+from inference.common.threefry import seed_of
+from inference.drivers.check_inputs import check_inputs
+from inference.drivers.init_from_result import check_sites_of
+from inference.drivers.proper_priors import check_proper_priors
+from inference.evidence.bridge_sampling import bridge_sampling
+from inference.models.same_model import check_model, in_coordinates_of, latent_draws
+from inference.results.evidence import Evidence, evidence_problems
+from inference.results.mcmc_result import MCMCResult
+from inference.runtime.compiled_program import compile_once
+from inference.runtime.devices import copy_to_default_device
+from inference.runtime.jax_settings import settings
+from ppl.common.draw_chunks import choose_chunk_size, join_chunks, map_chunks
+
+_MIN_DRAWS = 50  # of a chain
+_CHUNK_NUMBERS = 1 << 22  # coordinates of one chunk
+
+
+def evidence(
+    result: MCMCResult,
+    model: Callable[..., Any],
+    *args: Any,
+    key: jax.Array | None = None,
+    **kwargs: Any,
+) -> Evidence:
+    r"""Log evidence :math:`\log \int p(y \mid \theta)\, p(\theta)\, d\theta` by bridge sampling.
+
+    Bridge sampling compares the draws with those of a normal distribution on unconstrained space
+    that is fitted to other draws. Skewness and several modes do no harm, if the chains have visited
+    the modes in proportion; tails that are very heavy and strong funnels give large errors, which
+    the standard error tells. The density is that of :func:`ppl.log_density`, with all constants,
+    so that models of different kinds may be compared. Sites that ``ppl.marginalize`` took out are
+    integrated exactly. With factors or weights of ``ppl.scale``, and for a model of
+    ``ppl.from_density``, the result is the log of the integral of the density that was sampled.
+
+    The evidence depends on the priors, however little these matter for the draws: compare models by
+    it only if their priors mean what they say. It takes more draws than means do; 4 chains of 1000
+    usually suffice.
+
+    Args:
+        result: Result of :func:`mcmc`, or one of :func:`mcmc_each`, for this model and data.
+        model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
+        *args: Arguments of the model: data.
+        key: Key of the draws of the normal distribution; by default ``jax.random.key(0)``.
+        **kwargs: More arguments of the model.
+
+    Returns:
+        The estimate, its standard error, and problems in words.
+
+    Raises:
+        TypeError: if `result` is not a result of Markov chains, or an argument has the wrong type.
+        ValueError: if a prior is improper, a latent site is discrete, the draws are of another
+            model or other data, or fewer than 50 a chain.
+
+    Example:
+        >>> import jax.numpy as jnp, ppl, distributions as dist, inference
+        >>> def model(key):
+        ...     p = ppl.sample(key, dist.Beta(1.0, 1.0), name="p")
+        ...     return ppl.sample(key, dist.Binomial(10, probs=p), name="y")
+        >>> posterior = ppl.condition(model, {"y": jnp.array(2)})
+        >>> found = inference.evidence(inference.mcmc(jax.random.key(0), posterior), posterior)
+        >>> round(found.log_evidence, 1)  # exactly -log(11): each of 0 to 10 is equally probable
+        -2.4
+
+    References:
+        Meng and Wong (1996), Statistica Sinica 6; Meng and Schilling (2002), Warp bridge sampling,
+        Journal of Computational and Graphical Statistics 11; Gronau et al. (2017), A tutorial on
+        bridge sampling, Journal of Mathematical Psychology 81.
+    """
+    _check_result(result)
+    key = jax.random.key(0) if key is None else key
+    check_inputs(evidence, key, model, args, kwargs)
+    with settings(None):
+        target = ppl.unconstrain(model, *args, **kwargs)
+        check_proper_priors("evidence", model, args, kwargs, target)
+        latent = {".".join(map(str, path)) for path, _ in target.shapes}
+        check_model("evidence", result, latent, model, args, kwargs)
+        target = copy_to_default_device(in_coordinates_of(result, target))
+        positions, lost = _positions(target, result)
+        found = bridge_sampling(_log_density(target), positions, [*map(int, seed_of(key))])
+    num_chains, num_draws, size = positions.shape
+    return Evidence(
+        log_evidence=found.log_integral,
+        se=found.se,
+        pareto_k=found.pareto_k,
+        overlap=found.overlap,
+        problems=evidence_problems(found.se, found.overlap, found.pareto_k, found.rhat, lost),
+        about=(
+            f"Bridge sampling: {num_chains} chains of {num_draws} draws on unconstrained space of "
+            f"{size} dimensions, whose overlap with a normal distribution is {found.overlap:.2f}."
+        ),
+    )
+
+
+def _check_result(result: Any) -> None:
+    """Checks that a result is of Markov chains that are long enough.
+
+    Raises:
+        TypeError: if it is another object, with what it offers instead.
+        ValueError: if there are too few draws.
+    """
+    if not isinstance(result, MCMCResult):
+        given = "the model" if callable(result) else repr(type(result).__name__)
+        own = " It has result.log_evidence of its own." if hasattr(result, "log_evidence") else ""
+        raise TypeError(
+            "result must be a result of Markov chains, as of mcmc, and comes first: "
+            f"inference.evidence(result, posterior, *args); got {given}.{own}"
+        )
+    num_draws = np.shape(jax.tree.leaves(result.draws)[0])[1]
+    if num_draws < _MIN_DRAWS:
+        raise ValueError(
+            f"evidence needs {_MIN_DRAWS} draws of each chain or more, got {num_draws}: half of "
+            "them fit a normal distribution, which the other half is compared with."
+        )
+
+
+def _positions(target: Any, result: MCMCResult) -> tuple[np.ndarray, float]:
+    """Flat positions of draws, ``(chain, draw, size)``, and the share of those that have none.
+
+    A draw without a finite position is replaced by the one before it.
+
+    Raises:
+        ValueError: if the draws are of another model, or none of a chain has a position.
+    """
+    draws = latent_draws(target.position_shapes, result.draws)
+    values = result.draws if draws is None else draws
+    check_sites_of(values, target, type(result).__name__, 2, "result")
+    layout = Layout.of(target.position_shapes)
+    batch = np.shape(jax.tree.leaves(values)[0])[:2]
+    flat = jax.tree.map(lambda x: np.reshape(x, (-1, *np.shape(x)[2:])), values)
+    found = _by_chunks(_flat_positions, target, flat, layout.size).reshape(*batch, -1)
+    is_finite = np.isfinite(found).all(-1)
+    if not is_finite.any(axis=-1).all():
+        raise ValueError(
+            "evidence: all draws of a chain are at the edge of a support, where they have no "
+            "finite position on unconstrained space. Set jax_enable_x64."
+        )
+    first = np.argmax(is_finite, 1)[:, None]
+    steps = np.where(is_finite, np.arange(batch[1]), first)
+    last = np.maximum.accumulate(steps, 1)
+    return np.take_along_axis(found, last[..., None], 1), 1 - float(is_finite.mean())
+
+
+def _log_density(target: Any) -> Callable[[np.ndarray], np.ndarray]:
+    """Log density of flat positions ``(draw, size)``; minus infinity where it is NaN."""
+    dtype = Layout.of(target.position_shapes).dtype
+
+    def log_density(x: np.ndarray) -> np.ndarray:
+        found = _by_chunks(_log_densities, target, x.astype(dtype), x.shape[1])
+        return np.where(np.isnan(found), -np.inf, found)
+
+    return log_density
+
+
+def _by_chunks(function: Callable[..., Any], target: Any, draws: Any, size: int) -> np.ndarray:
+    """A function of many draws in float64, chunk by chunk."""
+    num_draws = len(jax.tree.leaves(draws)[0])
+    chunk = choose_chunk_size(None, num_draws, max(1, _CHUNK_NUMBERS // size))
+
+    def of_chunk(_: Any, some: Any) -> np.ndarray:
+        return np.asarray(compile_once(function, target, some)(target, some), np.float64)
+
+    return join_chunks(map_chunks(of_chunk, draws, num_draws, chunk), (num_draws,))
+
+
+def _flat_positions(target: Target, values: Any) -> jax.Array:
+    layout = Layout.of(target.position_shapes)
+    key = jax.random.key(0)
+    return jax.vmap(lambda values: layout.ravel(target.initial(key, values)))(values)
+
+
+def _log_densities(target: Target, positions: jax.Array) -> jax.Array:
+    layout = Layout.of(target.position_shapes)
+    return jax.vmap(lambda x: target.log_density(layout.unravel(x)))(positions)

@@ -1,0 +1,1 @@
+"""Evidence of models from draws: bridge sampling."""

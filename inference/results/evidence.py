@@ -1,0 +1,81 @@
+"""Evidence of a model, with its standard error and its problems in words."""
+
+import dataclasses
+import math
+
+from inference.results.noted_table import Table
+
+_MAX_SE = 0.5  # nats; a larger standard error is itself uncertain
+_MAX_RHAT = 1.05
+_MAX_LOST = 0.01  # share of draws without a position
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Evidence(Table):
+    r"""Log evidence of a model, the log marginal likelihood of its data. It prints as a table.
+
+    Differences of log evidences are log Bayes factors.
+
+    Attributes:
+        log_evidence: Estimate of :math:`\log \int p(y \mid \theta)\, p(\theta)\, d\theta`.
+        se: Its standard error.
+        pareto_k: Pareto k of the ratios of posterior and normal density at the draws of the normal
+            distribution: above 0.7, importance sampling from it would be unreliable. Bridge
+            sampling bears more, as its terms are bounded.
+        overlap: Overlap of the posterior and the normal distribution, from 0 to 1.
+        problems: What is doubtful, in words.
+        about: The method and the draws, in words.
+    """
+
+    log_evidence: float
+    se: float
+    pareto_k: float
+    overlap: float
+    problems: tuple[str, ...]
+    about: str
+
+    def _rows(self) -> list[list[str]]:
+        digits = 2 if not self.se > 0 else max(2, 1 - math.floor(math.log10(self.se)))
+        digits = min(digits, 6)
+        return [
+            ["", "estimate", "SE"],
+            ["log evidence", f"{self.log_evidence:.{digits}f}", f"{self.se:.2g}"],
+        ]
+
+    def _notes(self) -> list[str]:
+        words = [f"! {problem}" for problem in self.problems] or ["No problem found."]
+        return [self.about, *words]
+
+
+def evidence_problems(
+    se: float, overlap: float, pareto_k: float, rhat: float, lost: float
+) -> tuple[str, ...]:
+    """Warnings of an estimate by bridge sampling.
+
+    Args:
+        se: Standard error.
+        overlap: Overlap of the posterior and the normal distribution.
+        pareto_k: Pareto k of the density ratios.
+        rhat: Largest R-hat of the coordinates and of the log density ratio.
+        lost: Share of draws at the edge of a support, where they have no position.
+    """
+    problems = []
+    if not se <= _MAX_SE:
+        problems.append(
+            f"the standard error {se:.2g} is large, and larger errors are themselves uncertain: "
+            "the posterior is far from normal on unconstrained space. It overlaps with its normal "
+            f"approximation by {overlap:.2g} only (Pareto k {pareto_k:.2g}). Draw more, or "
+            "let kernel=inference.ParallelTempering() estimate the evidence."
+        )
+    if not rhat <= _MAX_RHAT:
+        problems.append(
+            f"the chains disagree: R-hat on unconstrained space is {rhat:.2f} at the most. The "
+            "estimate holds for the part of the posterior that the chains have found, in the "
+            "proportions in which they did. Look at result.summary(), and draw more."
+        )
+    if lost > _MAX_LOST:
+        problems.append(
+            f"{lost:.0%} of the draws are at the edge of a support by rounding, and have no finite "
+            "position on unconstrained space. Set jax_enable_x64."
+        )
+    return tuple(problems)
