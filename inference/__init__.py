@@ -91,6 +91,12 @@ from inference.kernels.hamiltonian.leapfrog import State
 from inference.kernels.hamiltonian.mala import MALA
 from inference.kernels.hamiltonian.nuts import NUTS, NUTSInfo
 from inference.kernels.hamiltonian.walnuts import WALNUTS, WALNUTSInfo
+from inference.kernels.subsampling.gradient_estimate import (
+    StochasticGradientInfo,
+    StochasticGradientState,
+)
+from inference.kernels.subsampling.sghmc import SGHMC
+from inference.kernels.subsampling.sgld import SGLD
 from inference.kernels.tempering.parallel_tempering import (
     ParallelTempering,
     TemperingInfo,
@@ -138,6 +144,8 @@ __all__ = [
     "MALA",
     "MEADS",
     "NUTS",
+    "SGHMC",
+    "SGLD",
     "WALNUTS",
     "AdjustedMCLMC",
     "AffineInvariant",
@@ -216,6 +224,8 @@ __all__ = [
     "SliceInfo",
     "SliceState",
     "State",
+    "StochasticGradientInfo",
+    "StochasticGradientState",
     "StreamedDiagnostics",
     "Structured",
     "Summary",

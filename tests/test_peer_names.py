@@ -72,6 +72,8 @@ def test_an_attribute_by_its_name_elsewhere(package, table):
         ("HamiltonianMC", "HMC"),
         ("DiscreteHMCGibbs", "Gibbs.auto"),
         ("ReplicaExchangeMC", "ParallelTempering"),
+        ("sgld", "SGLD"),
+        ("sghmc", "SGHMC"),
     ],
 )
 def test_a_kernel_by_its_name_elsewhere(name, kernel):

@@ -42,12 +42,14 @@ from inference.drivers.run_settings import (
     NUM_WARMUP,
     RunSettings,
 )
+from inference.drivers.subsampling import starts_of, with_rows_of
 from inference.initialization.initial_positions import Init
 from inference.kernels.ensemble.kernel import is_ensemble
 from inference.kernels.gibbs.gibbs_target import GibbsTarget, plan_of, target_of
 from inference.kernels.gibbs.sweep import Sweep
 from inference.kernels.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.kernels.hamiltonian.nuts import NUTS
+from inference.kernels.subsampling.kernel import SubsamplingKernel
 from inference.models.same_model import in_coordinates_of
 from inference.models.transported_target import TransportedTarget, transport
 from inference.monitoring.monitor import RunMonitor
@@ -124,7 +126,9 @@ def mcmc(
             with their step size and inverse mass matrix. :class:`Slice` and :class:`RandomWalk` are
             for densities without a gradient, :class:`EllipticalSlice` for latent sites that are
             jointly normal a priori. :class:`DifferentialEvolution` and :class:`AffineInvariant`
-            need no gradient, but more than twice as many chains as coordinates. :class:`ChEES`,
+            need no gradient, but more than twice as many chains as coordinates. :class:`SGLD` and
+            :class:`SGHMC` read some rows of large data at a time; their draws are biased.
+            :class:`ChEES`,
             :class:`AdjustedMCLMC` and :class:`MEADS`, and any other :class:`EnsembleKernel`, move
             all chains in lockstep and adapt over them: they are for 64 to many thousand chains on
             an accelerator. :class:`Gibbs` moves blocks of sites, real and discrete, each by a
@@ -306,6 +310,7 @@ def run_chains(
         target = moved.base
     with settings(cache_dir):
         kernel = with_prior_of(run_settings.kernel, moved)
+        kernel = with_rows_of(kernel, moved, run_settings.key)
     keep = check_kept(run_settings.keep, named_sites(target))
     run_settings = dataclasses.replace(run_settings, keep=keep)
     adaptation = _adaptation_of(run_settings, target)
@@ -370,6 +375,8 @@ def _run(
         init = Init("normal")
     elif isinstance(init, Started):
         init = choose_starts(key, init, target, num_chains)
+    if isinstance(kernel, SubsamplingKernel) and init == "uniform":
+        init = starts_of(kernel, key, num_chains)
     starts = "uniform" if isinstance(init, RecordedInit) else init  # none is needed
     if isinstance(target, GibbsTarget):
         kernel = Sweep(target)

@@ -11,6 +11,7 @@ from jax.tree_util import Partial
 from inference.common.layout import Layout
 from inference.common.target import Target, labels_by_name, named_sites
 from inference.kernels.gradient_free.elliptical_slice import EllipticalSlice
+from inference.models.row_split import log_parts
 from inference.optimization.hessian_normal import curvature
 from inference.results.optimize_result import coordinate_names
 from inference.runtime.blas_threads import one_blas_thread
@@ -49,7 +50,7 @@ class _StandardPrior:
     def log_density(self, coordinates: jax.Array) -> jax.Array:
         layout = Layout.of(self.target.position_shapes)
         position = layout.unravel(self.mean + self.factor @ coordinates)
-        return _log_parts(self.target, position)[0]
+        return log_parts(self.target, position)[0]
 
 
 def with_prior_of(kernel: Any, target: Target) -> Any:
@@ -85,23 +86,9 @@ def with_prior_of(kernel: Any, target: Target) -> Any:
     )
 
 
-def _log_parts(target: Unconstrained, position: Any) -> tuple[jax.Array, jax.Array]:
-    """Terms of the log density of a position: of latent sites, and of data and factors."""
-    latent = dict(target.shapes)
-    zero = jnp.zeros((), Layout.of(target.position_shapes).dtype)
-    prior = zero
-    likelihood = zero
-    for path, term in target.log_densities(position).items():
-        if path in latent:
-            prior = prior + term
-        else:
-            likelihood = likelihood + term
-    return prior, likelihood
-
-
 def _log_likelihood(target: Unconstrained, constant: jax.Array, position: Any) -> jax.Array:
     """Log likelihood, and the constant by which the prior differs from a normal density."""
-    return _log_parts(target, position)[1] + constant
+    return log_parts(target, position)[1] + constant
 
 
 def _check_normal(target: Unconstrained) -> None:

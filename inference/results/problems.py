@@ -81,6 +81,7 @@ def find_problems(
         *_rounding_problems(stats),
         *_energy_problems(stats, facts),
         *tempering_problems(stats),
+        *_step_bias_problems(stats, facts),
         *_mixing_problems(draws, stats, summary, facts),
     )
 
@@ -327,6 +328,23 @@ def _energy_problems(stats: Mapping[str, np.ndarray], facts: RunFacts) -> Iterat
             f"with heavy tails or a funnel. Reparameterize{by_rule} with lighter tails on an "
             f"unconstrained scale, and draw more.{_undo(facts)}"
         )
+
+
+def _step_bias_problems(stats: Mapping[str, np.ndarray], facts: RunFacts) -> Iterator[str]:
+    """Words on the bias of draws by steps that no test of acceptance corrects; always true."""
+    if "variance_inflation" not in stats:
+        return
+    inflation = float(np.mean(stats["variance_inflation"]))
+    noise = float(np.mean(stats["gradient_noise"]))
+    half = float(np.median(stats["step_size"])) / 2
+    yield (
+        "draws are biased by the step size, as steps of stochastic gradients are not corrected by "
+        "a test of acceptance: on a normal posterior with the covariance of the kernel, and with "
+        f"the noise that the gradients had (variance {noise:.2g} of standardized coordinates), "
+        f"variances of draws would be {inflation:.2%} too large. A smaller step lowers the bias, "
+        f"{facts.kernel or 'kernel'}(step_size={half:.2g}), and a larger batch_size the noise; "
+        "the draws of NUTS() have no such bias."
+    )
 
 
 def _mixing_problems(

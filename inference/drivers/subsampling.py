@@ -1,0 +1,204 @@
+"""Models for kernels that read some rows at a time: rows, mode, covariance and step size."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax, random
+from jax.tree_util import Partial
+
+from inference.common.layout import Layout
+from inference.common.matrices import factorize, push
+from inference.common.target import Target, labels_by_name, named_sites
+from inference.drivers.optimize import mode_of
+from inference.initialization.initial_positions import Init
+from inference.kernels.subsampling.gradient_estimate import (
+    StochasticGradientKernel,
+    StochasticGradientState,
+)
+from inference.kernels.subsampling.kernel import SubsamplingKernel
+from inference.models.row_split import RowSplit, check_sum, split_rows
+from inference.optimization.hessian_normal import NotAPeakError, normal_at
+from inference.optimization.mode_search import ClimbSettings, Density
+from inference.results.optimize_result import coordinate_names
+from inference.runtime.compiled_program import compile_once
+from inference.runtime.devices import copy_to_default_device
+from ppl.transforms.unconstrain import Unconstrained
+
+_FROM_MODEL = ("log_prior", "log_likelihood", "data")
+_MAX_SIZE = 2000  # coordinates whose covariance is found
+_MAX_STEPS = 1000  # of the climb
+_NUM_PLACES = 8  # at which the noise of gradients is measured
+_NUM_BATCHES = 16  # at each
+
+
+def with_rows_of(kernel: Any, moved: Target, key: jax.Array) -> Any:
+    """Kernel with the prior, the likelihood and the rows of a model, if it is one that reads rows.
+
+    It also gets a center, a covariance and a step size where it has none: the mode, the inverse
+    curvature there, and the step for the noise of gradients at draws of the normal approximation.
+
+    Raises:
+        TypeError: if the target is not over the unconstrained values of sites.
+        ValueError: if the kernel has densities or data already, or the data cannot be split into
+            rows, or there is no mode.
+    """
+    if not isinstance(kernel, SubsamplingKernel):
+        return kernel
+    who = type(kernel).__name__
+    given = [name for name in _FROM_MODEL if getattr(kernel, name) is not None]
+    if given:
+        raise ValueError(
+            f"kernel has {', '.join(given)} of its own, but mcmc takes them from the model; pass "
+            f"{who}(batch_size=...) without them, or drive kernel.step yourself"
+        )
+    if not isinstance(moved, Unconstrained):
+        raise TypeError(
+            f"transport=True moves chains in coordinates of a guide, and {who} in those of the "
+            "model: leave it out"
+        )
+    target: Any = copy_to_default_device(moved)
+    layout = Layout.of(target.position_shapes)
+    split, rows = split_rows(target, kernel.batch_size // 2, who)
+    mode = _find_center(kernel, target, layout, key)
+    covariance = kernel.covariance
+    if covariance is None:
+        mode, covariance = _find_covariance(mode, target, layout, who)
+    kernel = dataclasses.replace(kernel, center=layout.unravel(mode), covariance=covariance)
+    factor = kernel.factor_of(layout)
+    place = mode + push(factor, random.normal(key, (layout.size,), layout.dtype))
+    split = _checked(split, rows, place, layout, key, who)
+    kernel = dataclasses.replace(
+        kernel,
+        log_prior=Partial(RowSplit.log_prior, split),
+        log_likelihood=Partial(RowSplit.log_likelihood, split),
+        data=rows,
+    )
+    if isinstance(kernel, StochasticGradientKernel) and kernel.step_size is None:
+        noise = _measure_noise(kernel, layout, key)
+        kernel = dataclasses.replace(kernel, step_size=kernel.step_size_for(noise))
+    kernel.check(layout)
+    return kernel
+
+
+def starts_of(kernel: SubsamplingKernel, key: jax.Array, num_chains: int) -> Init:
+    """Starts of chains: draws of the normal distribution about the center of a kernel."""
+    layout = Layout.of(kernel.center)
+    noise = random.normal(key, (num_chains, layout.size), layout.dtype)
+    factor = kernel.factor_of(layout)
+    mode = layout.ravel(kernel.center)
+    return Init("flat", np.asarray(jax.vmap(lambda z: mode + push(factor, z))(noise)))
+
+
+def _find_center(
+    kernel: SubsamplingKernel, target: Unconstrained, layout: Layout, key: jax.Array
+) -> jax.Array:
+    if kernel.center is not None:
+        center = jax.tree.map(jnp.asarray, kernel.center)
+        if Layout.of(center) != layout:
+            raise ValueError(
+                f"center of {type(kernel).__name__} must be a position on unconstrained space, "
+                f"{layout}, got {Layout.of(center)}; leave it out for the mode"
+            )
+        return layout.ravel(center)
+    climb = ClimbSettings.of("uniform", 1, _MAX_STEPS, None)
+    found = mode_of(key, target, Density(include_jacobian=True), climb)
+    return layout.ravel(jax.tree.map(jnp.asarray, found.position))
+
+
+def _find_covariance(
+    mode: jax.Array, target: Unconstrained, layout: Layout, who: str
+) -> tuple[jax.Array, jax.Array]:
+    """The mode after steps of Newton's method, and the inverse curvature there.
+
+    Raises:
+        ValueError: if there is no peak, or there are too many coordinates.
+    """
+    if layout.size > _MAX_SIZE:
+        raise ValueError(
+            f"{who}: the latent sites have {layout.size} unconstrained coordinates, too many for "
+            f"the curvature at the mode, whose matrix is found for up to {_MAX_SIZE}. Give rough "
+            f"variances, {who}(covariance=vector)"
+        )
+    try:
+        found = normal_at(np.asarray(mode), target, layout)
+    except NotAPeakError as error:
+        names = coordinate_names(layout, labels_by_name(named_sites(target)))
+        shown = ", ".join(names[i] for i in error.index[:4])
+        raise ValueError(
+            f"{who} found no peak: where the climb ended, the log density on unconstrained space "
+            f"{error.how} along {shown}. Give these sites narrower priors, or give the kernel a "
+            f"center and a covariance; or use NUTS(), which needs no mode"
+        ) from None
+    matrix = found.scale_tril @ found.scale_tril.T
+    return jnp.asarray(found.loc, layout.dtype), jnp.asarray(matrix, layout.dtype)
+
+
+def _checked(
+    split: RowSplit, rows: list[Any], place: jax.Array, layout: Layout, key: jax.Array, who: str
+) -> RowSplit:
+    """Split whose likelihood is the sum over rows, at a place near the mode.
+
+    Raises:
+        ValueError: if the likelihood is no such sum, or the prior depends on the rows.
+    """
+    order = random.permutation(key, split.num_rows)
+    arguments = split, rows, place, layout, order
+    found = jax.device_get(compile_once(check_sum, *arguments)(*arguments))
+    whole, total, extent, changes = found
+    tolerance = float(np.sqrt(jnp.finfo(layout.dtype).eps))
+    if not np.isfinite(whole[0]) or not np.all(np.isfinite(whole[1])):
+        raise ValueError(f"{who}: the log likelihood is not finite near the mode: {whole[0]}")
+    if max(np.max(x) for x in jax.tree.leaves(changes)) > 10 * tolerance:
+        raise ValueError(
+            f"{who} cannot split the data of the model into rows: the prior of latent sites "
+            "changes with the rows of a batch. Compute what it needs of all data beforehand, and "
+            "make that an argument; or use NUTS()."
+        )
+
+    def is_sum(factor: float) -> bool:
+        return all(
+            np.max(np.abs(part - factor * all_)) <= tolerance * (factor * np.max(size) + 1)
+            for part, all_, size in zip(total, whole, extent, strict=True)
+        )
+
+    if is_sum(1.0):
+        return split
+    number = split.num_rows / len(split.first[0])
+    if split.num_rows % len(split.first[0]) == 0 and is_sum(number):
+        return dataclasses.replace(split, is_scaled=True)
+    raise ValueError(
+        f"{who} cannot split the data of the model into rows: near the mode, the log likelihood is "
+        f"{whole[0]:.6g}, and the sum of its parts, of {len(split.first[0])} rows each, "
+        f"{total[0]:.6g}. Rows that depend on each other given the latent sites, as a time series "
+        "or a Gaussian process, a factor, and sites whose arrays have other numbers of rows, are "
+        "in the way. Use NUTS(), which reads all data in each step."
+    )
+
+
+def _measure_noise(kernel: StochasticGradientKernel, layout: Layout, key: jax.Array) -> float:
+    """The largest variance of a coordinate of the noise of gradients, whitened, near the mode."""
+    keys = random.split(key, _NUM_PLACES)
+    arguments = copy_to_default_device(kernel), keys, layout
+    return float(compile_once(_noise, *arguments)(*arguments))
+
+
+def _noise(kernel: StochasticGradientKernel, keys: jax.Array, layout: Layout) -> jax.Array:
+    kernel = dataclasses.replace(kernel, step_size=1e-3)  # any, so that the state can be made
+    state: StochasticGradientState = kernel.init(kernel.center)
+    factor = factorize(kernel.covariance)
+    mode = layout.ravel(kernel.center)
+
+    def at(key: jax.Array) -> jax.Array:
+        for_place, for_batches = random.split(key)
+        place = mode + push(factor, random.normal(for_place, mode.shape, mode.dtype))
+
+        def gap(key: jax.Array) -> jax.Array:
+            found = kernel.estimate(layout, factor, state.center_gradient, place, key)
+            return found.half_gap**2
+
+        return jnp.mean(lax.map(gap, random.split(for_batches, _NUM_BATCHES)), 0)
+
+    return jnp.max(jnp.mean(lax.map(at, keys), 0))
