@@ -17,6 +17,10 @@ from distributions.common.point import Point
 from distributions.common.pytree import pytree_dataclass
 from distributions.constraints import Constraint, integer_interval, interval
 from distributions.core.distribution import Distribution, Shape
+from distributions.core.exponential_family import (
+    ExponentialFamily,
+    restrict_family,
+)
 from distributions.numerics.special import open_uniform
 
 
@@ -70,6 +74,12 @@ class Truncated(DistributionWithBounds):
         if self.distribution.support.is_discrete:
             return integer_interval(_ceil(low), high)
         return interval(low, high)
+
+    @property
+    def exponential_family(self) -> ExponentialFamily | None:
+        """Densities of the distribution's family between bounds, where these are known numbers."""
+        base = self.distribution.exponential_family
+        return restrict_family(base, *bounds(self.support), Truncated)
 
     def _log_mass(self, low: Any, high: Any) -> Array:
         """`log P(low <= X <= high)` of the distribution before truncation."""

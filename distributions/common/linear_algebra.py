@@ -49,6 +49,13 @@ def inverse_diagonal(tril: Array) -> Array:
     return square_sum(solve_matrix(tril, unit).mT)
 
 
+def inverse(x: Array) -> Array:
+    """The inverses of positive definite matrices; NaN for others."""
+    unit = jnp.broadcast_to(jnp.eye(x.shape[-1], dtype=x.dtype), x.shape)
+    half = solve_matrix(triangular_factors.cholesky(x), unit)
+    return gram(half.mT)
+
+
 def multiply(matrix: Array, x: Array) -> Array:
     """The products of matrices and vectors."""
     return jnp.einsum("...ij,...j->...i", matrix, x, precision=lax.Precision.HIGHEST)

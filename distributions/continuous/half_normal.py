@@ -8,6 +8,9 @@ from jax.scipy.special import ndtr, ndtri
 from jax.typing import ArrayLike
 
 from distributions.constraints import nonnegative, positive
+from distributions.continuous.normal import NORMAL
+from distributions.continuous.truncated_normal import truncate_normal
+from distributions.core.exponential_family import restrict_family
 from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import SCALE
 from distributions.numerics.normal_functions import log_ndtr
@@ -42,6 +45,7 @@ def _erf_inv(q):
     log_survival=lambda x, scale: LOG_TWO + log_ndtr(-ratio(x, scale)),
     quantile=lambda q, scale: scale * math.sqrt(2) * _erf_inv(q),
     standard=SCALE,
+    conjugate=restrict_family(NORMAL, 0.0, math.inf, truncate_normal),
 )
 class HalfNormal(Family):
     r"""Half-normal distribution: the absolute value of a normal variable with mean 0.

@@ -6,6 +6,8 @@ from jax import Array, random
 from jax.typing import ArrayLike
 
 from distributions.constraints import extended_real, interval, positive, real
+from distributions.continuous.normal import NORMAL, Normal
+from distributions.core.exponential_family import ExponentialFamily, restrict_family
 from distributions.core.family import Family, family, parameter
 from distributions.numerics.normal_functions import (
     log_normal_mass,
@@ -130,3 +132,13 @@ class TruncatedNormal(Family):
     scale: ArrayLike = parameter(positive, default=1.0)
     low: ArrayLike = parameter(extended_real, default=-jnp.inf)
     high: ArrayLike = parameter(extended_real, default=jnp.inf)
+
+    @property
+    def exponential_family(self) -> ExponentialFamily | None:
+        """Normal densities between the bounds, where these are known and equal for all elements."""
+        return restrict_family(NORMAL, self.low, self.high, truncate_normal)
+
+
+def truncate_normal(d: Normal, low: float, high: float) -> TruncatedNormal:
+    """A normal distribution, restricted to an interval."""
+    return TruncatedNormal(d.loc, d.scale, low, high)  # pyright: ignore[reportCallIssue]

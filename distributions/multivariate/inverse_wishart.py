@@ -12,6 +12,7 @@ from distributions.common.linear_algebra import (
 )
 from distributions.common.triangular_factors import cholesky
 from distributions.constraints import lower_cholesky, positive, positive_definite
+from distributions.core.exponential_family import MatrixFamily
 from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import Factor
 from distributions.numerics.inverse_wishart_functions import (
@@ -27,6 +28,14 @@ from distributions.numerics.wishart_functions import (
     size,
     unit_scale,
     whiten,
+)
+
+INVERSE_WISHART = MatrixFamily(
+    make=lambda of_log, of_value: InverseWishart(
+        2 * of_log - of_value.shape[-1] - 1,  # pyright: ignore[reportCallIssue]
+        scale=of_value,
+    ),
+    is_inverse=True,
 )
 
 
@@ -55,6 +64,7 @@ def _inverse_variance(df, scale, scale_tril):
     ),
     entropy=inverse_entropy,
     standard=Factor(color, whiten, unit_scale),
+    conjugate=INVERSE_WISHART,
     **PARAMETERS,
 )
 class InverseWishart(Family):

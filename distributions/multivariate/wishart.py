@@ -7,10 +7,12 @@ from jax.typing import ArrayLike
 
 from distributions.common.linear_algebra import (
     gram,
+    inverse,
     per_event,
 )
 from distributions.common.triangular_factors import cholesky
 from distributions.constraints import lower_cholesky, positive, positive_definite
+from distributions.core.exponential_family import MatrixFamily
 from distributions.core.family import Family, family, parameter
 from distributions.core.standard_form import Factor
 from distributions.numerics.wishart_functions import (
@@ -24,6 +26,13 @@ from distributions.numerics.wishart_functions import (
     wishart_cholesky_sample,
     wishart_entropy,
     wishart_score,
+)
+
+WISHART = MatrixFamily(
+    make=lambda of_log, of_value: Wishart(
+        2 * of_log + of_value.shape[-1] + 1,  # pyright: ignore[reportCallIssue]
+        scale=inverse(of_value),
+    )
 )
 
 
@@ -43,6 +52,7 @@ def _wishart_variance(df, scale, scale_tril):
     ),
     entropy=wishart_entropy,
     standard=Factor(color, whiten, unit_scale),
+    conjugate=WISHART,
     **PARAMETERS,
 )
 class Wishart(Family):

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppl.analysis.dependence import Dependence, find_ancestors
-from ppl.common import distribution_protocol
 from ppl.common.missing_data import is_imputed
 from ppl.core.model_pytree import Model, as_pytree, name_of
 from ppl.core.model_run import ModelRun, trace_model
@@ -17,9 +16,9 @@ from ppl.harvest.names import suggest_names
 from ppl.harvest.program import Harvester
 from ppl.harvest.survey import Path, describe, join_scopes
 from ppl.marginal.block_integral import find_equal_inputs
-from ppl.marginal.conjugacy import Question
+from ppl.marginal.conjugacy import Question, find_family
 from ppl.marginal.factors import EliminationError
-from ppl.marginal.finite_supports import find_states, look_at_distributions
+from ppl.marginal.finite_supports import find_states
 from ppl.marginal.full_conditional import (
     RecordValues,
     finite_conditional,
@@ -205,13 +204,7 @@ class _Search:
         if found.branches or self._is_observed_in_part():
             return None
 
-        def look(_: Any, d: Any) -> Any:
-            while isinstance(d, distribution_protocol.DistributionWrapper):
-                d = d.base  # pyright: ignore
-            return getattr(distribution_protocol.part_of(d), "exponential_family", None)
-
-        looked = look_at_distributions(self._program.jaxpr, [self._path], look)
-        return next((family for _, family in looked), None)
+        return find_family(self._program, self._path)
 
     def _find_conjugate(self) -> Any:
         family = self._find_family()
@@ -255,6 +248,8 @@ def conditional(model: Model, site: str) -> Conditional:
     | normal, elements independent given the rest | `Normal` |
     | jointly normal | joint, at the cost of `ppl.Gaussian()` |
     | conjugate: beta, Dirichlet, gamma, inverse gamma, log-normal, von Mises | same family |
+    | conjugate matrix: Wishart, inverse Wishart | same family |
+    | truncated between numbers, and conjugate before; half-normal | same family, truncated |
     | normal, observed in part by `impute`; any other site | None |
     | normal given sites that `marginalize` has integrated out, with an improper prior | None |
 

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ppl.common import distribution_protocol
 from ppl.core.captured_constants import (
     fingerprint_constants,
     fingerprint_value,
@@ -25,6 +26,7 @@ from ppl.core.model_run import trace_model
 from ppl.harvest import jax_core
 from ppl.harvest.program import Program
 from ppl.harvest.survey import Path, Sites
+from ppl.marginal.finite_supports import look_at_distributions
 from ppl.marginal.full_conditional import score_values
 from ppl.marginal.natural_parameters import alternate, measure_in_bulk, points_at
 from ppl.marginal.random_values import (
@@ -121,12 +123,13 @@ class Question:
         program = trace_model(model, None, args, kwargs)
         with jax.ensure_compile_time_eval():
             inputs = [*map(numbers.fill, program.inputs)]
+        family = find_family(program, self.path)  # Its bounds have the precision of the numbers.
         values, fixed = self._values_at_draws(numbers, program, (model, args, kwargs), asked)
         shape = values[self.path][0].shape
         stretch = np.random.default_rng(0).uniform(0.7, 1.3, (shape[0], _NUM_POINTS, *shape[1:]))
 
         def one(stretch, plants):
-            return self._compare(stretch, program.jaxpr, inputs, plants)
+            return self._compare(family, stretch, program.jaxpr, inputs, plants)
 
         # Sows of numbers that are known would be lost where models are traced so.
         with jax.ensure_compile_time_eval():
@@ -159,10 +162,15 @@ class Question:
             return draw(model if has_data else unobserve(model), fixed), fixed
 
     def _compare(
-        self, stretch: Any, jaxpr: Any, inputs: Sequence[Any], plants: Mapping[Path, Any]
+        self,
+        family: Any,
+        stretch: Any,
+        jaxpr: Any,
+        inputs: Sequence[Any],
+        plants: Mapping[Path, Any],
     ) -> tuple[jax.Array, jax.Array]:
         """Two masks of elements: slopes agree with the family's; all slopes are finite."""
-        family, (like,) = self.family, plants[self.path]
+        (like,) = plants[self.path]
         shape = like.shape
         dtype = like.dtype
 
@@ -196,6 +204,18 @@ class Question:
         is_like = jnp.all(error <= bound, (0, 1)) & jnp.all(heights > -jnp.inf)
         is_finite = jnp.all(jnp.isfinite(slopes), (0, 1)) & ~jnp.any(jnp.isnan(heights))
         return is_like, is_finite
+
+
+def find_family(program: Program, path: Path) -> Any:
+    """The exponential family that the prior of a site belongs to, or None."""
+
+    def look(_: Any, d: Any) -> Any:
+        while isinstance(d, distribution_protocol.DistributionWrapper):
+            d = d.base  # pyright: ignore
+        return getattr(distribution_protocol.part_of(d), "exponential_family", None)
+
+    looked = look_at_distributions(program.jaxpr, [path], look)
+    return next((family for _, family in looked), None)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -359,7 +359,7 @@ def _plan_others(
 
 
 def _is_normal(look: _Look, path: Path, family: str | None) -> bool:
-    return family is not None and is_real(look.shapes[path]) and "Normal" in family
+    return family in ("Normal", "NormalConditional") and is_real(look.shapes[path])
 
 
 def _joint_paths(look: _Look, normal: Sequence[Path]) -> tuple[Path, ...]:
