@@ -245,6 +245,7 @@ def conditional(model: Model, site: str) -> Conditional:
     |---|---|
     | discrete, elements independent given the rest | `logits` of the states of each element |
     | discrete, elements coupled, as in a chain | joint, with draws by backward sampling |
+    | discrete, more than 65,536 joint states of coupled elements in one table | None |
     | normal, elements independent given the rest | `Normal` |
     | jointly normal | joint, at the cost of `ppl.Gaussian()` |
     | conjugate: beta, Dirichlet, gamma, inverse gamma, log-normal, von Mises | same family |

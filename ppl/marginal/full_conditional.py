@@ -20,6 +20,7 @@ from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.sowing import Site
 from ppl.harvest.survey import Path
 from ppl.marginal.block_matrices import BlockFactor, BlockMatrix, BlockVector, half_log_det
+from ppl.marginal.factors import EliminationError
 from ppl.marginal.gaussian_integral import GaussianIntegral
 from ppl.marginal.quadratic_scores import Score
 from ppl.marginal.summation import Summation
@@ -199,6 +200,20 @@ class FiniteJointConditional(JointConditional):
     plants: PathDict
     summation: Summation = dataclasses.field(metadata={"static": True})
 
+    def is_within(self, max_states: int) -> bool:
+        """Whether no table of the sum over the states has more than `max_states` states."""
+        summation = dataclasses.replace(self.summation, max_states=max_states)
+        group = summation.groups[self._path]
+
+        def look() -> jax.Array:
+            return summation.log_prob(group, self.inputs, self.plants)
+
+        try:
+            jax.eval_shape(look)
+        except EliminationError:
+            return False
+        return True
+
     @property
     def _path(self) -> Path:
         (path,) = self.summation.sites
@@ -315,11 +330,15 @@ def normal_conditional(
 
 def finite_conditional(
     summation: Summation, inputs: list[Any], plants: Mapping[Path, Sequence[Any]]
-) -> FiniteConditional | FiniteJointConditional:
-    """The full conditional of a site, from a sum over only this site."""
+) -> FiniteConditional | FiniteJointConditional | None:
+    """The full conditional of a site, from a sum over only this site.
+
+    `None` if its elements depend on one another, and their joint states are too many.
+    """
     (path,) = summation.sites
     if not summation.is_apart(path):
-        return FiniteJointConditional(inputs, PathDict(plants), summation)
+        found = FiniteJointConditional(inputs, PathDict(plants), summation)
+        return found if found.is_within(summation.max_states) else None
     weights = summation.weigh(path, inputs, plants)
     outcomes = np.asarray(summation.states[path]).astype(summation.aval(path).dtype)
     return FiniteConditional(jnp.asarray(outcomes), jax.nn.log_softmax(weights, -1))

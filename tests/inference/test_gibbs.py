@@ -366,6 +366,22 @@ def test_a_kernel_evaluates_its_markov_blanket_alone():
     assert alone["sinh"] == whole["sinh"]
 
 
+@pytest.mark.parametrize(
+    ("num", "by", "reason"),
+    [
+        (8, "exact draw", "its full conditional is finite"),
+        (14, "GibbsWithGradients", "joint draws would sum over more than 4096 states at once"),
+        (17, "GibbsWithGradients", "no full conditional in closed form"),
+    ],
+)
+def test_a_plan_sums_coupled_elements_while_their_states_are_few(num, by, reason):
+    def together(key):
+        z = ppl.sample(key, dist.Bernoulli(probs=np.full(num, 0.5)), name="z")
+        ppl.factor(-jnp.square(jnp.sum(z) - 3.0), name="three")
+
+    assert gibbs_plan(together).sites == (("z", by, reason),)
+
+
 def test_the_plan_says_what_moves_each_site_and_why():
     def model(key):
         tau = ppl.sample(key, dist.Gamma(2.0, 1.0), name="tau")

@@ -285,6 +285,18 @@ def test_other_sites_have_none(site):
 BETA_BINOMIAL = dist.BetaBinomial(total_count=6, concentration1=2.0, concentration0=3.0)
 
 
+@pytest.mark.parametrize(("num", "family"), [(10, "FiniteJointConditional"), (17, "NoneType")])
+def test_coupled_elements_with_too_many_states_have_none(num, family):
+    """A sum over 2^17 joint states is refused: what says that it can be drawn can be drawn."""
+
+    def together(key):
+        z = ppl.sample(key, dist.Bernoulli(probs=np.full(num, 0.5)), name="z")
+        ppl.factor(-jnp.square(jnp.sum(z) - 3.0), name="three")
+
+    found = ppl.conditional(together, "z")({})
+    assert type(found).__name__ == family
+
+
 def test_gibbs_draws_have_the_exact_posterior():
     """A latent count, seen with noise, and its probability: a table of seven states."""
 

@@ -26,9 +26,12 @@ from ppl.harvest.names import nest_by_path
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.survey import Path, join_scopes
 from ppl.marginal.finite_supports import find_states, look_at_distributions
+from ppl.marginal.full_conditional import FiniteJointConditional
 
 _HEADER = ("site", "by", "reason")
 _NO_FORM = "no full conditional in closed form"
+_COSTLY = "joint draws would sum over more than 4096 states at once"
+_MAX_JOINT_STATES = 4096
 
 
 @register_dataclass
@@ -169,6 +172,7 @@ class _Look:
     def __init__(self, base: ValueTarget):
         self.base = base
         self.shapes = dict(base.shapes)
+        self.costly: set[Path] = set()  # finite sites whose elements are coupled in large tables
 
     def path(self, name: str) -> Path:
         """Path of a site by name."""
@@ -187,6 +191,9 @@ class _Look:
             found = conditional_of(base, path, values)
             name = None if found is None else type(found).__name__
             names.append("finite" if name and not is_real(self.shapes[path]) else name)
+            is_joint = isinstance(found, FiniteJointConditional)
+            if is_joint and not found.is_within(_MAX_JOINT_STATES):
+                self.costly.add(path)
 
         names: list[str | None] = []
         jax.eval_shape(look, self.base, self.shapes)
@@ -346,13 +353,15 @@ def _plan_others(
         found.append((planned, _drawn(joint, "jointly normal given all others")))
     left = []
     for path in paths:
-        if families[path] is not None and path not in joint:
+        is_costly = path in look.costly
+        if families[path] is not None and path not in joint and not is_costly:
             reason = f"its full conditional is {families[path]}"
             found.append((PlannedBlock((path,), Conjugate()), _drawn([path], reason)))
-        elif families[path] is None and not is_real(look.shapes[path]):
+        elif is_costly or (families[path] is None and not is_real(look.shapes[path])):
             kernel = look.kernel_of_integers(path)
             planned = PlannedBlock((path,), kernel, is_discrete=True)
-            found.append((planned, _by_kernel([path], kernel, _NO_FORM)))
+            reason = _COSTLY if is_costly else _NO_FORM
+            found.append((planned, _by_kernel([path], kernel, reason)))
         elif families[path] is None:
             left.append(path)
     return found, left
