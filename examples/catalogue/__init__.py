@@ -1,7 +1,8 @@
 """Catalogue of forty standard models, each with data and with its density written by hand.
 
 `MODELS` holds them by name. Tests compare our densities with those by hand, and benchmarks compare
-their times. The classics of BUGS, with their published posteriors, are in `bugs`.
+their times. The classics of BUGS, with their published posteriors, are in `bugs`, and models with
+discrete sites, for Gibbs sampling, in `discrete`.
 
     from examples.catalogue import MODELS
     entry = MODELS["radon"]
