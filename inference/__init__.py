@@ -97,6 +97,11 @@ from inference.kernels.subsampling.gradient_estimate import (
 )
 from inference.kernels.subsampling.sghmc import SGHMC
 from inference.kernels.subsampling.sgld import SGLD
+from inference.kernels.subsampling.subsampled_hmc import (
+    SubsampledHMC,
+    SubsampledHMCInfo,
+    SubsampledHMCState,
+)
 from inference.kernels.tempering.parallel_tempering import (
     ParallelTempering,
     TemperingInfo,
@@ -228,6 +233,9 @@ __all__ = [
     "StochasticGradientState",
     "StreamedDiagnostics",
     "Structured",
+    "SubsampledHMC",
+    "SubsampledHMCInfo",
+    "SubsampledHMCState",
     "Summary",
     "TemperingInfo",
     "TemperingState",

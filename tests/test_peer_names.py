@@ -74,6 +74,7 @@ def test_an_attribute_by_its_name_elsewhere(package, table):
         ("ReplicaExchangeMC", "ParallelTempering"),
         ("sgld", "SGLD"),
         ("sghmc", "SGHMC"),
+        ("HMCECS", "SubsampledHMC"),
     ],
 )
 def test_a_kernel_by_its_name_elsewhere(name, kernel):

@@ -44,9 +44,7 @@ PEER_NAMES = by_name(
             "DiscreteHMCGibbs MixedHMC HMCGibbs CompoundStep BinaryMetropolis "
             "BinaryGibbsMetropolis CategoricalGibbsMetropolis"
         ),
-        "inference.mcmc, which reads all data; mcmc(kernel=inference.SGLD()) reads some rows": (
-            "HMCECS"
-        ),
+        "mcmc(kernel=inference.SubsampledHMC(batch_size=100))": "HMCECS",
         "mcmc(kernel=inference.SGLD(batch_size=100))": "sgld StochasticGradientLangevinDynamics",
         "mcmc(kernel=inference.SGHMC(batch_size=100))": "sghmc",
         "mcmc(kernel=inference.ParallelTempering())": (

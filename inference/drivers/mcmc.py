@@ -127,7 +127,8 @@ def mcmc(
             for densities without a gradient, :class:`EllipticalSlice` for latent sites that are
             jointly normal a priori. :class:`DifferentialEvolution` and :class:`AffineInvariant`
             need no gradient, but more than twice as many chains as coordinates. :class:`SGLD` and
-            :class:`SGHMC` read some rows of large data at a time; their draws are biased.
+            :class:`SGHMC` read some rows of large data at a time; their draws are biased, and those
+            of :class:`SubsampledHMC` are of a perturbed posterior.
             :class:`ChEES`,
             :class:`AdjustedMCLMC` and :class:`MEADS`, and any other :class:`EnsembleKernel`, move
             all chains in lockstep and adapt over them: they are for 64 to many thousand chains on

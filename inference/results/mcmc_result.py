@@ -81,6 +81,9 @@ class MCMCResult(Result):
             summary = dataclasses.replace(summary, about=about)
         further = [f"transported by {self.facts.transport}"] * bool(self.facts.transport)
         further += describe_tempering(self.stats)
+        if "estimate_variance" in self.stats:
+            variance = float(np.mean(self.stats["estimate_variance"]))
+            further.append(f"posterior perturbed, log likelihoods of variance {variance:.2g}")
         further += [ended] * bool(ended and not self.facts.is_unmet)
         if further:
             about = summary.about or f"{num_chains} chains x {summary.num_draws} draws"

@@ -24,6 +24,7 @@ MANY_CHAINS = 16  # with so many chains each may be short: limits are then for a
 LOW_ACCEPTANCE = 0.1  # mean rate
 LOW_STEP_SIZE = 0.2  # over the median chain's
 FROZEN_STEP_SIZE = 1e-3  # over the median chain's
+MAX_ESTIMATE_VARIANCE = 1.0  # of log likelihoods from batches
 MAX_ROUNDING = 0.1  # nats; rounding of a log density to its dtype
 _BELOW_TARGET = 0.15  # target less the mean acceptance rate
 # A posterior seems to be improper if the largest draw exceeds _FAR and the smallest is less than
@@ -82,6 +83,7 @@ def find_problems(
         *_energy_problems(stats, facts),
         *tempering_problems(stats),
         *_step_bias_problems(stats, facts),
+        *_estimate_problems(stats),
         *_mixing_problems(draws, stats, summary, facts),
     )
 
@@ -345,6 +347,17 @@ def _step_bias_problems(stats: Mapping[str, np.ndarray], facts: RunFacts) -> Ite
         f"{facts.kernel or 'kernel'}(step_size={half:.2g}), and a larger batch_size the noise; "
         "the draws of NUTS() have no such bias."
     )
+
+
+def _estimate_problems(stats: Mapping[str, np.ndarray]) -> Iterator[str]:
+    """Warning where log likelihoods are estimated too roughly."""
+    variance = float(np.mean(stats.get("estimate_variance", 0)))
+    if variance > MAX_ESTIMATE_VARIANCE:
+        yield (
+            f"log likelihoods were estimated with a variance of {variance:.2g}, more than "
+            f"{MAX_ESTIMATE_VARIANCE:g}: the perturbed posterior that draws are of may be far from "
+            "the posterior. Take a larger batch_size."
+        )
 
 
 def _mixing_problems(

@@ -204,7 +204,8 @@ NEVER_SAVED = re.findall(
     Block BlockState Conjugate EnumeratedBlock Gibbs GibbsPlan GibbsState GibbsTarget PlannedBlock
     PlannedSite Sweep WeightSum
     GradientEstimate RowSplit SGHMC SGLD StochasticGradientInfo StochasticGradientKernel
-    StochasticGradientState SubsamplingKernel
+    StochasticGradientState SubsamplingKernel Expansion SubsampledHMC SubsampledHMCInfo
+    SubsampledHMCState
     Adaptation AdjustedMCLMC Advance AffineInvariant Ascent Barker BarkerInfo BarkerTrajectory
     Batches BestNormal Bins Bounds Bridge BridgeHalf CarriedState ChEES Chain ChainPlan
     ClimbSettings Climber Column Combined CompiledProgram Conditioned Curvature

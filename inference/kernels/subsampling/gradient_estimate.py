@@ -1,7 +1,7 @@
 """Gradients of batches, control variates, and the noise of both."""
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -69,6 +69,8 @@ class StochasticGradientInfo(NamedTuple):
 class StochasticGradientKernel(SubsamplingKernel):
     """Kernel that follows gradients of batches, without a test of acceptance."""
 
+    _without_center: ClassVar[str] = ", or leave control variates out, control_variates=False"
+
     step_size: jax.typing.ArrayLike | None = dataclasses.field(default=None, kw_only=True)
     num_steps: int | jax.Array | None = dataclasses.field(default=None, kw_only=True)
     control_variates: bool = dataclasses.field(
@@ -98,7 +100,7 @@ class StochasticGradientKernel(SubsamplingKernel):
         self.check(layout)
         gradient = None
         if self.control_variates:
-            center = self._flat_center(layout)
+            center = self.flat_center(layout)
             gradient = jax.grad(self.likelihood_of(layout))(center, self.data)
         return StochasticGradientState(position, self._first_momentum(layout), gradient)
 
@@ -125,20 +127,6 @@ class StochasticGradientKernel(SubsamplingKernel):
             )
         return check_positive_scalar("step_size", self.step_size, layout.dtype)
 
-    def _flat_center(self, layout: Layout) -> jax.Array:
-        if self.center is None:
-            raise ValueError(
-                f"{type(self).__name__} has no center for control variates: give a position near "
-                "the mode, center=position, or leave them out, control_variates=False"
-            )
-        center = jax.tree.map(lambda x, old: jnp.asarray(x, old.dtype), self.center, self.center)
-        if Layout.of(center) != layout:
-            raise ValueError(
-                f"center of {type(self).__name__} must be a position like that of the chain, "
-                f"{layout}, got {Layout.of(center)}"
-            )
-        return layout.ravel(center)
-
     def _first_momentum(self, layout: Layout) -> jax.Array | None:
         return None
 
@@ -158,7 +146,7 @@ class StochasticGradientKernel(SubsamplingKernel):
         number = self.num_rows
         gradient_of = jax.grad(self.likelihood_of(layout))
         half = self.batch_size // 2
-        center = self._flat_center(layout) if self.control_variates else None
+        center = self.flat_center(layout) if self.control_variates else None
 
         def gradient_of_half(indices: jax.Array) -> jax.Array:
             rows = jax.tree.map(lambda x: jnp.asarray(x)[indices], self.data)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -35,6 +35,8 @@ class SubsamplingKernel:
         center: Position about which the likelihood of a row is approximated; under
             :func:`inference.mcmc` the mode.
     """
+
+    _without_center: ClassVar[str] = ""
 
     log_prior: Callable[[Any], jax.Array] | None = None
     log_likelihood: Callable[[Any, Any], jax.Array] | None = None
@@ -90,6 +92,25 @@ class SubsamplingKernel:
             return value.astype(layout.dtype)
 
         return density
+
+    def flat_center(self, layout: Layout) -> jax.Array:
+        """The center as a flat vector.
+
+        Raises:
+            ValueError: if there is none, or it is not like a position.
+        """
+        if self.center is None:
+            raise ValueError(
+                f"{type(self).__name__} has no center: give a position near the mode, "
+                f"center=position{self._without_center}"
+            )
+        center = jax.tree.map(lambda x, old: jnp.asarray(x, old.dtype), self.center, self.center)
+        if Layout.of(center) != layout:
+            raise ValueError(
+                f"center of {type(self).__name__} must be a position like that of the chain, "
+                f"{layout}, got {Layout.of(center)}"
+            )
+        return layout.ravel(center)
 
     def factor_of(self, layout: Layout) -> Matrix:
         """Factor of the covariance, once it is found valid.

@@ -1,0 +1,97 @@
+"""HMC with energy conserving subsampling: exact where expansions are, else near NUTS."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random
+
+import distributions as dist
+import inference
+import ppl
+from inference import NUTS, SubsampledHMC, mcmc
+
+Z = 4.3  # of ten statistics, one is beyond by chance in a run of 6,000
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(2000, 2)).astype(np.float32)
+Y = (X @ np.array([0.5, -1.0]) + rng.normal(size=2000)).astype(np.float32)
+CLICKS = (rng.uniform(size=2000) < 1 / (1 + np.exp(-3 * X[:, 0] + X[:, 1]))).astype(np.int32)
+
+
+def regression(key, x):
+    w = ppl.sample(key, dist.Normal(jnp.zeros(2), 2.0), name="w")
+    ppl.sample(key, dist.Normal(x @ w, 1.0), name="y")
+
+
+def clicks(key, x):
+    w = ppl.sample(key, dist.Normal(jnp.zeros(2), 2.0), name="w")
+    ppl.sample(key, dist.Bernoulli(logits=x @ w), name="y")
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Unscaled(SubsampledHMC):
+    """Kernel whose expansions leave out the Hessian of all rows."""
+
+    def estimate_of(self, layout, expansion):
+        none = expansion._replace(hessian=expansion.hessian / 2)
+        return super().estimate_of(layout, none)
+
+
+def scores(kernel):
+    result = mcmc(
+        random.key(0), ppl.condition(regression, {"y": Y}), X, kernel=kernel, num_warmup=50
+    )
+    x = X.astype(np.float64)
+    precision = np.eye(2) / 4 + x.T @ x
+    mean = np.linalg.solve(precision, x.T @ Y)
+    sd = np.sqrt(np.diag(np.linalg.inv(precision)))
+    z = (np.asarray(result.draws["w"], np.float64) - mean) / sd
+    found = [y.mean() / inference.mcse_mean(y) for i in (0, 1) for y in (z[..., i],)]
+    found += [(y**2 - 1).mean() / inference.mcse_mean(y**2) for y in (z[..., 0], z[..., 1])]
+    return np.abs(found), result
+
+
+def test_a_normal_posterior_is_exact():
+    found, result = scores(SubsampledHMC(batch_size=20))
+    assert np.all(found < Z)
+    assert np.mean(result.stats["acceptance_rate"]) > 0.6
+    assert np.max(result.stats["estimate_variance"]) < 0.05
+    assert "posterior perturbed" in str(result.summary())
+
+
+def test_an_expansion_that_is_wrong_is_found_out():
+    assert np.max(scores(Unscaled(batch_size=20))[0]) > 2 * Z
+
+
+@pytest.mark.slow
+def test_logistic_regression_agrees_with_nuts():
+    posterior = ppl.condition(clicks, {"y": CLICKS})
+    kernels = SubsampledHMC(batch_size=100), NUTS()
+    ours, exact = (
+        mcmc(random.key(1), posterior, X, kernel=kernel, num_draws=4000) for kernel in kernels
+    )
+    assert np.mean(ours.stats["estimate_variance"]) < 1
+    assert np.mean(ours.stats["row_acceptance_rate"]) > 0.5
+    for i in (0, 1):
+        for power in (1, 2):
+            mean = exact.draws["w"][..., i].mean()
+            a, b = ((x.draws["w"][..., i] - mean) ** power for x in (ours, exact))
+            error = np.hypot(inference.mcse_mean(a), inference.mcse_mean(b))
+            assert abs(a.mean() - b.mean()) < Z * error
+
+
+def test_rows_are_drawn_evenly_and_bad_settings_refused():
+    kernel = SubsampledHMC(data=jnp.zeros(8), batch_size=4, num_blocks=2)
+    keys = random.split(random.key(0), 4000)
+    exchanged = jax.vmap(kernel._exchange, (0, None))(keys, jnp.full(4, -1, jnp.int32))
+    assert np.all(np.sum(exchanged >= 0, 1) == 2)
+    counts = np.bincount(np.asarray(exchanged)[exchanged >= 0], minlength=8)
+    assert np.all(np.abs(counts - 1000) < Z * np.sqrt(1000))
+    with pytest.raises(ValueError, match="num_blocks of SubsampledHMC"):
+        SubsampledHMC(batch_size=4, num_blocks=5)
+    with pytest.raises(ValueError, match="has no log_prior"):
+        SubsampledHMC().init(1.0)
