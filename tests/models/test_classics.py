@@ -209,12 +209,9 @@ def test_nuts_agrees_with_the_published_posterior(classic):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["rats", "dyes", "equiv", "pumps", "seeds", "surgical", "salm", "blocker", "bones"]
-)
-def test_gibbs_agrees_with_the_published_posterior(name):
+@EVERY_CLASSIC
+def test_gibbs_agrees_with_the_published_posterior(classic):
     """Exact draws of the sites with a full conditional; NUTS moves the others."""
-    classic = CLASSICS[name]
     posterior = ppl.condition(classic.model, classic.observed)
     kernel = inference.Gibbs.auto()
     result = inference.mcmc(jax.random.key(0), posterior, *classic.args, kernel=kernel)
