@@ -501,7 +501,9 @@ def _shapes(run: ModelRun) -> dict[Path, Any]:
             raise ValueError(
                 f"site {describe(path)}: its values are discrete "
                 f"({show(jax.tree.leaves(value))}), so there "
-                f"is no map from unconstrained space. {_remedy(path)}"
+                f"is no map from unconstrained space. Sum it out, ppl.marginalize(model, "
+                f"[{join_scopes(path)!r}]), draw it, inference.mcmc(..., "
+                "kernel=inference.Gibbs.auto()), or condition on it."
             )
     values = {path: tuple(jax.tree.leaves(value)) for path, value in latent.items()}
     return jax.eval_shape(run.records, values)
