@@ -26,7 +26,7 @@ NUM_CHAINS, NUM_STEPS = 8_000, 2
 DIAGONAL = jnp.array([1.5, 2.0, 0.4 * SCALE**2])
 DENSE = jnp.array([[1.5, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.4 * SCALE**2]])
 KERNELS = {
-    "HMC": HMC(skewed_log_density, 0.3, DIAGONAL, num_steps=2),
+    "HMC": HMC(skewed_log_density, 0.3, DIAGONAL, num_steps=2, step_size_jitter=0.0),
     "HMC, dense, jittered": HMC(skewed_log_density, 0.5, DENSE, num_steps=4, step_size_jitter=0.5),
     "MALA": MALA(skewed_log_density, 0.6, DENSE),
     "Barker": Barker(skewed_log_density, 0.8, DENSE),

@@ -19,7 +19,7 @@ DIAGONAL = np.linspace(0.5, 1.5, SIZE)
 DENSE = np.diag(DIAGONAL) + 0.1
 LOW_RANK = LowRankMatrix(DIAGONAL, np.eye(2, SIZE), np.array([0.5, 2.0]))
 KERNELS = {
-    "HMC": HMC(step_size=0.3, num_steps=5),
+    "HMC": HMC(step_size=0.3, num_steps=5, step_size_jitter=0.0),
     "HMC, dense, jittered": HMC(
         step_size=0.3, inverse_mass_matrix=DENSE, num_steps=5, step_size_jitter=0.2
     ),
@@ -213,7 +213,7 @@ def walled(number, x):
 
 @pytest.mark.slow_rows("NUTS--inf")
 @pytest.mark.parametrize("number", range(len(WALLS)), ids=list(WALLS))
-@pytest.mark.parametrize("make", [HMC, NUTS])
+@pytest.mark.parametrize("make", [partial(HMC, step_size_jitter=0.0), NUTS], ids=["HMC", "NUTS"])
 def test_states_stay_finite_and_the_trajectory_diverges(make, number):
     kernel, divergences = make(Partial(walled, number), 1.0), 0
     state = INIT(kernel, jnp.zeros(SIZE))

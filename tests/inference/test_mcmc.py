@@ -10,7 +10,7 @@ import pytest
 
 import distributions as dist
 import ppl
-from inference import HMC, NUTS, mcmc
+from inference import HMC, NUTS, ess_tail, mcmc
 from inference.chains import sampling
 from inference.common.matrices import (
     MAX_DENSE_SIZE,
@@ -48,14 +48,24 @@ MATRIX = NUTS(inverse_mass_matrix=np.eye(3, dtype=np.float32))
         ("float64", {"mass_matrix": "diagonal"}),
         ("float32", {"mass_matrix": "low_rank"}),
         pytest.param("float32", {"mass_matrix": "dense", "kernel": MATRIX}, marks=pytest.mark.slow),
-        # Without jitter, a diagonal that is well learned lets all coordinates return at once.
-        ("float32", {"kernel": HMC(num_steps=7, step_size_jitter=0.5)}),
+        ("float32", {"kernel": HMC(num_steps=7)}),
     ],
     ids=["NUTS", "NUTS in float64", "diagonal", "low rank", "dense from a matrix", "HMC"],
 )
 def test_posterior_of_a_linear_regression(dtype, settings):
     with jax.enable_x64(dtype == "float64"):
         check_posterior(dtype, settings)
+
+
+@pytest.mark.parametrize(("kernel", "mixes"), [(HMC(), True), (HMC(step_size_jitter=0.0), False)])
+def test_hmc_keeps_off_periods_of_the_density(kernel, mixes):
+    """A matrix that is well learned lets all coordinates return at once, and scales hardly mix."""
+
+    def model(key):
+        ppl.sample(key, dist.Normal(jnp.zeros(10), 1.0), name="x")
+
+    draws = mcmc(jax.random.key(1), model, kernel=kernel).draws["x"]
+    assert (ess_tail(draws).min() > 1200) == mixes
 
 
 def check_posterior(dtype, settings):

@@ -3,6 +3,8 @@
 import dataclasses
 from typing import ClassVar
 
+import jax
+
 from inference.kernels.hamiltonian.hmc import HMC
 from ppl.harvest.pytrees import register_dataclass
 
@@ -20,6 +22,7 @@ class MALA(HMC):
 
     Attributes:
         num_steps: Always 1.
+        step_size_jitter: As of :class:`HMC`; one step is far from a period, and has none.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -36,5 +39,6 @@ class MALA(HMC):
     """
 
     num_steps: int = dataclasses.field(default=1, init=False, metadata={"static": True})
+    step_size_jitter: jax.typing.ArrayLike = dataclasses.field(default=0.0, kw_only=True)
     default_acceptance_rate: ClassVar[float] = 0.574
     raises_target: ClassVar[bool] = False
