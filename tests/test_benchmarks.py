@@ -18,10 +18,12 @@ from benchmarks.comparison.problems import Problem
 from benchmarks.comparison.quality import learns_centering, with_learned_centering
 from benchmarks.comparison.report import markdown, ratios
 from benchmarks.comparison.run import reason, with_distances
-from benchmarks.comparison.tools import Output, Tool
+from benchmarks.comparison.tools import Output, Settings, Tool
 from benchmarks.comparison.worker import distance, executed
 from benchmarks.everyday import HEADINGS, compared
 from benchmarks.everyday import markdown as everyday_markdown
+from benchmarks.kernels import in_order, ours, ratio
+from benchmarks.kernels import report as kernels_report
 
 BENCHMARKS = pathlib.Path(__file__).parents[1] / "benchmarks"
 MODEL = "Gaussian along the axes"
@@ -181,3 +183,41 @@ def test_tools_are_compared_from_data_to_report():
     assert rows[3][-1] == "3.0"
     assert rows[4][2] == "a / b"
     assert "0.50 (geometric)" in lines[-1]
+
+
+def test_ratios_of_kernels_are_of_rounds_that_both_have():
+    rounds = {
+        "ours": [{"ess": 6.0}, {"ess": 2.0, "seconds": 1.0}, {"ess": 3.0, "seconds": 3.0}],
+        "peer": [{"ess": 1.0}, {"ess": 2.0, "seconds": 2.0}, {"ess": 1.0, "seconds": 1.0}],
+    }
+    assert ratio(rounds, "ess") == "3 (1 to 6)"
+    assert ratio(rounds, "seconds") == "1.75 (0.5 to 3)"
+    assert ratio({"ours": rounds["ours"]}, "ess") == ""
+
+
+def test_rows_of_kernels_stand_in_the_order_of_the_report():
+    figures = {"ess_per_1000": 1.0, "rhat": 1.0, "error": 0.1}
+    rows = [
+        {"part": part, "posterior": name, "kernel": kernel, "rounds": {"ours": [figures]}}
+        for part, name, kernel in [
+            ("classics", "pumps", "NUTS"),
+            ("kernels", "two modes", "NUTS"),
+            ("kernels", "logistic", "Slice"),
+            ("kernels", "logistic", "NUTS"),
+        ]
+    ]
+    found = [(row["posterior"], row["kernel"]) for row in in_order(rows)]
+    assert found == [
+        ("logistic", "NUTS"),
+        ("logistic", "Slice"),
+        ("two modes", "NUTS"),
+        ("pumps", "NUTS"),
+    ]
+    assert "| logistic | NUTS | 1 |" in kernels_report(rows)
+
+
+def test_effective_draws_of_kernels_are_counted_as_they_say():
+    data = Problem(lambda key: ppl.sample(key, dist.Normal(0.0, 1.0), name="x"), (), {})
+    settings = Settings(2, 30, 20)
+    assert ours(inference.MALA(), data, settings).call(0).sampling.sum() == 40
+    assert ours(inference.RandomWalk(), data, settings).call(0).sampling.sum() == 40
