@@ -68,7 +68,7 @@ MUTANTS = (
     Mutant(
         name="conditional-of-the-prior",
         file="ppl/marginal/conditional.py",
-        old="return self._path in find_ancestors(",
+        old="return path in find_ancestors(",
         new="return None in find_ancestors(",
         breaks="the full conditional of a site leaves out the sites that depend on it",
         tests=("tests/language/test_conditional.py",),

@@ -13,8 +13,8 @@ from ppl.common.missing_data import is_imputed
 from ppl.core.model_pytree import Model, as_pytree, name_of
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest.names import suggest_names
-from ppl.harvest.program import Harvester
-from ppl.harvest.survey import Path, describe, join_scopes
+from ppl.harvest.program import Harvester, Program
+from ppl.harvest.survey import Path, Sites, describe, join_scopes
 from ppl.marginal.block_integral import find_equal_inputs
 from ppl.marginal.conjugacy import Question, find_family
 from ppl.marginal.factors import EliminationError
@@ -91,7 +91,7 @@ class _Search:
         self._path = self._find_path(run, name)
         self._plants = self._find_plants(run, values)
         self._inputs = self._program.inputs
-        self._scored = self._find_scored()
+        self._scored = find_scored(self._program, self._found, self._path)
 
     def _find_path(self, run: ModelRun, name: str) -> Path:
         run.check_kinds()
@@ -132,24 +132,8 @@ class _Search:
         data = look.run({**plants, self._path: nothing}, live_outs=False)[1]
         return {**plants, **data}
 
-    def _find_scored(self) -> tuple[Path, ...]:
-        """The site, and all sites whose scores depend on it given the values of the others."""
-        graph = Dependence()(self._program.jaxpr).sites
-        parents = {path: sown.parents | sown.earlier for path, sown in graph.items()}
-
-        def depends(path: Path) -> bool:
-            return self._path in find_ancestors(
-                parents, [path], lambda p: p in graph and not self._is_random(p)
-            )
-
-        scored = [p for p, f in self._found.items() if f.site.tag in (RANDOM, FACTOR)]
-        return (self._path, *(p for p in scored if p != self._path and depends(p)))
-
     def _is_observed_in_part(self) -> bool:
         return any(map(is_imputed, self._found[self._path].sites))
-
-    def _is_random(self, path: Path) -> bool:
-        return path in self._found and self._found[path].site.tag == RANDOM
 
     def find(self) -> Any:
         """The full conditional, or None."""
@@ -231,6 +215,21 @@ class _Search:
             return sum(scores.values())  # pyright: ignore
 
         return family.make(*fit_natural(family, log_density, aval.shape, aval.dtype))
+
+
+def find_scored(program: Program, sites: Sites, path: Path) -> tuple[Path, ...]:
+    """A site, and all sites whose scores depend on it given the values of the others."""
+    graph = Dependence()(program.jaxpr).sites
+    parents = {path: sown.parents | sown.earlier for path, sown in graph.items()}
+
+    def is_passed(other: Path) -> bool:
+        return other in graph and not (other in sites and sites[other].site.tag == RANDOM)
+
+    def depends(other: Path) -> bool:
+        return path in find_ancestors(parents, [other], is_passed)
+
+    scored = [p for p, f in sites.items() if f.site.tag in (RANDOM, FACTOR)]
+    return (path, *(p for p in scored if p != path and depends(p)))
 
 
 def conditional(model: Model, site: str) -> Conditional:

@@ -433,3 +433,56 @@ def test_joint_draws_keep_their_law():
     assert st.chisquare(counts, 4000 * np.array([0.2, 0.5, 0.3])).pvalue > 1e-5
     assert st.kstest((joint["x"] - joint["mu"] - joint["z"]) / 0.7, "norm").pvalue > 1e-5
     assert abs(np.corrcoef(joint["mu"], joint["rate"])[0, 1]) < 4.5 / np.sqrt(4000)
+
+
+SWITCH = np.array([[0.98, 0.02], [0.02, 0.98]])
+
+
+def states_by_name(key):
+    """A chain of states that seldom change, a site each, and a state apart from it."""
+    z = 0
+    for i in range(4):
+        probs = jnp.asarray(SWITCH)[z] if i else jnp.full(2, 0.5)
+        z = ppl.sample(key, dist.Categorical(probs=probs), name=f"z{i}")
+        ppl.sample(key, dist.Normal(jnp.float32(z), 1.0), name=f"y{i}")
+    ppl.sample(key, dist.Bernoulli(probs=0.3), name="apart")
+
+
+def chance(planned):
+    """Chance of counts as those of the chain after one sweep from one start."""
+    noise = [0.3, 0.9, 0.2, 0.8]
+    posterior = ppl.condition(states_by_name, {f"y{i}": y for i, y in enumerate(noise)})
+    kernel = Sweep(GibbsTarget.of(posterior, (), {}, planned))
+    start = {name: jnp.int32(1) for name in ("z0", "z1", "z2", "z3", "apart")}
+
+    def one(key):
+        return kernel.step(key, kernel.init(start))[0].position
+
+    draws = jax.jit(jax.vmap(one))(random.split(random.key(0), 4000))
+    found = np.stack([draws[f"z{i}"] for i in range(4)], 1) @ [8, 4, 2, 1]
+    states = np.array(list(itertools.product([0, 1], repeat=4)))
+    changes = sum(np.log(SWITCH)[states[:, i - 1], states[:, i]] for i in range(1, 4))
+    exact = sp.softmax(changes - np.sum((noise - states) ** 2, 1) / 2)
+    common = exact > 2e-3
+    counts = np.bincount(found, minlength=16)
+    seen = [*counts[common], counts[~common].sum()]
+    return st.chisquare(seen, 4000 * np.array([*exact[common], exact[~common].sum()])).pvalue
+
+
+def test_states_that_are_coupled_are_drawn_in_one_draw():
+    """Independent draws of the chain, which draws one after the other are not."""
+    assert chance(Gibbs.auto()) > 1e-5
+
+
+@pytest.mark.slow
+def test_states_one_after_the_other_are_told_from_joint_draws():
+    names = ("z0", "z1", "z2", "z3", "apart")
+    assert chance(Gibbs({name: Conjugate() for name in names})) < 1e-5
+
+
+@pytest.mark.slow
+def test_a_model_whose_states_are_summed_out_has_the_exact_mean():
+    summed = ppl.marginalize(POSTERIOR, ["z"])
+    result = mcmc(random.key(0), summed, kernel=Gibbs.auto(), num_draws=4000)
+    draws = np.asarray(result.draws["mu"], np.float64)
+    assert abs(draws.mean() - exact_means()[1]) < Z * mcse_mean(draws)

@@ -1,6 +1,6 @@
 """Draws from exact full conditionals of a model: of one site, or of several jointly."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
@@ -11,6 +11,7 @@ from ppl.common.scaled_distribution import Scaled, ScaledTerm
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest.names import nest_by_path
 from ppl.harvest.survey import Path, join_scopes
+from ppl.marginal.conditional import find_scored
 from ppl.marginal.finite_supports import look_at_distributions
 from ppl.transforms.density import LogDensity
 
@@ -41,6 +42,21 @@ def draw_jointly(
     others = {path: x for path, x in values.items() if path not in paths}
     drawn = ppl.recover(marginal, nest_by_path(others))(key, *args, **kwargs)
     return {path: _at(drawn, path) for path in paths}
+
+
+def coupled_sites(base: ValueTarget, paths: Iterable[Path]) -> list[tuple[Path, ...]]:
+    """Sites in groups: those that share a score, given all others, are in one."""
+    args, kwargs = base.arguments.join(base.data)
+    program = trace_model(base.model, None, args, kwargs)
+    sites = ModelRun(base.model, program, LogDensity()).sites
+    groups: list[tuple[tuple[Path, ...], frozenset[Path]]] = []
+    for path in paths:
+        scored = frozenset(find_scored(program, sites, path))
+        met = [group for group in groups if group[1] & scored]
+        groups = [group for group in groups if not group[1] & scored]
+        names = [name for group in met for name in group[0]]
+        groups.append(((*names, path), scored.union(*(group[1] for group in met))))
+    return [names for names, _ in groups]
 
 
 def _has_factors(base: ValueTarget) -> bool:

@@ -104,9 +104,10 @@ class Gibbs:
     def auto(cls, blocks: Mapping[Any, Any] | None = None, *, rest: Kernel = NUTS()) -> "Gibbs":
         """Kernel whose blocks are planned from the model.
 
-        Every site with an exact full conditional is drawn from it; other discrete sites move by
-        ``CountSlice()``, or by ``GibbsWithGradients(gradient=False)`` where their values are finite
-        in number; `rest` moves all other real sites together.
+        Every site with an exact full conditional is drawn from it: sites that are jointly normal
+        together, and discrete ones that are coupled, if tables of 4,096 states suffice. Other
+        discrete sites move by ``CountSlice()``, or by ``GibbsWithGradients(gradient=False)`` where
+        their values are finite in number; `rest` moves all other real sites together.
         ``inference.gibbs_plan(model, *args)`` gives the plan, with reasons.
 
         Args:

@@ -14,7 +14,11 @@ from inference.kernels.discrete.count_slice import CountSlice
 from inference.kernels.discrete.counts import CountKernel
 from inference.kernels.discrete.gibbs_with_gradients import GibbsWithGradients
 from inference.kernels.discrete.informed import InformedKernel
-from inference.kernels.gibbs.full_conditionals import conditional_of, draw_jointly
+from inference.kernels.gibbs.full_conditionals import (
+    conditional_of,
+    coupled_sites,
+    draw_jointly,
+)
 from inference.kernels.gibbs.gibbs import Block, Conjugate, EnumeratedBlock, Gibbs
 from inference.kernels.gradient_free.kernel import GradientFreeKernel
 from inference.kernels.hamiltonian.kernel import HamiltonianKernel
@@ -29,6 +33,8 @@ from ppl.marginal.finite_supports import find_states, look_at_distributions
 from ppl.marginal.full_conditional import FiniteJointConditional
 
 _HEADER = ("site", "by", "reason")
+_FINITE = "finite"
+_COUPLED = "finite and coupled: their states are summed jointly"
 _NO_FORM = "no full conditional in closed form"
 _COSTLY = "joint draws would sum over more than 4096 states at once"
 _MAX_JOINT_STATES = 4096
@@ -190,7 +196,7 @@ class _Look:
         def look(base: ValueTarget, values: Mapping[Path, Any]) -> None:
             found = conditional_of(base, path, values)
             name = None if found is None else type(found).__name__
-            names.append("finite" if name and not is_real(self.shapes[path]) else name)
+            names.append(_FINITE if name and not is_real(self.shapes[path]) else name)
             is_joint = isinstance(found, FiniteJointConditional)
             if is_joint and not found.is_within(_MAX_JOINT_STATES):
                 self.costly.add(path)
@@ -351,6 +357,11 @@ def _plan_others(
     if joint:
         planned = PlannedBlock(joint, Conjugate(), is_joint=True)
         found.append((planned, _drawn(joint, "jointly normal given all others")))
+    finite = [path for path in paths if families[path] == _FINITE and path not in look.costly]
+    for group in _finite_groups(look, finite):
+        kernel = EnumeratedBlock(_MAX_JOINT_STATES)
+        found.append((PlannedBlock(group, kernel, is_joint=True), _drawn(group, _COUPLED)))
+        joint = (*joint, *group)
     left = []
     for path in paths:
         is_costly = path in look.costly
@@ -365,6 +376,17 @@ def _plan_others(
         elif families[path] is None:
             left.append(path)
     return found, left
+
+
+def _finite_groups(look: _Look, paths: Sequence[Path]) -> list[tuple[Path, ...]]:
+    """Coupled sites with finitely many states that are summed jointly at little cost."""
+    groups = coupled_sites(look.base, paths) if len(paths) > 1 else []
+    strategy = ppl.Enumerate(_MAX_JOINT_STATES)
+    return [
+        group
+        for group in groups
+        if len(group) > 1 and look.why_not_jointly(group, strategy) is None
+    ]
 
 
 def _is_normal(look: _Look, path: Path, family: str | None) -> bool:
