@@ -20,6 +20,8 @@ Found = TypeVar("Found")
 
 _TFP_BINARY = ("Bernoulli", "ProbitBernoulli")
 _TFP_CATEGORICAL = ("Categorical",)
+_INFINITE = "which has infinitely many states"
+_UNKNOWN_NUMBER = "whose number of states is not known before it runs"
 
 
 def find_states(program: Program, paths: Collection[Path]) -> dict[Path, np.ndarray]:
@@ -107,13 +109,26 @@ def _read_states(site: Site, d: Any) -> np.ndarray:
     if isinstance(states, str):
         name = distribution_protocol.name_of(d)
         raise ValueError(
-            f"marginalize: site {describe(site.path)} has the family {name}, {states}. Give a site "
-            "with finitely many states, such as Categorical or Bernoulli, whose number of states "
-            "does not depend on values. Bounds are numbers of Python, or arrays that the model "
-            "closes over, which neither vmap nor a loop maps: where bounds differ, give "
-            "Categorical over all states, with logits of -inf beyond the bounds of each."
+            f"marginalize: site {describe(site.path)} has the family {name}, {states}. "
+            f"{_remedy(states, name)}"
         )
     return states
+
+
+def _remedy(reason: str, name: str) -> str:
+    """Words on what to do about a site without states that are known and finite in number."""
+    if reason == _INFINITE:
+        return (
+            f"Give it an end, dist.Truncated(dist.{name}(...), high=...), beyond which nothing "
+            "matters, or sample it, by inference.mcmc with kernel=inference.Gibbs.auto()."
+        )
+    if reason == _UNKNOWN_NUMBER:
+        return (
+            "Bounds must be numbers of Python, or arrays that the model closes over, which neither "
+            "vmap nor a loop maps: where bounds differ, give Categorical over all states, with "
+            "logits of -inf beyond the bounds of each."
+        )
+    return "Give a site with finitely many states, such as Categorical or Bernoulli."
 
 
 def _of_distribution(d: Any) -> np.ndarray | str:
@@ -133,13 +148,13 @@ def _of_distribution(d: Any) -> np.ndarray | str:
     low = getattr(support, "low", None)
     high = getattr(support, "high", None)
     if not getattr(support, "is_discrete", False) or low is None or high is None:
-        return "which has infinitely many states"
+        return _INFINITE
     if jax_core.is_traced(low) or jax_core.is_traced(high):
-        return "whose number of states is not known before it runs"
+        return _UNKNOWN_NUMBER
     low = np.min(np.asarray(low))
     high = np.max(np.asarray(high))
     if not np.isfinite(high) or not np.isfinite(low):
-        return "which has infinitely many states"
+        return _INFINITE
     return np.arange(int(low), int(high) + 1)
 
 
