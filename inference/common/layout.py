@@ -58,7 +58,7 @@ class Layout:
         shapes = tuple(map(jnp.shape, leaves))
         if not sum(map(math.prod, shapes)):
             named = tree_flatten_with_path(values)[0]
-            got = ", ".join(f"{keystr(path)} of shape {jnp.shape(x)}" for path, x in named)
+            got = ", ".join(f"position{keystr(path)} of shape {jnp.shape(x)}" for path, x in named)
             raise ValueError(
                 f"position has no element to move: got {got or repr(values)}. Are its shapes those "
                 "of data that are empty?"

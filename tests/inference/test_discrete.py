@@ -366,7 +366,7 @@ MISTAKES = [
     (total, {"upper": {"a": 1}}, jnp.array([0, 1]), ValueError, "have the structure of the"),
     (total, {"upper": 3}, jnp.array([True]), ValueError, "exceed its dtype, from 0 to 1"),
     (total, {"upper": 4, "num_values": 3}, jnp.array([0]), ValueError, "an element has 5 values"),
-    (total, {}, jnp.zeros(0, int), ValueError, "no element to move"),
+    (total, {}, jnp.zeros(0, int), ValueError, "to move: got position of shape (0,)"),
     (None, {}, jnp.array([0]), ValueError, "has no log_density; give it one"),
     (lambda x: 1.0 * x, {}, jnp.array([0, 1]), ValueError, "returned an array of shape (2,)"),
     (lambda x: TABLE[x].sum(), {}, jnp.array([0, 1]), TypeError, "values as floating-point numb"),
