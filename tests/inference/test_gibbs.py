@@ -117,6 +117,12 @@ def test_a_resumed_run_has_the_bits_of_a_longer_one(tmp_path):
         loo(long, other)
 
 
+ENDLESS = (
+    "block {} by Enumerate(): site 'n' has the family Poisson, which has infinitely many states. "
+    "Move counts by CountSlice()"
+)
+
+
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
@@ -140,6 +146,15 @@ def test_a_resumed_run_has_the_bits_of_a_longer_one(tmp_path):
         (lambda: run({("p", "z"): Slice()}), ValueError, "has real and discrete sites"),
         (lambda: run({"p": Conjugate()}), ValueError, "site 'z' is discrete, and in no block"),
         (lambda: Gibbs({"z": Conjugate()}).init({}), TypeError, "pass it to inference.mcmc"),
+        (lambda: Gibbs({}), ValueError, "there is no block, so the rest would move all sites"),
+        (lambda: run({"p": ppl.Enumerate()}), ValueError, "site 'p' is real. Move counts by"),
+        (lambda: sampled(CountSlice()), TypeError, 'kernel=inference.Gibbs({"z": CountSlice()})'),
+        (
+            lambda: sampled(GibbsWithGradients()),
+            TypeError,
+            'inference.Gibbs({"z": GibbsWithGradients(gradient=False)})',
+        ),
+        (lambda: sampled(NUTS()), ValueError, "kernel=inference.Gibbs.auto()), or condition on it"),
     ],
 )
 def test_mistakes_are_told(make, error, words):
@@ -149,7 +164,36 @@ def test_mistakes_are_told(make, error, words):
 
 
 def run(blocks):
-    return mcmc(random.key(0), POSTERIOR, kernel=Gibbs(blocks), num_warmup=2, num_draws=2)
+    return sampled(Gibbs(blocks))
+
+
+def sampled(kernel, posterior=POSTERIOR):
+    return mcmc(random.key(0), posterior, kernel=kernel, num_warmup=2, num_draws=2)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "error", "words"),
+    [
+        (Gibbs({("n", "k"): ppl.Enumerate()}), ValueError, ENDLESS.format("'n', 'k'")),
+        (Gibbs({"n": ppl.Enumerate()}), ValueError, ENDLESS.format("'n'")),
+        (Gibbs({"n": Conjugate()}), ValueError, "Move it by CountSlice() or GibbsWithGradients("),
+    ],
+)
+def test_counts_without_an_end_are_told(kernel, error, words):
+    def model(key):
+        n = ppl.sample(key, dist.Poisson(3.0), name="n")
+        k = ppl.sample(key, dist.Poisson(3.0), name="k")
+        ppl.sample(key, dist.Normal(1.0 * n + k, 1.0), name="y")
+
+    with pytest.raises(error) as raised:
+        sampled(kernel, ppl.condition(model, {"y": 3.0}))
+    assert words in str(raised.value)
+
+
+def test_a_kernel_of_integers_needs_a_discrete_site():
+    normal = lambda key: ppl.sample(key, dist.Normal(0.0, 1.0), name="x")  # noqa: E731
+    with pytest.raises(TypeError, match="the model has no discrete latent site: take NUTS"):
+        sampled(CountSlice(), normal)
 
 
 def test_a_site_without_an_exact_conditional_is_told():

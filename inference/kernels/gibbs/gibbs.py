@@ -74,7 +74,7 @@ class Gibbs:
 
     Raises:
         TypeError: if blocks are not a dict of names, or a kernel is none.
-        ValueError: if a site is in two blocks, or a kernel has a log density.
+        ValueError: if there is no block, a site is in two blocks, or a kernel has a log density.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -122,6 +122,12 @@ class Gibbs:
             blocks = tuple(_block_of(sites, kernel) for sites, kernel in self.blocks.items())
             object.__setattr__(self, "blocks", blocks)
             _check_distinct(blocks)
+            if not blocks and not self.plans_others:
+                name = type(self.rest).__name__
+                raise ValueError(
+                    "Gibbs: there is no block, so the rest would move all sites. Take Gibbs.auto() "
+                    f"to plan blocks from the model, or kernel={name}() alone"
+                )
         elif self.blocks is None or isinstance(self.blocks, str | int | float | list | set | type):
             raise TypeError(f"Gibbs: blocks must be a dict by site, got {short_repr(self.blocks)}")
 

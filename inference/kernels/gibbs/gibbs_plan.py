@@ -248,8 +248,24 @@ class _Look:
         try:
             jax.eval_shape(look, self.base, key, self.shapes)
         except (ValueError, NotImplementedError) as error:
-            return str(error)
+            return _reason_of(error)
         return None
+
+    def why_not_finite(self, path: Path) -> str:
+        """Why a site is not drawn by a sum over its states, where it is not."""
+        if is_real(self.shapes[path]):
+            return f"site {join_scopes(path)!r} is real"
+        args, kwargs = self.base.arguments.join(self.base.data)
+        try:
+            find_states(trace_model(self.base.model, None, args, kwargs), [path])
+        except ValueError as error:
+            return _reason_of(error)
+        return "its elements are coupled, and their joint states are too many"
+
+
+def _reason_of(error: Exception) -> str:
+    """First sentence of an error of ``ppl.marginalize``, without what it advises there."""
+    return str(error).removeprefix("marginalize: ").split(". ")[0].rstrip(".")
 
 
 def _plan_block(look: _Look, block: Block) -> tuple[PlannedBlock, list[PlannedSite]]:
@@ -261,7 +277,7 @@ def _plan_block(look: _Look, block: Block) -> tuple[PlannedBlock, list[PlannedSi
         planned = PlannedBlock(paths, block.kernel, is_joint=len(paths) > 1)
         why = look.why_not_jointly(paths, planned.strategy) if planned.is_joint else None
         if not planned.is_joint and (are_real == {True} or look.family(*paths) is None):
-            why = "its values are not finite in number, or too many are coupled"
+            why = look.why_not_finite(*paths)
         if why:
             raise ValueError(
                 f"Gibbs: block {_names(paths)} by Enumerate(): {why}. Move counts by CountSlice(), "
@@ -276,10 +292,12 @@ def _plan_block(look: _Look, block: Block) -> tuple[PlannedBlock, list[PlannedSi
         for path in paths:
             family = look.family(path)
             if family is None:
+                remedy = "Leave it out of the blocks, so that the kernel of the rest moves it"
+                if not is_real(look.shapes[path]):
+                    remedy = "Move it by CountSlice() or GibbsWithGradients(gradient=False)"
                 raise ValueError(
                     f"Gibbs: the full conditional of site {join_scopes(path)!r} is no distribution "
-                    "that ppl.conditional knows. Leave it out of the blocks, so that the kernel of "
-                    "the rest moves it."
+                    f"that ppl.conditional knows. {remedy}"
                 )
             sites.extend(_drawn([path], f"its full conditional is {family}"))
         return PlannedBlock(paths, block.kernel), sites

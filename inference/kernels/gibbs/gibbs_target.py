@@ -11,6 +11,8 @@ from jax import random
 import ppl
 from inference.common.layout import Layout
 from inference.initialization.initial_positions import Init
+from inference.kernels.discrete.counts import CountKernel
+from inference.kernels.discrete.informed import InformedKernel
 from inference.kernels.gibbs.gibbs import Gibbs
 from inference.kernels.gibbs.gibbs_plan import (
     GibbsPlan,
@@ -25,7 +27,7 @@ from ppl.analysis.summed_sites import find_approximate
 from ppl.core.model_run import trace_model
 from ppl.harvest.names import nest_by_path, paths_in
 from ppl.harvest.pytrees import register_dataclass
-from ppl.harvest.survey import Path
+from ppl.harvest.survey import Path, join_scopes
 
 
 @register_dataclass
@@ -187,11 +189,34 @@ def target_of(kernel: Any, model: Any, args: tuple[Any, ...], kwargs: Any) -> An
     """Target of a kernel: that of Gibbs sampling, or of unconstrained space for any other.
 
     Raises:
+        TypeError: if the kernel moves integers: a block of Gibbs sampling does.
         ValueError: if the model has no such target.
     """
-    if not isinstance(kernel, Gibbs):
-        return ppl.unconstrain(model, *args, **kwargs)
-    return GibbsTarget.of(model, args, kwargs, kernel)
+    if isinstance(kernel, Gibbs):
+        return GibbsTarget.of(model, args, kwargs, kernel)
+    if isinstance(kernel, InformedKernel | CountKernel):
+        _refuse_integers(kernel, model, args, kwargs)
+    return ppl.unconstrain(model, *args, **kwargs)
+
+
+def _refuse_integers(kernel: Any, model: Any, args: tuple[Any, ...], kwargs: Any) -> None:
+    """Refuses a kernel of integers that is not in a block.
+
+    Raises:
+        TypeError: always.
+    """
+    shapes = DiscreteTarget.of(model, args, kwargs).shapes
+    discrete = [join_scopes(path) for path, shape in shapes if not is_real(shape)]
+    name = type(kernel).__name__
+    remedy = "the model has no discrete latent site: take NUTS(), or Slice() without gradients"
+    if discrete:
+        settings = "gradient=False" if isinstance(kernel, InformedKernel) else ""
+        remedy = (
+            "give it the discrete sites as a block, "
+            f'kernel=inference.Gibbs({{"{discrete[0]}": {name}({settings})}}), beside whose blocks '
+            "NUTS moves all other sites"
+        )
+    raise TypeError(f"{name} moves integers, and mcmc moves unconstrained numbers; {remedy}")
 
 
 def plan_of(target: Any) -> GibbsPlan | None:
