@@ -83,7 +83,7 @@ def with_density(kernel: Any, target: Target) -> Any:
         return kernel
     kernel = dataclasses.replace(kernel, log_density=Partial(_log_density, target))
     if isinstance(kernel, ParallelTempering) and kernel.reference is None:
-        kernel = dataclasses.replace(kernel, reference=PriorReference(target))
+        kernel = dataclasses.replace(kernel, reference=PriorReference.of(target))
     return kernel
 
 

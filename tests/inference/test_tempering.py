@@ -421,10 +421,10 @@ def test_one_temperature_and_no_density_are_refused():
         dataclasses.replace(on_path(Slice()), reference=wide).init(jnp.zeros(2))
 
 
-def test_data_observed_in_part_are_refused():
+def test_a_prior_that_is_not_apart_from_data_is_refused():
     def model(key):
         ppl.sample(key, dist.Normal(jnp.zeros(2), 1.0), name="y")
 
     posterior = ppl.condition(model, {"y": ppl.impute(np.array([1.0, np.nan]))})
-    with pytest.raises(NotImplementedError, match="site 'y' is observed in part"):
+    with pytest.raises(NotImplementedError, match=r"starts at the prior, and site .y. is observed"):
         mcmc(random.key(0), posterior, kernel=KERNEL, num_warmup=2, num_draws=2)

@@ -63,6 +63,25 @@ class PriorReference:
 
     target: Target
 
+    @classmethod
+    def of(cls, target: Target) -> "PriorReference":
+        """Prior of a model that can be drawn, and scored apart from data.
+
+        Raises:
+            NotImplementedError: if it cannot.
+        """
+        try:
+            jax.eval_shape(target.prior, jax.eval_shape(lambda: jax.random.key(0)))
+            jax.eval_shape(target.split_log_density, target.position_shapes)
+        except (NotImplementedError, ValueError) as error:
+            reason = str(error).split(". ")[0]
+            raise NotImplementedError(
+                f"ParallelTempering starts at the prior, and {reason}. Give it another start, such "
+                "as reference=inference.Reference(lambda x: 0.05 * space.log_density(x)) with "
+                "space = ppl.unconstrain(model, *args)"
+            ) from error
+        return cls(target)
+
     def sample(self, key: jax.Array) -> Any:
         """Position of an independent draw from the prior."""
         return self.target.prior(key)
