@@ -70,8 +70,8 @@ class ValueTarget:
         if parameters := _shapes_of("param", model, args, kwargs):
             raise ParameterError(
                 f"the model has the parameter {next(iter(parameters))!r}, made by ppl.param: it "
-                "has no density, and svi alone finds parameters of models. Put the values of a fit "
-                "in its place: ppl.with_params(model, result.model_parameters)."
+                "has no density, and inference.svi alone finds parameters of models. Put the "
+                "values of a fit in its place: ppl.with_params(model, result.model_parameters)."
             )
         if states := _shapes_of("state", model, args, kwargs):
             raise ParameterError(

@@ -283,10 +283,68 @@ def check_posterior(row: Row, draws: Any, x: Any = X) -> None:
             assert abs(of(chains).mean() - grid.mean(of(points))) < Z * error
 
 
+def check_mean(chains: Any, expected: Any) -> None:
+    """Mean of the draws of each entry, (chain, draw, ...), within standard errors."""
+    chains = np.asarray(chains, float)
+    chains = chains.reshape(*chains.shape[:2], -1)
+    for i, mean in enumerate(np.ravel(expected)):
+        error = np.asarray(arviz.mcse(chains[..., i], method="mean")).item()
+        assert abs(chains[..., i].mean() - mean) < Z * error
+
+
 def mcmc(row: Row) -> None:
     """The posterior of mu and b by NUTS, and the log density at its draws."""
     check_posterior(row, sampled(row).draws)
     check_log_density(row, sampled(row))
+
+
+def gibbs(row: Row) -> None:
+    """The posterior of mu, b and z by Gibbs sampling, and the log density of values at its draws.
+
+    The classes z are among the sites, unless the row takes them out.
+    """
+    row = dataclasses.replace(row, has_z=not row.oracle.is_bare)
+    result = inference.mcmc(
+        key(13),
+        made(row),
+        row.argument(),
+        kernel=inference.Gibbs.auto(),
+        progress=False,
+        **sizes(row),
+    )
+    draws, oracle = flat(row, result.draws), row.oracle
+    assert set(oracle.latent) <= set(draws)
+    check_posterior(row, result.draws)
+    if "z" in oracle.latent:
+        check_mean(draws["z"], oracle.class_means())
+    if "v" in oracle.latent:
+        check_mean(draws["v"][..., GAP], oracle.gap_mean())
+    for i in range(8):
+        values = {k: np.asarray(draws[k][0, i], float) for k in oracle.latent}
+        expected = oracle.log_density(values)
+        np.testing.assert_allclose(
+            result.stats["log_density"][0, i], expected, rtol=1e-4, atol=1e-3
+        )
+
+
+def tempering(row: Row) -> None:
+    """The posterior of mu and b by replicas, and the log evidence.
+
+    The weights of a short run have heavy tails, which bias its log evidence by some hundredths.
+    """
+    result = inference.mcmc(
+        key(14),
+        made(row),
+        row.argument(),
+        kernel=inference.ParallelTempering(num_temperatures=5),
+        progress=False,
+        **sizes(row),
+    )
+    check_posterior(row, result.draws)
+    check_log_density(row, result)
+    found = inference.log_evidence(result)
+    gap = found.value - row.oracle.posterior().log_evidence
+    assert abs(gap) < Z * found.mcse + 0.1
 
 
 def svi(row: Row) -> None:
@@ -519,11 +577,14 @@ def checkpoint(row: Row) -> None:
 QUICK = (log_density, log_probs, simulate, predict, trace, graph, unconstrain, recover, conditional)
 AT_PAIRS = (*QUICK, mcmc, importance, loo, cross_validate, to_arviz, calibrate)
 SLOW = (mcmc, svi, importance, loo, cross_validate, to_arviz, calibrate, mcmc_each, checkpoint)
-COLUMNS = (*QUICK, *SLOW)
+AT_SINGLES = (gibbs, tempering)
+COLUMNS = (*QUICK, *SLOW, *AT_SINGLES)
 
 
 def columns_of(row: Row) -> tuple[Callable[[Row], None], ...]:
     """The columns that a row meets; pairs with Laplace for one of two groups take the longest."""
     if row.has(BOTH_LAPLACE):
         return (*QUICK, importance)
-    return AT_PAIRS if is_short(row) else COLUMNS
+    if is_short(row):
+        return AT_PAIRS
+    return (*QUICK, *SLOW) if row in PAIRS else COLUMNS

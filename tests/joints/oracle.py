@@ -230,6 +230,20 @@ class Oracle:
                 total += self._summed(Y[i], mu, k)
         return Grid(mu, b, total, 0.05 * (1.0 if self.fixes_b else 10.0 / 300))
 
+    def class_means(self) -> np.ndarray:
+        """The posterior mean of each z, where they are sampled."""
+        grid = self.posterior()
+        found = []
+        for y in Y:
+            scores = [np.log(q) + stats.norm.logpdf(y, grid.mu + 2 * k, 1.0) for k, q in _STATES]
+            found.append(grid.mean(special.expit(self.factor * (scores[1] - scores[0]))))
+        return np.array(found)
+
+    def gap_mean(self) -> float:
+        """The posterior mean of the entry of v that is missing."""
+        grid = self.posterior()
+        return grid.mean(grid.mu + grid.b * X[GAP])
+
     def _integrated(self, v: float | None, mu: Any, shift: Any, k: float) -> Any:
         """log of the integral of the scores of w[j] and v[j] over w[j], and over v[j] if latent."""
         if "w" in self.out and v is not None:

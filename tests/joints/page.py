@@ -48,6 +48,9 @@ ppl.sample(key, dist.Normal(mu + 2.0 * z, 1.0), name="y")
 | `module` | has `w` as the weights of a network, or the location of `mu` as a parameter |
 | `from_density` | has the log density of `mu`, the logarithm of `b`, and `w`, written by hand |
 
+`gibbs` is `mcmc(kernel=Gibbs.auto())` of the model with `z` and `y`, so that discrete sites are
+drawn, too; `tempering` is `mcmc(kernel=ParallelTempering())` and `log_evidence`.
+
 Of several transformations in a row, the first one is applied first. `recover` draws what is taken
 out given all that was data when it was taken out. `predict` and `calibrate` are asked of the model
 without its data; `predict` with `impute` also with them, where it draws the gap. The two groups are

@@ -7,6 +7,8 @@ OF_PARAMETERS = (
     *("conditional", "svi"),
 )
 
+FROM_PRIOR = ("importance", "tempering")
+
 
 def refusal(row: Row, column: str) -> str | None:
     """Words of the error of a cell, or None where the cell is right."""
@@ -41,10 +43,10 @@ def refusal(row: Row, column: str) -> str | None:
         return "has log probabilities that ppl.scale multiplies"
     if column == "calibrate" and row.has(BLOCK):
         return f"has no site {oracle.full('v')!r}"
-    if column == "importance" and "v" in oracle.latent:
+    if column in FROM_PRIOR and "v" in oracle.latent:
         return "is observed in part, so draws from the prior have no weights"
-    if column == "importance" and "mu" in oracle.out:
+    if column in FROM_PRIOR and "mu" in oracle.out:
         return "are scored together, by one sum or integral"
-    if column == "importance" and oracle.is_bare:
+    if column in FROM_PRIOR and oracle.is_bare:
         return "has no prior to draw from, as its sites are improper"
     return None

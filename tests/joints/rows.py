@@ -191,9 +191,11 @@ class Row:
 
     Attributes:
         steps: The transformations, the first one innermost.
+        has_z: Whether z and y are in the model also where z is not taken out.
     """
 
     steps: tuple[Step, ...]
+    has_z: bool = False
 
     @property
     def name(self) -> str:
@@ -202,8 +204,8 @@ class Row:
 
     @property
     def has_sum(self) -> bool:
-        """Whether z and y are in the model: where z is taken out."""
-        return any("z" in step.sites for step in self.steps)
+        """Whether z and y are in the model."""
+        return self.has_z or any("z" in step.sites for step in self.steps)
 
     @property
     def oracle(self) -> Oracle:

@@ -205,7 +205,7 @@ def _refuse_integers(kernel: Any, model: Any, args: tuple[Any, ...], kwargs: Any
     Raises:
         TypeError: always.
     """
-    shapes = DiscreteTarget.of(model, args, kwargs).shapes
+    shapes = ValueTarget.of(model, args, kwargs).shapes
     discrete = [join_scopes(path) for path, shape in shapes if not is_real(shape)]
     name = type(kernel).__name__
     remedy = "the model has no discrete latent site: take NUTS(), or Slice() without gradients"
