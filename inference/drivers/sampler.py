@@ -7,7 +7,7 @@ import jax
 
 import ppl
 from inference.chains.traced_run import TracedRun
-from inference.common.argument_checks import check_count, check_fraction
+from inference.common.argument_checks import check_count, check_fraction, short_repr
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
 from inference.drivers.checkpoints import check_kept, kept_sites
@@ -16,7 +16,7 @@ from inference.drivers.run_settings import (
     NUM_DRAWS,
     NUM_WARMUP,
 )
-from inference.kernels.hamiltonian.kernel import HamiltonianKernel
+from inference.kernels.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.kernels.hamiltonian.nuts import NUTS
 from inference.models.check_keywords import check_keywords
 from inference.results.mcmc_result import MCMCResult
@@ -123,9 +123,11 @@ def check_run(
         ValueError: if a number is out of range, or `kernel` has a log density.
     """
     if not isinstance(kernel, HamiltonianKernel):
+        is_kernel = isinstance(kernel, Kernel) and not isinstance(kernel, type)
+        got = f"{type(kernel).__name__}(...)" if is_kernel else short_repr(kernel)
         raise TypeError(
-            f"kernel must be a gradient kernel such as NUTS() or HMC(), got {kernel!r}; other "
-            "kernels run under mcmc"
+            f"kernel must be a gradient kernel such as NUTS() or HMC(), got {got}; other kernels "
+            "run under mcmc, in a call for each data set"
         )
     if kernel.log_density is not None:
         raise ValueError(

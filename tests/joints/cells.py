@@ -24,6 +24,7 @@ from tests.joints.rows import (
     LABEL,
     LAPLACE,
     NET,
+    OTHER_KERNELS,
     PAIRS,
     REPARAM,
     ROWS_OF_V,
@@ -577,8 +578,8 @@ def checkpoint(row: Row) -> None:
 QUICK = (log_density, log_probs, simulate, predict, trace, graph, unconstrain, recover, conditional)
 AT_PAIRS = (*QUICK, mcmc, importance, loo, cross_validate, to_arviz, calibrate)
 SLOW = (mcmc, svi, importance, loo, cross_validate, to_arviz, calibrate, mcmc_each, checkpoint)
-AT_SINGLES = (gibbs, tempering)
-COLUMNS = (*QUICK, *SLOW, *AT_SINGLES)
+BY_OTHER_KERNELS = (gibbs, tempering)
+COLUMNS = (*QUICK, *SLOW, *BY_OTHER_KERNELS)
 
 
 def columns_of(row: Row) -> tuple[Callable[[Row], None], ...]:
@@ -587,4 +588,4 @@ def columns_of(row: Row) -> tuple[Callable[[Row], None], ...]:
         return (*QUICK, importance)
     if is_short(row):
         return AT_PAIRS
-    return (*QUICK, *SLOW) if row in PAIRS else COLUMNS
+    return COLUMNS if row in OTHER_KERNELS else (*QUICK, *SLOW)

@@ -295,6 +295,16 @@ SINGLES = [
     Row((CONDITION, NET)),
     Row((FROM_DENSITY,)),
 ]
+OTHER_KERNELS = [  # singles that meet other kernels than NUTS
+    Row((CONDITION,)),
+    *(
+        Row((CONDITION, step))
+        for step in (*OTHERS, LABEL, ENUMERATE, GAUSSIAN, LAPLACE, MODULE, NET)
+    ),
+    Row((IMPUTE,)),
+    Row((IGNORE,)),
+    Row((FROM_DENSITY,)),
+]
 WITH_MARGINALS = _with_marginals()
 WITHOUT_MARGINALS = _without_marginals()
 PAIRS = [*WITHOUT_MARGINALS, *WITH_MARGINALS]

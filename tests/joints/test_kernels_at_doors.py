@@ -1,0 +1,219 @@
+"""Kernels that need no gradient, or move discrete sites, at each door of a run.
+
+Draws are right by exact means, and the same however a run is stopped, spread or kept.
+"""
+
+import dataclasses
+import functools
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random
+from scipy import stats
+
+import distributions as dist
+import inference
+import ppl
+from inference import (
+    CountSlice,
+    DifferentialEvolution,
+    EllipticalSlice,
+    Gibbs,
+    GibbsWithGradients,
+    ParallelTempering,
+    RandomWalk,
+    Slice,
+)
+
+pytestmark = pytest.mark.promotion(rank="allow", dtype="standard")
+
+Y = np.array([-0.5, 2.4, 0.9])
+X = 1.0
+Z = 5.0  # standard errors: 6e-7 of two-sided tests fail by chance
+SHORT = {"num_warmup": 100, "progress": False}
+
+
+def classes(key, y):
+    """A mean, and a class of each datum."""
+    mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+    z = ppl.sample(key, dist.Bernoulli(probs=jnp.full(3, 0.3)), name="z")
+    ppl.sample(key, dist.Normal(mu + 2.0 * z, 1.0), name="y")
+
+
+def counts(key, y):
+    """A mean, and a count without a largest value of each datum."""
+    mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+    n = ppl.sample(key, dist.Poisson(jnp.full(3, 1.5)), name="z")
+    ppl.sample(key, dist.Normal(mu + n, 1.0), name="y")
+
+
+def normal(key, y):
+    """Two means that depend on each other."""
+    mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+    b = ppl.sample(key, dist.Normal(0.5 * mu, 1.0), name="b")
+    ppl.sample(key, dist.Normal(mu + b, 1.0), name="x")
+    ppl.sample(key, dist.Normal(jnp.full(3, mu), 1.0), name="y")
+
+
+def means_of_states(values, log_prior, step):
+    """Means of mu, and of a state of each datum, given y ~ Normal(mu + step * state, 1)."""
+    states = np.array(list(itertools.product(values, repeat=3)))
+    rest = Y - step * states
+    covariance = np.eye(3) + 1.0
+    log_weight = stats.multivariate_normal.logpdf(rest, np.zeros(3), covariance)
+    log_weight += log_prior(states).sum(1)
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    return {"mu": weight @ rest.sum(1) / 4, "z": weight @ states}
+
+
+def means_of_normal():
+    precision = np.array([[1.0 + 0.25 + 1.0 + 3.0, -0.5 + 1.0], [-0.5 + 1.0, 1.0 + 1.0]])
+    mu, b = np.linalg.solve(precision, [X + Y.sum(), X])
+    return {"mu": mu, "b": b}
+
+
+EXACT = {
+    classes: means_of_states((0, 1), lambda z: np.log(np.where(z == 1, 0.3, 0.7)), 2.0),
+    counts: means_of_states(range(12), lambda n: stats.poisson.logpmf(n, 1.5), 1.0),
+    normal: means_of_normal(),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Posterior:
+    """A model of data that are its argument."""
+
+    model: Any
+
+    def __call__(self, key, y):
+        data = {"y": y} | ({"x": jnp.asarray(X)} if self.model is normal else {})
+        ppl.condition(self.model, data)(key, y)
+
+
+KERNELS = {
+    "Gibbs.auto, classes": (classes, Gibbs.auto()),
+    "GibbsWithGradients": (classes, Gibbs({"z": GibbsWithGradients(gradient=False)})),
+    "CountSlice": (counts, Gibbs({"z": CountSlice()})),
+    "Gibbs.auto, counts": (counts, Gibbs.auto()),
+    "Gibbs.auto, normal": (normal, Gibbs.auto()),
+    "EllipticalSlice": (normal, EllipticalSlice()),
+    "Slice": (normal, Slice()),
+    "RandomWalk": (normal, RandomWalk()),
+    "DifferentialEvolution": (normal, DifferentialEvolution()),
+    "ParallelTempering": (normal, ParallelTempering(kernel=Slice(), num_temperatures=4)),
+}
+OF_MANY = ["DifferentialEvolution"]  # one program moves all chains, which round together
+
+
+def run(name, num_draws=400, **settings):
+    model, kernel = KERNELS[name]
+    num_chains = 12 if name in OF_MANY else 2
+    return inference.mcmc(
+        random.key(0),
+        Posterior(model),
+        jnp.asarray(Y),
+        kernel=kernel,
+        num_draws=num_draws,
+        num_chains=num_chains,
+        **SHORT,
+        **settings,
+    )
+
+
+@functools.cache
+def whole(name):
+    return run(name)
+
+
+def same(found, expected):
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KERNELS)
+def test_draws_have_the_exact_means(name):
+    for site, mean in EXACT[KERNELS[name][0]].items():
+        draws = np.asarray(whole(name).draws[site], float)
+        error = inference.mcse_mean(draws)
+        assert np.all(np.abs(draws.mean((0, 1)) - mean) < Z * error), site
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_run_goes_on_from_a_folder_a_result_and_a_file(name, tmp_path):
+    model, kernel = KERNELS[name]
+    parts = tmp_path / "run", run(name, 150, checkpoint=tmp_path / "run"), run(name, 150)
+    parts[2].save(tmp_path / "result")
+    loaded = inference.MCMCResult.load(tmp_path / "result")
+    for part in (parts[0], parts[2], loaded):
+        more = inference.resume(
+            part, Posterior(model), jnp.asarray(Y), kernel=kernel, num_draws=400, progress=False
+        )
+        same(more.draws, whole(name).draws)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in KERNELS if name not in OF_MANY])
+def test_a_mesh_changes_no_draw(name):
+    same(run(name, mesh=jax.make_mesh((2,), ("chain",))).draws, whole(name).draws)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["CountSlice", "EllipticalSlice", "ParallelTempering"])
+def test_sites_that_are_kept_have_the_same_draws(name):
+    kept = run(name, keep="mu")
+    assert list(kept.draws) == ["mu"]
+    same(kept.draws["mu"], whole(name).draws["mu"])
+    assert run(name, until=inference.Until(ess=20), num_draws=4000).facts.ended
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Gibbs.auto, classes", "CountSlice", "ParallelTempering"])
+def test_other_doors_take_the_draws(name):
+    model, kernel = KERNELS[name]
+    result = whole(name)
+    assert np.isfinite(inference.loo(result, Posterior(model), jnp.asarray(Y)).elpd)
+    new = ppl.predict(model, result.draws)(random.key(1), jnp.asarray(Y))
+    assert new["y"].shape == (2, 400, 3)
+    report = inference.calibrate(
+        random.key(2),
+        model,
+        jnp.asarray(Y),
+        observed=["y", "x"] if model is normal else ["y"],
+        kernel=kernel,
+        num_simulations=3,
+        num_draws=50,
+        **SHORT,
+    )
+    assert report.ranks.shape[0] == 3
+
+
+def each(kernel):
+    data = jnp.stack([Y, Y[::-1]])
+    return inference.mcmc_each(random.key(0), Posterior(normal), data, kernel=kernel)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(
+    "door", [each, lambda kernel: inference.sampler(Posterior(normal), kernel=kernel)]
+)
+def test_one_program_runs_gradient_kernels_alone(name, door):
+    kernel = KERNELS[name][1]
+    with pytest.raises(TypeError, match="other kernels run under mcmc, in a call") as raised:
+        door(kernel)
+    assert f"got {type(kernel).__name__}(...);" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("Gibbs.auto, normal", "Gibbs moves values of blocks"), ("EllipticalSlice", "is not normal")],
+)
+def test_kernels_of_values_are_not_transported(name, words):
+    fit = inference.laplace(random.key(0), Posterior(normal), jnp.asarray(Y))
+    with pytest.raises((ValueError, TypeError), match=words):
+        run(name, init=fit, transport=True)
