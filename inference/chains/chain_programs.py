@@ -88,23 +88,28 @@ def advance_chains(
     return moved
 
 
-def constrain_rows(target: KeptSites, layout: Layout, rows: jax.Array) -> dict[str, Any]:
+def constrain_rows(target: KeptSites, layout: Layout, rows: Any) -> dict[str, Any]:
     """Values of sites from rows ``(chain, row, number)``, without the last row, one row at a time.
+
+    Rows of positions with integers are positions, ``(chain, row, ...)``.
 
     Intermediate values of a model may need far more memory than the values of its sites.
     """
     return _constrain_rows(target, layout, rows, None)
 
 
-def constrain_rows_mapped(target: KeptSites, layout: Layout, rows: jax.Array) -> dict[str, Any]:
+def constrain_rows_mapped(target: KeptSites, layout: Layout, rows: Any) -> dict[str, Any]:
     """Values of sites from rows, as :func:`constrain_rows`, many rows at once for accelerators."""
-    return _constrain_rows(target, layout, rows, max(1, _ROWS_AT_ONCE // len(rows)))
+    num_chains = len(jax.tree.leaves(rows)[0])
+    return _constrain_rows(target, layout, rows, max(1, _ROWS_AT_ONCE // num_chains))
 
 
 def _constrain_rows(
-    target: KeptSites, layout: Layout, rows: jax.Array, at_once: int | None
+    target: KeptSites, layout: Layout, rows: Any, at_once: int | None
 ) -> dict[str, Any]:
     def constrain(row):
-        return target.constrain(layout.unravel(row[: layout.size]))
+        position = layout.unravel(row[: layout.size]) if layout.is_floating else row
+        return target.constrain(position)
 
-    return jax.vmap(lambda rows: lax.map(constrain, rows, batch_size=at_once))(rows[:, :-1])
+    rows = jax.tree.map(lambda x: x[:, :-1], rows)
+    return jax.vmap(lambda rows: lax.map(constrain, rows, batch_size=at_once))(rows)

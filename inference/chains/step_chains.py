@@ -76,7 +76,7 @@ def step_chains(
 ) -> tuple[StepChain, Any]:
     """Chains after `number` transitions, and their rows; one chain after the other.
 
-    A row is a flat position and statistics; the first transition fills the row at `offset`.
+    A row is a position and statistics; the first transition fills the row at `offset`.
     """
     return lax.map(lambda state: _steps(kernel, layout, offset, number, *state), (chains, rows))
 
@@ -137,15 +137,19 @@ def repeat_transitions(
 
 def make_transition(
     kernel: Kernel, layout: Layout, chain: StepChain
-) -> tuple[StepChain, tuple[jax.Array, dict[str, jax.Array]]]:
-    """Chain after a transition, and in warm-up adapted; its flat position, statistics by name."""
+) -> tuple[StepChain, tuple[Any, dict[str, jax.Array]]]:
+    """Chain after a transition, and in warm-up adapted; its position, statistics by name.
+
+    The position is flat, unless it has integers, which a vector of floating-point numbers rounds.
+    """
     words = jnp.stack(threefry(chain.seed, chain.iteration))
     key = random.wrap_key_data(words, impl="threefry2x32")
     state, info = kernel.step(key, chain.state)
     state, stats = jax.tree.map(jnp.asarray, (state, statistics_of(info, state)))
     state = adapt_in_warmup(kernel, state, info, chain.iteration, chain.num_warmup)
     new = chain._replace(iteration=chain.iteration + 1, state=state)
-    return new, (layout.ravel(state.position), stats)
+    position = layout.ravel(state.position) if layout.is_floating else state.position
+    return new, (position, stats)
 
 
 def adapt_in_warmup(

@@ -56,7 +56,7 @@ class StepRun(ChainRun):
         Args:
             function: Function from chains, rows, offset, number, kernel and layout to chains and
                 rows.
-            row: Shapes of a row of one chain, flat position and statistics.
+            row: Shapes of a row of one chain, position and statistics.
             joint: Number of chains that the function moves together; 0 if it moves one chain.
         """
         chains = self.batches[0].chains

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 from jax.tree_util import Partial
@@ -141,7 +140,7 @@ class PlainRun(StepRun):
         target = self.unplaced[1]
         found = find_starts(evaluate, key, self.share.chains, init, target, self.layout)
         seeds, _ = found.result
-        if all(jnp.issubdtype(dtype, jnp.floating) for dtype in self.layout.dtypes):
+        if self.layout.is_floating:
             warn_of_noise(lambda nearby: evaluate(seeds, nearby).log_density, found.position)
         return found.result
 

@@ -49,7 +49,9 @@ class Layout:
 
     @classmethod
     def of_numbers(cls, values: Any) -> "Layout":
-        """The layout of values that may include integers, exact in the vector up to 2**24.
+        """The layout of values that may include integers.
+
+        In a vector of float32, integers are exact up to 2**24.
 
         Raises:
             ValueError: if `values` have no elements.
@@ -69,6 +71,11 @@ class Layout:
     def size(self) -> int:
         """The number of elements."""
         return sum(map(math.prod, self.shapes))
+
+    @property
+    def is_floating(self) -> bool:
+        """Whether all leaves are floating-point arrays."""
+        return all(jnp.issubdtype(dtype, jnp.floating) for dtype in self.dtypes)
 
     @property
     def dtype(self) -> Any:

@@ -196,7 +196,28 @@ def _spread_value(
     if not np.all(np.isfinite(cast)):
         found = _show_first(value, ~np.isfinite(cast), labels)
         raise ValueError(f"init: site {path!r} is given {found}, which {site.dtype} cannot hold")
+    if jnp.issubdtype(site.dtype, np.integer):
+        _check_integers(path, value, cast, labels)
     return np.broadcast_to(cast, (num_chains, *site.shape))
+
+
+def _check_integers(path: str, value: np.ndarray, cast: np.ndarray, labels: Sequence[Any]) -> None:
+    """Checks that a value is of integers, which flat positions hold exactly.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if np.any(cast != value):
+        found = _show_first(value, cast != value, labels)
+        raise ValueError(f"init: site {path!r} expects integers, got {found}")
+    dtype = np.dtype(jnp.result_type(float))
+    is_rounded = cast.astype(dtype).astype(np.float64) != cast
+    if np.any(is_rounded):
+        found = _show_first(value, is_rounded, labels)
+        raise ValueError(
+            f"init: site {path!r} is given {found}; integers of a start are held in {dtype}, "
+            f"which is exact up to 2**{np.finfo(dtype).nmant + 1}: give a start below that"
+        )
 
 
 def _show_first(value: np.ndarray, is_wrong: np.ndarray, labels: Sequence[Any]) -> str:

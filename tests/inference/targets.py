@@ -1,6 +1,7 @@
 """Densities with exact draws, and targets as the drivers take them."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -66,6 +67,89 @@ def skewed_uniforms(x):
         st.norm.cdf((x1 - x0) * np.exp(-x0 / 4)),
         st.gamma.cdf(np.exp(x2 / SCALE), 3.0),
     ]
+
+
+class Enumerated(NamedTuple):
+    """Density of which all states are known.
+
+    Attributes:
+        log_density: Log density of a vector.
+        states: All vectors, ``(state, element)``.
+        log_densities: Log density of each, computed by NumPy, up to a constant.
+    """
+
+    log_density: Callable[[Any], jax.Array]
+    states: np.ndarray
+    log_densities: np.ndarray
+
+    @property
+    def probs(self):
+        weights = np.exp(self.log_densities - self.log_densities.max())
+        return weights / weights.sum()
+
+    def draws(self, size):
+        return self.states[np.random.default_rng(1).choice(len(self.states), size, p=self.probs)]
+
+    def p_value(self, draws):
+        """The least p-value of chi-square tests of log densities and of the first elements."""
+        numbers = np.ravel_multi_index(tuple(draws.T), tuple(self.states.max(0) + 1))
+        _, levels = np.unique(self.log_densities.round(4), return_inverse=True)
+        patterns = np.unique(self.states[:, :4], axis=0, return_inverse=True)[1].ravel()
+        return min(chi_square(x[numbers], x, self.probs) for x in (levels, patterns))
+
+
+def chi_square(found, cells, probs):
+    """P-value of cells of draws; cells of few draws are joined."""
+    expected = np.bincount(cells, probs) * len(found)
+    observed = np.bincount(found, minlength=len(expected))
+    if np.any(observed[expected == 0]):
+        return 0.0
+    observed = observed[expected > 0]
+    expected = expected[expected > 0]
+    order = np.argsort(expected)
+    group = np.empty(len(expected), int)
+    group[order] = np.floor(np.cumsum(expected[order]) / 20)
+    _, group = np.unique(group, return_inverse=True)
+    if group.max() == 0:
+        return 1.0
+    return st.chisquare(np.bincount(group, observed), np.bincount(group, expected)).pvalue
+
+
+def grid(rows):
+    """Pairs of neighbors on a grid of so many rows and columns."""
+    number = np.arange(rows**2, dtype=np.int32).reshape(rows, rows)
+    across = np.stack([number[:, :-1].ravel(), number[:, 1:].ravel()])
+    return np.concatenate([across, np.stack([number[:-1].ravel(), number[1:].ravel()])], 1)
+
+
+def ising():
+    """Sixteen spins of 0 and 1 on a grid of 4 x 4, and a field that grows along it."""
+    a, b = grid(4)
+    field = np.linspace(-0.4, 0.6, 16)
+
+    def log_density(x):
+        s = 2 * x - 1
+        return 0.35 * jnp.sum(s[a] * s[b]) + jnp.sum(field.astype(np.float32) * s)
+
+    states = np.array(list(itertools.product([0, 1], repeat=16)))
+    s = 2 * states - 1
+    return Enumerated(log_density, states, 0.35 * np.sum(s[:, a] * s[:, b], 1) + s @ field)
+
+
+def potts():
+    """Nine elements of three values on a grid: equal neighbors and larger values weigh more.
+
+    The cosine of the angle between two values is 1 if they are equal, and -1/2 if they are not.
+    """
+    a, b = grid(3)
+
+    def log_density(x):
+        angle = (2 * np.pi / 3) * (x[a] - x[b])
+        return 0.5 * jnp.sum(jnp.cos(angle)) + 0.2 * jnp.sum(x)
+
+    states = np.array(list(itertools.product(range(3), repeat=9)))
+    equal = np.sum(states[:, a] == states[:, b], 1)
+    return Enumerated(log_density, states, 0.75 * equal + 0.2 * states.sum(1))
 
 
 @jax.tree_util.register_dataclass

@@ -3,105 +3,18 @@
 import dataclasses
 import itertools
 import re
-from collections.abc import Callable
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import scipy.stats as st
 from jax import lax, random
 
-from inference import DiscreteLangevin, DiscreteLangevinInfo, GibbsWithGradients, Kernel, mcse_mean
-from inference.kernels.discrete import discrete_langevin as langevin_module
-from inference.kernels.discrete import gibbs_with_gradients as gwg_module
+from inference import DiscreteLangevin, DiscreteLangevinInfo, GibbsWithGradients, mcse_mean
+from tests.inference.targets import Enumerated, ising, potts
 
 FAILURE_RATE = 1e-5  # of one test, by chance
 NUM_CHAINS = 4000
-
-
-class Enumerated(NamedTuple):
-    """Density of which all states are known.
-
-    Attributes:
-        log_density: Log density of a vector.
-        states: All vectors, ``(state, element)``.
-        log_densities: Log density of each, computed by NumPy, up to a constant.
-    """
-
-    log_density: Callable[[Any], jax.Array]
-    states: np.ndarray
-    log_densities: np.ndarray
-
-    @property
-    def probs(self):
-        weights = np.exp(self.log_densities - self.log_densities.max())
-        return weights / weights.sum()
-
-    def draws(self, size):
-        return self.states[np.random.default_rng(1).choice(len(self.states), size, p=self.probs)]
-
-    def p_value(self, draws):
-        """The least p-value of chi-square tests of log densities and of the first elements."""
-        numbers = np.ravel_multi_index(tuple(draws.T), tuple(self.states.max(0) + 1))
-        _, levels = np.unique(self.log_densities.round(4), return_inverse=True)
-        patterns = np.unique(self.states[:, :4], axis=0, return_inverse=True)[1].ravel()
-        return min(chi_square(x[numbers], x, self.probs) for x in (levels, patterns))
-
-
-def chi_square(found, cells, probs):
-    """P-value of cells of draws; cells of few draws are joined."""
-    expected = np.bincount(cells, probs) * len(found)
-    observed = np.bincount(found, minlength=len(expected))
-    if np.any(observed[expected == 0]):
-        return 0.0
-    observed = observed[expected > 0]
-    expected = expected[expected > 0]
-    order = np.argsort(expected)
-    group = np.empty(len(expected), int)
-    group[order] = np.floor(np.cumsum(expected[order]) / 20)
-    _, group = np.unique(group, return_inverse=True)
-    if group.max() == 0:
-        return 1.0
-    return st.chisquare(np.bincount(group, observed), np.bincount(group, expected)).pvalue
-
-
-def grid(rows):
-    """Pairs of neighbors on a grid of so many rows and columns."""
-    number = np.arange(rows**2).reshape(rows, rows)
-    across = np.stack([number[:, :-1].ravel(), number[:, 1:].ravel()])
-    return np.concatenate([across, np.stack([number[:-1].ravel(), number[1:].ravel()])], 1)
-
-
-def ising():
-    """Sixteen spins of 0 and 1 on a grid of 4 x 4, and a field that grows along it."""
-    a, b = grid(4)
-    field = np.linspace(-0.4, 0.6, 16)
-
-    def log_density(x):
-        s = 2 * x - 1
-        return 0.35 * jnp.sum(s[a] * s[b]) + jnp.sum(field.astype(np.float32) * s)
-
-    states = np.array(list(itertools.product([0, 1], repeat=16)))
-    s = 2 * states - 1
-    return Enumerated(log_density, states, 0.35 * np.sum(s[:, a] * s[:, b], 1) + s @ field)
-
-
-def potts():
-    """Nine elements of three values on a grid: equal neighbors and larger values weigh more.
-
-    The cosine of the angle between two values is 1 if they are equal, and -1/2 if they are not.
-    """
-    a, b = grid(3)
-
-    def log_density(x):
-        angle = (2 * np.pi / 3) * (x[a] - x[b])
-        return 0.5 * jnp.sum(jnp.cos(angle)) + 0.2 * jnp.sum(x)
-
-    states = np.array(list(itertools.product(range(3), repeat=9)))
-    equal = np.sum(states[:, a] == states[:, b], 1)
-    return Enumerated(log_density, states, 0.75 * equal + 0.2 * states.sum(1))
 
 
 ISING, POTTS = ising(), potts()
@@ -133,22 +46,6 @@ def after(kernel, starts, num_steps=1):
     return jax.tree.map(np.asarray, found), float(np.mean(rates))
 
 
-@pytest.mark.quick_rows(
-    "Ising-GibbsWithGradients",
-    "Potts-GibbsWithGradients, exact",
-    "Potts-DiscreteLangevin",
-)
-@pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize("target", TARGETS)
-def test_kernel_leaves_exact_draws_exact(target, name):
-    target = TARGETS[target]
-    kernel = bind(KERNELS[name], target)
-    assert isinstance(kernel, Kernel)
-    draws, rate = after(kernel, target.draws(NUM_CHAINS))
-    assert 0.4 < rate < 0.97  # there is something to get wrong
-    assert target.p_value(draws) > FAILURE_RATE
-
-
 @pytest.mark.quick_rows("Potts-GibbsWithGradients")
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("target", TARGETS)
@@ -158,14 +55,6 @@ def test_chains_from_one_corner_reach_the_law(target, name):
     num_steps = 300 if isinstance(kernel, DiscreteLangevin) else 30  # of one proposal, or six
     draws, _ = after(kernel, np.zeros((1500, target.states.shape[1]), int), num_steps)
     assert target.p_value(draws) > FAILURE_RATE
-
-
-@pytest.mark.parametrize("name", ["GibbsWithGradients, exact", "DiscreteLangevin"])
-def test_proposals_that_are_taken_for_symmetric_are_caught(monkeypatch, name):
-    monkeypatch.setattr(gwg_module, "log_proposal_ratio", lambda *_: 0.0)
-    monkeypatch.setattr(langevin_module, "log_proposal_ratio", lambda *_: 0.0)
-    draws, _ = after(bind(KERNELS[name], POTTS), POTTS.draws(NUM_CHAINS), 5)
-    assert POTTS.p_value(draws) < FAILURE_RATE
 
 
 def test_warm_up_brings_the_acceptance_rate_to_its_target():
@@ -294,17 +183,6 @@ def test_bounds_may_be_traced_if_their_number_is_known():
         step(dataclasses.replace(kernel, num_values=None), random.key(0), start)
 
 
-@pytest.mark.quick_rows("GibbsWithGradients", "DiscreteLangevin, exact")
-@pytest.mark.parametrize("name", KERNELS)
-def test_refreshed_states_are_those_of_the_new_density(name):
-    kernel = bind(KERNELS[name], POTTS)
-    state = kernel.init(jnp.arange(9) % 3)
-    other = dataclasses.replace(kernel, log_density=lambda x: 2 * POTTS.log_density(x))
-    expected = other.init(state.position)
-    jax.tree.map(np.testing.assert_array_equal, other.refresh(state), expected)
-    assert other.refresh(state).log_density != state.log_density
-
-
 def steep(x):
     """A density whose derivative is infinite at 0."""
     return jnp.sum(jnp.sqrt(x))
@@ -330,16 +208,6 @@ def test_odd_densities_have_exact_laws(name, gradient):
     kernel = GibbsWithGradients(log_density, num_values=3, gradient=gradient, max_change=2)
     draws, _ = after(kernel, np.ones((2000, 3), int) * [1, 2, 1], 10)
     assert target.p_value(draws) > FAILURE_RATE
-
-
-def test_floats_and_keys_of_both_kinds_are_taken(float_dtype):
-    kernel = bind(GibbsWithGradients(), ISING)
-    state = kernel.init(jnp.zeros(16, jnp.int32))
-    assert state.log_density.dtype == state.changes.dtype == float_dtype
-    new, info = kernel.step(random.key(3), state)
-    assert jax.tree.map(jnp.shape, new) == jax.tree.map(jnp.shape, state)
-    jax.tree.map(np.testing.assert_array_equal, kernel.step(random.PRNGKey(3), state), (new, info))
-    assert new.position.dtype == jnp.int32
 
 
 def test_a_flat_density_has_states_of_both_parities():
