@@ -60,6 +60,32 @@ def check_log_density(given: Any, field: str = "log_density") -> jax.Array:
     return value
 
 
-def metropolis_rate(change: jax.Array) -> jax.Array:
-    """Probability to accept a proposal, by the log of the Metropolis ratio; 0 if that is NaN."""
-    return jnp.where(jnp.isfinite(change), jnp.exp(jnp.minimum(change, 0)), 0)
+def without_infinity(density: Callable[[Any], jax.Array]) -> Callable[[Any], jax.Array]:
+    """A log density that is negative infinity where the given one is positive infinity.
+
+    No chain would leave such a point.
+    """
+
+    def finite(point: Any) -> jax.Array:
+        found = density(point)
+        return jnp.where(jnp.isposinf(found), -jnp.inf, found)
+
+    return finite
+
+
+def metropolis_rate(
+    proposed: jax.Array, present: jax.Array, log_factor: jax.typing.ArrayLike = 0.0
+) -> jax.Array:
+    """Probability to accept a proposal.
+
+    It is 1 if the present point has no density and the proposal has one, so that chains leave such
+    points, and 0 if the density of the proposal or the ratio is not finite.
+
+    Args:
+        proposed: Log density of the proposal.
+        present: Log density of the present point.
+        log_factor: Log ratio of the probabilities of proposals, of the way back to the way there.
+    """
+    change = proposed - present + jnp.asarray(log_factor, proposed.dtype)
+    rate = jnp.where(jnp.isfinite(change), jnp.exp(jnp.minimum(change, 0)), 0)
+    return jnp.where(jnp.isfinite(proposed) & ~jnp.isfinite(present), 1, rate)

@@ -130,7 +130,7 @@ class CountMetropolis(CountKernel):
             step = jnp.where(units[1] < 0.5, -size, size)
             proposal = vector.at[i].add(step)
             found = self.value(form, proposal)
-            rate = metropolis_rate(found - log_density)
+            rate = metropolis_rate(found, log_density)
             new = select_leaves(units[2] < rate, (proposal, found), old)
             return new, rates.at[i].set(rate)
 

@@ -143,7 +143,7 @@ class DiscreteLangevin(InformedKernel):
         ratio = log_proposal_ratio(
             forward[elements, columns], backward[elements, vector - values[:, 0]]
         )
-        rate = metropolis_rate(found - state.log_density + ratio)
+        rate = metropolis_rate(found, state.log_density, ratio)
         old = vector, state.log_density, state.changes
         new = select_leaves(units[0] < rate, (proposal, found, changes), old)
         state = state._replace(position=form.unravel(new[0]), log_density=new[1], changes=new[2])

@@ -141,7 +141,7 @@ class GibbsWithGradients(InformedKernel):
             backward = self._log_probs(form, proposal, new_changes)
             way_back = element, vector[element] - values[element, 0]
             ratio = log_proposal_ratio(forward.ravel()[index], backward[way_back])
-            rate = metropolis_rate(found - log_density + ratio)
+            rate = metropolis_rate(found, log_density, ratio)
             is_dropped = (i == 0) & (units[2] < 0.5)
             is_accepted = (units[1] < rate) & ~is_dropped
             new = select_leaves(is_accepted, (proposal, found, new_changes), old)

@@ -141,7 +141,8 @@ class InformedKernel:
 
         each = jax.vmap(jax.vmap(value, (None, 0)))
         log_density = self._value(form, vector)
-        changes = each(elements, columns) - log_density
+        # Without density at the position, neighbors are compared with each other.
+        changes = each(elements, columns) - jnp.where(jnp.isfinite(log_density), log_density, 0)
         changes = jnp.where(jnp.isnan(changes), -jnp.inf, changes)
         table = jnp.zeros((form.size, number), form.real)
         return log_density, table.at[elements[:, None], columns].set(changes)

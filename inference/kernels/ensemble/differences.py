@@ -119,7 +119,7 @@ class DifferenceKernel(DensityKernel, abc.ABC):
             words = jnp.stack(threefry(seed, num_chains + i))
             proposal, log_factor = self.propose(words, moving, others[0])
             found = densities(proposal)
-            rate = metropolis_rate(found - log_density + log_factor)
+            rate = metropolis_rate(found, log_density, log_factor)
             is_accepted = uniform(words, jnp.arange(half), layout.dtype) < rate
             moved = jnp.where(is_accepted[:, None], proposal, moving)
             log_density = jnp.where(is_accepted, found, log_density)

@@ -14,7 +14,7 @@ from jax.scipy.linalg import solve_triangular
 
 from inference.common.argument_checks import as_real
 from inference.common.layout import Layout
-from inference.common.log_densities import wrap_log_density
+from inference.common.log_densities import without_infinity, wrap_log_density
 from inference.common.matrices import (
     LowRankMatrix,
     Matrix,
@@ -153,7 +153,7 @@ class EllipticalSlice:
         """
         layout = Layout.of(state.position)
         mean, factor = self._prior(layout)
-        density = flat_density(self, "log_likelihood", layout)
+        density = without_infinity(flat_density(self, "log_likelihood", layout))
         seed = seed_of(key)
         here = layout.ravel(state.position)
         start = here - mean

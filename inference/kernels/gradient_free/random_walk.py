@@ -152,8 +152,7 @@ class RandomWalk(GradientFreeKernel):
             noise = normal(words, layout.size, layout.dtype)
             proposal = position + push(state.scale.factor, state.step_size * noise)
             found = density(proposal)
-            change = found - log_density
-            rate = metropolis_rate(change)
+            rate = metropolis_rate(found, log_density)
             is_accepted = uniform(words, jnp.uint32(0), layout.dtype) < rate
             new = select_leaves(is_accepted, (proposal, found), (position, log_density))
             return new, total + rate

@@ -10,6 +10,7 @@ from jax import lax
 
 from inference.common.argument_checks import check_positive_scalar
 from inference.common.layout import Layout
+from inference.common.log_densities import without_infinity
 from inference.common.matrices import kind_of
 from inference.common.threefry import seed_of, threefry, uniform
 from inference.kernels.gradient_free.kernel import GradientFreeKernel
@@ -158,8 +159,8 @@ def move_on_line(
 
     Args:
         seed: Two words of uint32.
-        density: Log density as a function of a point on the line; a point where it is NaN is
-            outside of the slice.
+        density: Log density as a function of a point on the line; a point where it is NaN or
+            infinite is outside of the slice.
         log_density: Log density at zero, the present point.
         width: Width of the first interval.
 
@@ -167,6 +168,7 @@ def move_on_line(
         The point, the log density there, and the number of evaluations.
     """
     dtype = width.dtype
+    density = without_infinity(density)
     units = uniform(seed, jnp.arange(3), dtype)
     level = log_density + jnp.log(units[0])
     start = -width * units[1]

@@ -106,9 +106,8 @@ class Barker(HamiltonianKernel):
         """The next state and the statistics of the transition."""
         first = trajectory.first
         last = trajectory.last
-        change = last.log_density - first.log_density
-        change = change + log_proposal_ratio(trajectory.displacement, first.force, last.force)
-        rate = metropolis_rate(change)
+        ratio = log_proposal_ratio(trajectory.displacement, first.force, last.force)
+        rate = metropolis_rate(last.log_density, first.log_density, ratio)
         is_accepted = trajectory.accept < rate
         chosen = select_leaves(is_accepted, last, first)
         return chosen, BarkerInfo(rate, is_accepted, jnp.int32(1))
