@@ -13,7 +13,7 @@ from jax.flatten_util import ravel_pytree
 
 import distributions as dist
 import ppl
-from inference import Kernel, MCMCResult, mcmc, mcse_mean
+from inference import Kernel, MCMCResult, loo, mcmc, mcse_mean
 from inference.chains import chain_run, chain_threads, step_run
 from inference.chains.step_sampling import sample_by_steps
 from inference.kernels.hamiltonian.leapfrog import State as HamiltonianState
@@ -186,6 +186,18 @@ def test_a_kernel_of_another_density_is_found_out(name):
 FEW = {"num_warmup": 3, "num_draws": 20}
 
 
+def test_a_kernel_is_not_known_by_its_name():
+    """A Gibbs kernel of the library has the log densities of values, and others of positions."""
+
+    def model(key):
+        scale = ppl.sample(key, dist.LogNormal(0.0, 1.0), name="scale")
+        ppl.sample(key, dist.Normal(jnp.zeros(3), scale), name="y")
+
+    posterior = ppl.condition(model, {"y": jnp.array([0.3, -1.2, 0.4])})
+    named = kernel(type("Gibbs", (RandomWalk,), {}))
+    assert loo(mcmc(random.key(0), posterior, kernel=named(), **FEW), posterior).elpd < 0
+
+
 def test_draws_depend_on_the_key_and_the_chain_alone():
     few, many = (
         mcmc(random.key(1), POSTERIOR, kernel=RandomWalk(), num_chains=n, **FEW) for n in (4, 33)
@@ -288,6 +300,7 @@ def test_statistics_are_what_the_kernel_has():
     assert mcmc(random.key(0), pair, kernel=Gibbs(), **FEW).stats == {}
 
 
+@pytest.mark.slow_rows("slice")
 @pytest.mark.parametrize("name", CASES)
 def test_the_summary_names_only_what_was_checked(name):
     model, kernel = CASES[name]
@@ -305,6 +318,7 @@ def test_chains_that_hardly_move_are_told_of():
     assert "Propose less far" in problem
 
 
+@pytest.mark.slow_rows("slice")
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_kept_and_shown(tmp_path, name):
     model, kernel = CASES[name]
