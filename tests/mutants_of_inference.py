@@ -276,7 +276,7 @@ MUTANTS = (
         old="gap > 1e-3 * np.outer",
         new="gap > 1e3 * np.outer",
         breaks="a mass matrix that is not symmetric is taken for one",
-        tests=("tests/inference/test_kernels.py",),
+        tests=("tests/inference/test_hamiltonian_kernels.py",),
         keyword="cannot_be_is_refused",
     ),
     Mutant(

@@ -1,6 +1,5 @@
 """Elliptical slice sampling: exact posteriors, priors found in models, what is refused."""
 
-import itertools
 import re
 
 import jax
@@ -8,13 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats as st
-from jax import lax, random
+from jax import random
 
 import distributions as dist
 import ppl
-from inference import EllipticalSlice, Kernel, MeanField, mcmc, mcse_mean, resume
+from inference import EllipticalSlice, MeanField, mcmc, mcse_mean
 from inference.drivers.normal_prior import with_prior_of
-from inference.kernels.gradient_free import elliptical_slice as module
 from inference.models.transported_target import TransportedTarget
 
 FAILURE_RATE = 1e-5  # of one test, by chance
@@ -28,49 +26,7 @@ def normal_likelihood(x):
     return -0.5 * jnp.sum((x - DATA) ** 2) / NOISE**2
 
 
-def p_value(kernel, num_chains=10_000, num_steps=2):
-    """The least p-value of draws after a few transitions from exact posterior draws."""
-    prior = np.linalg.inv(COVARIANCE)
-    factor = np.linalg.cholesky(np.linalg.inv(prior + np.eye(2) / NOISE**2))
-    middle = factor @ factor.T @ (prior @ np.asarray(MEAN) + np.asarray(DATA) / NOISE**2)
-    noise = np.random.default_rng(0).normal(size=(num_chains, 2))
-    starts = jnp.asarray(middle + noise @ factor.T, jnp.float32)
-
-    def chain(key, position):
-        keys = random.split(key, num_steps)
-        return lax.scan(lambda s, key: kernel.step(key, s), kernel.init(position), keys)[0].position
-
-    draws = jax.jit(jax.vmap(chain))(random.split(random.key(0), num_chains), starts)
-    standard = np.linalg.solve(factor, (np.asarray(draws, np.float64) - middle).T)
-    uniforms = st.norm.cdf(standard)
-    pairs = itertools.combinations(standard, 2)
-    found = [st.kstest(u, "uniform").pvalue for u in uniforms]
-    return min([*found, *(st.pearsonr(a, b)[1] for a, b in pairs)])
-
-
-def test_kernel_leaves_exact_draws_exact():
-    kernel = EllipticalSlice(normal_likelihood, mean=MEAN, covariance=COVARIANCE)
-    assert isinstance(kernel, Kernel)
-    assert p_value(kernel) > FAILURE_RATE
-
-
-def test_an_ellipse_about_zero_is_caught():
-    kernel = EllipticalSlice(normal_likelihood, covariance=COVARIANCE)
-    assert p_value(kernel) < FAILURE_RATE
-
-
-def test_a_level_that_is_always_halfway_is_caught(monkeypatch):
-    def uniform(seed, counter, dtype):
-        found = honest(seed, counter, dtype)
-        return found.at[0].set(0.5) if counter.shape == (2,) else found
-
-    honest = module.uniform
-    monkeypatch.setattr(module, "uniform", uniform)
-    kernel = EllipticalSlice(normal_likelihood, mean=MEAN, covariance=COVARIANCE)
-    assert p_value(kernel) < FAILURE_RATE
-
-
-@pytest.mark.quick_rows("float32")
+@pytest.mark.slow
 def test_forms_of_the_prior_give_the_same_chain(float_dtype):
     position = {"a": jnp.zeros((), float_dtype), "b": jnp.zeros(1, float_dtype)}
 
@@ -96,6 +52,7 @@ def test_forms_of_the_prior_give_the_same_chain(float_dtype):
     jax.tree.map(np.testing.assert_array_equal, typed, legacy)
 
 
+@pytest.mark.slow
 def test_refresh_mends_a_stale_likelihood_and_prior():
     old = EllipticalSlice(normal_likelihood, factor=jnp.ones(2))
     new = EllipticalSlice(lambda x: 2 * normal_likelihood(x), mean=MEAN, covariance=COVARIANCE)
@@ -105,23 +62,6 @@ def test_refresh_mends_a_stale_likelihood_and_prior():
     np.testing.assert_allclose(found.log_likelihood, 2 * state.log_likelihood, rtol=1e-6)
     prior = st.multivariate_normal(MEAN, COVARIANCE).logpdf(state.position)
     np.testing.assert_allclose(found.log_density, found.log_likelihood + prior, rtol=1e-5)
-
-
-def test_draws_are_never_where_the_likelihood_is_nan():
-    def likelihood(x):
-        return jnp.where(jnp.abs(x[0]) < 1, 0.0, jnp.nan)
-
-    kernel = EllipticalSlice(likelihood, factor=jnp.ones(1))
-
-    def chain(state, key):
-        state, _ = kernel.step(key, state)
-        return state, state.position[0]
-
-    keys = random.split(random.key(0), 4000)
-    draws = np.asarray(jax.jit(lambda s: lax.scan(chain, s, keys)[1])(kernel.init(jnp.zeros(1))))
-    assert np.abs(draws).max() < 1
-    squares = draws**2
-    assert abs(squares.mean() - st.truncnorm(-1, 1).var()) < 4.3 * mcse_mean(squares[None])
 
 
 TIMES = np.linspace(0, 1, 8)
@@ -209,18 +149,6 @@ def test_draws_agree_with_quadrature():
     assert 1 < result.stats["num_evaluations"].mean() < 6
 
 
-def test_runs_are_resumed_with_their_bits(tmp_path):
-    settings = {"kernel": EllipticalSlice(), "num_warmup": 100}
-    long = mcmc(random.key(0), POSTERIOR, num_draws=30, **settings)
-    short = mcmc(random.key(0), POSTERIOR, num_draws=10, **settings)
-    again = resume(short, POSTERIOR, num_draws=30, kernel=EllipticalSlice())
-    jax.tree.map(np.testing.assert_array_equal, again.draws, long.draws)
-    on_disk = mcmc(random.key(0), POSTERIOR, num_draws=10, checkpoint=tmp_path, **settings)
-    jax.tree.map(np.testing.assert_array_equal, on_disk.draws, short.draws)
-    further = resume(tmp_path, POSTERIOR, num_draws=30, kernel=EllipticalSlice())
-    jax.tree.map(np.testing.assert_array_equal, further.draws, long.draws)
-
-
 def skewed(key):
     ppl.sample(key, dist.Normal(0.0, 1.0), name="a")
     ppl.sample(key, dist.Gamma(2.0, 1.0), name="g")
@@ -284,13 +212,6 @@ def test_a_prior_beside_that_of_the_model_is_refused():
 def test_bad_settings_are_named(settings, error, words):
     with pytest.raises(error, match=re.escape(words)):
         EllipticalSlice(normal_likelihood, **settings).init(jnp.zeros(2))
-
-
-def test_a_likelihood_is_asked_for_and_checked():
-    with pytest.raises(ValueError, match="EllipticalSlice has no log_likelihood; give it one"):
-        EllipticalSlice(factor=jnp.ones(2)).init(jnp.zeros(2))
-    with pytest.raises(ValueError, match="log_likelihood returned an array of shape"):
-        EllipticalSlice(lambda x: x, factor=jnp.ones(2)).init(jnp.zeros(2))
 
 
 def test_transport_is_refused():

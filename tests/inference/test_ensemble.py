@@ -11,7 +11,7 @@ from jax.tree_util import Partial
 
 import distributions as dist
 import ppl
-from inference import MEADS, AdjustedMCLMC, ChEES, EnsembleKernel, calibrate
+from inference import MEADS, AdjustedMCLMC, ChEES, calibrate
 from inference.kernels.ensemble import adjusted_mclmc, chees
 from inference.kernels.ensemble.adjusted_mclmc import turn
 from inference.kernels.ensemble.meads import largest_deviation, wrap
@@ -35,42 +35,6 @@ def starts(dtype, seed=0):
     rng = np.random.default_rng(seed)
     shapes = {"a": (NUM_CHAINS, 2), "b": (NUM_CHAINS,)}
     return {name: jnp.asarray(rng.normal(size=s), dtype) for name, s in shapes.items()}
-
-
-def avals(tree):
-    return jax.tree.map(lambda x: (jnp.shape(x), jnp.result_type(x)), tree)
-
-
-@pytest.mark.slow_rows("float32-ChEES", "float32-MEADS", "float64-AdjustedMCLMC")
-@pytest.mark.parametrize("name", KERNELS)
-def test_states_keep_their_form_for_keys_of_both_kinds(name, float_dtype):
-    kernel = make(name, float_dtype)
-    assert isinstance(kernel, EnsembleKernel)
-    state = kernel.init(starts(float_dtype))
-    new, info = STEP(kernel, jax.random.key(0), state)
-    assert avals(new) == avals(state)
-    assert avals(kernel.adapt(new, info, jnp.int32(0), jnp.int32(10))) == avals(state)
-    assert {np.shape(x) for x in info} <= {(), (NUM_CHAINS,)}
-    assert {x.dtype for x in jax.tree.leaves(new.position)} == {jnp.dtype(float_dtype)}
-    values = jax.vmap(kernel.log_density)(new.position)
-    np.testing.assert_allclose(new.log_density, values, rtol=1e-5)
-    again = STEP(kernel, jax.random.PRNGKey(0), state)
-    jax.tree.map(np.testing.assert_array_equal, (new, info), again)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", KERNELS)
-def test_vmap_over_ensembles_is_a_loop(name, x64):
-    kernel = make(name, jnp.float64)
-    many = jax.tree.map(lambda *x: jnp.stack(x), *[starts(jnp.float64, i) for i in range(3)])
-    keys = jax.random.split(jax.random.key(1), 3)
-    run = lambda key, start: kernel.step(key, kernel.init(start))[0].position  # noqa: E731
-    together = jax.jit(jax.vmap(run))(keys, many)
-    for i in range(3):
-        alone = run(keys[i], jax.tree.map(lambda x, i=i: x[i], many))
-        jax.tree.map(
-            lambda a, b, i=i: np.testing.assert_allclose(a[i], b, rtol=1e-9), together, alone
-        )
 
 
 @pytest.mark.parametrize(

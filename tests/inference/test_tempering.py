@@ -19,7 +19,6 @@ from inference import (
     NUTS,
     EllipticalSlice,
     Gibbs,
-    Kernel,
     ParallelTempering,
     RandomWalk,
     Reference,
@@ -27,10 +26,8 @@ from inference import (
     log_evidence,
     mcmc,
     mcse_mean,
-    resume,
 )
 from inference.chains.step_chains import statistics_of
-from inference.kernels.tempering import parallel_tempering as module
 from inference.kernels.tempering.ladder import (
     first_ladder,
     spread_evenly,
@@ -39,6 +36,7 @@ from inference.kernels.tempering.ladder import (
 )
 from inference.kernels.tempering.tally import empty_tally, follow_replicas, log_evidence_of, observe
 from inference.results.log_evidence import tempering_problems
+from tests.inference.kernel_rows import LADDER, MEANS, PRECISIONS, WIDE, placed
 
 FAILURE_RATE = 1e-5  # of one test, by chance
 SIGMAS = 4.3  # of the same rate
@@ -114,76 +112,14 @@ def test_the_evidence_is_that_of_conjugate_models(run):
         assert abs(squares.mean() - variance) < SIGMAS * mcse_mean(squares)
 
 
-def test_a_resumed_run_has_the_bits_of_a_longer_one(run):
-    folder, short = run
-    model = conjugate_posterior()
-    long = mcmc(random.key(0), model, num_draws=1020, **SETTINGS)
-    found = resume(folder, model, num_draws=1020, kernel=KERNEL)
-    jax.tree.map(
-        np.testing.assert_array_equal, (found.draws, found.stats), (long.draws, long.stats)
-    )
-    np.testing.assert_array_equal(short.draws["p"], long.draws["p"][:, :1000])
-
-
-# A path of normal distributions in the plane: at beta, the precision is 1 / 9 + beta * 8 / 9.
-LADDER = np.array([0.0, 0.1, 0.4, 1.0])
-PRECISIONS = (1 - LADDER) / 9 + LADDER
-MEANS = 2 * LADDER / PRECISIONS
-
-
 def on_path(kernel, has_sample=True):
-    reference = Reference(
-        lambda x: -0.5 * jnp.sum(x**2) / 9 - 2 * jnp.log(3.0),
-        (lambda key: 3 * random.normal(key, (2,))) if has_sample else None,
-    )
+    """Tempering of a kernel in the plane, with the temperatures of `LADDER`."""
     return ParallelTempering(
         lambda x: -0.5 * jnp.sum((x - 2) ** 2),
         kernel=kernel,
         num_temperatures=4,
-        reference=reference,
+        reference=WIDE if has_sample else dataclasses.replace(WIDE, sample=None),
     )
-
-
-def placed(kernel, positions):
-    """State of a chain at positions of all temperatures, on the ladder of the tests."""
-    state = kernel.init(positions[-1])
-    first = kernel._first
-    ladder = jnp.asarray(LADDER, positions.dtype)
-    _, log_likelihoods = jax.vmap(lambda x: kernel._split(x, positions.dtype))(positions)
-    moves = kernel._place(ladder[first:], state.moves, positions[first:])
-    return state._replace(
-        positions=positions, log_likelihoods=log_likelihoods, ladder=ladder, moves=moves
-    )
-
-
-def p_value(kernel, num_chains=6000):
-    """The least p-value of positions after a few transitions from exact draws."""
-    scales = PRECISIONS[:, None] ** -0.5
-    noise = np.random.default_rng(0).normal(size=(num_chains, 4, 2))
-    exact = jnp.asarray(MEANS[:, None] + scales * noise, float)
-
-    def chain(key, positions):
-        keys = random.split(key, 3)
-        state = placed(kernel, positions)
-        return lax.scan(lambda s, key: kernel.step(key, s), state, keys)[0].positions
-
-    keys = random.split(random.key(0), num_chains)
-    found = np.asarray(jax.jit(jax.vmap(chain))(keys, exact))
-    numbers = np.reshape((found - MEANS[:, None]) / scales, (num_chains, 8)).T
-    uniformity = [st.kstest(x, "norm").pvalue for x in numbers]
-    independence = [st.pearsonr(a, b)[1] for a, b in itertools.combinations(numbers, 2)]
-    return min(uniformity + independence)
-
-
-def test_exact_draws_stay_exact_at_every_temperature():
-    kernel = on_path(RandomWalk(num_steps=1))
-    assert isinstance(kernel, Kernel)
-    assert p_value(kernel) > FAILURE_RATE
-
-
-def test_swaps_with_a_wrong_sign_are_caught(monkeypatch):
-    monkeypatch.setattr(module, "swap_rates", lambda ladder, x: swap_rates(ladder, -x))
-    assert p_value(on_path(RandomWalk(num_steps=1))) < FAILURE_RATE
 
 
 def what_stays(kernel):
@@ -309,23 +245,6 @@ def test_round_trips_are_those_of_a_plain_count():
     ends = [[(i == 3) for i in np.argmax(orders == r, 1) if i in (0, 3)] for r in range(4)]
     texts = ["".join("TR"[not end] for end, _ in itertools.groupby(x)) for x in ends]
     assert total == sum(max(0, text.count("T") - 1) for text in texts) > 5
-
-
-@pytest.mark.quick_rows("float64")
-def test_a_bare_log_density_under_jit_and_vmap(float_dtype):
-    kernel = on_path(RandomWalk(num_steps=1))
-    start = jnp.zeros((3, 2), float_dtype)
-
-    def step(key, position):
-        return kernel.step(key, kernel.init(position))
-
-    found, info = jax.jit(jax.vmap(step))(random.split(random.key(0), 3), start)
-    assert found.position.dtype == found.log_density.dtype == float_dtype
-    assert info.log_evidence.shape == (3,)
-    alone, _ = jax.jit(step)(random.split(random.PRNGKey(0), 3)[0], start[0])
-    np.testing.assert_allclose(alone.positions, found.positions[0], rtol=1e-4, atol=1e-5)
-    density = -0.5 * jnp.sum((found.position - 2) ** 2, 1)
-    np.testing.assert_allclose(found.log_density, density, rtol=1e-4)
 
 
 def stats(num_round_trips, lowest):
