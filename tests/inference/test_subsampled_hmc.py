@@ -95,3 +95,57 @@ def test_rows_are_drawn_evenly_and_bad_settings_refused():
         SubsampledHMC(batch_size=4, num_blocks=5)
     with pytest.raises(ValueError, match="has no log_prior"):
         SubsampledHMC().init(1.0)
+
+
+def test_position_and_rows_have_the_law_that_is_stated():
+    """Three rows whose expansions are poor: the perturbed posterior is summed over all batches."""
+    data = jnp.array([-0.5, 0.3, 1.2])
+
+    def log_prior(q):
+        return -(q**2) / 2
+
+    def log_likelihood(q, rows):
+        return -0.1 * jnp.sum((rows - q) ** 4)
+
+    kernel = SubsampledHMC(
+        log_prior, log_likelihood, data, batch_size=2, covariance=jnp.full(1, 0.5), center=0.2
+    )
+    first = kernel.init(jnp.float32(0.2))
+    keys = random.split(random.key(0), 4000)
+
+    def run(key):
+        def move(state, key):
+            return kernel.step(key, state)[0], None
+
+        return jax.lax.scan(move, first, random.split(key, 100))[0]
+
+    last = jax.jit(jax.vmap(run))(keys)
+    q = np.linspace(-4, 4, 2001)
+    rests = []
+    for row in np.asarray(data, np.float64):
+        u = row - 0.2
+        expansion = -0.1 * (u**4 - 4 * u**3 * (q - 0.2) + 6 * u**2 * (q - 0.2) ** 2)
+        rests.append((-0.1 * (row - q) ** 4 - expansion, expansion))
+    whole = -(q**2) / 2 + sum(expansion for _, expansion in rests)
+    pairs = [(a, b) for a in range(3) for b in range(3)]
+    log_density = np.array(
+        [
+            whole
+            + 3 * (rests[a][0] + rests[b][0]) / 2
+            - 9 / 4 * (rests[a][0] - rests[b][0]) ** 2 / 2
+            for a, b in pairs
+        ]
+    )
+    mass = np.exp(log_density - log_density.max())
+    mass /= mass.sum()
+    mean = np.sum(mass * q)
+    variance = np.sum(mass * (q - mean) ** 2)
+    spread = np.sum(mass * ((q - mean) ** 2 - variance) ** 2)
+    draws = np.asarray(last.position, np.float64)
+    assert abs(draws.mean() - mean) < Z * np.sqrt(variance / len(keys))
+    assert abs(np.mean((draws - mean) ** 2) - variance) < Z * np.sqrt(spread / len(keys))
+    found = np.bincount(3 * last.indices[:, 0] + last.indices[:, 1], minlength=9)
+    expected = mass.sum(1)
+    error = np.sqrt(expected * (1 - expected) * len(keys))
+    assert np.all(np.abs(found - expected * len(keys)) < Z * error)
+    assert np.ptp(expected) > 0.02

@@ -104,7 +104,7 @@ class SubsamplingKernel:
                 f"{type(self).__name__} has no center: give a position near the mode, "
                 f"center=position{self._without_center}"
             )
-        center = jax.tree.map(lambda x, old: jnp.asarray(x, old.dtype), self.center, self.center)
+        center = jax.tree.map(jnp.asarray, self.center)
         if Layout.of(center) != layout:
             raise ValueError(
                 f"center of {type(self).__name__} must be a position like that of the chain, "

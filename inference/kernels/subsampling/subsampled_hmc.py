@@ -19,6 +19,7 @@ from inference.kernels.subsampling.kernel import SubsamplingKernel
 from ppl.harvest.pytrees import register_dataclass
 
 _LENGTH = 1.5  # of a trajectory, in standard deviations; about a quarter of a period
+_NUM_BLOCKS = 10  # of a batch, unless a number is given
 _SPREAD = 0.2  # of step sizes about their mean
 
 
@@ -108,7 +109,8 @@ class SubsampledHMC(SubsamplingKernel):
         step_size: Mean step size in units of the covariance, `None` for 1.2 / `d` ** 0.25 with `d`
             coordinates.
         num_steps: Steps of a trajectory; `None` for a length of 1.5 standard deviations.
-        num_blocks: Blocks of rows, one of which is exchanged in a transition.
+        num_blocks: Blocks of rows, one of which is exchanged in a transition; `None` for 10, or as
+            many as rows.
 
     Raises:
         TypeError: if a setting has a wrong type.
@@ -136,13 +138,17 @@ class SubsampledHMC(SubsamplingKernel):
 
     step_size: jax.typing.ArrayLike | None = dataclasses.field(default=None, kw_only=True)
     num_steps: int | None = dataclasses.field(default=None, kw_only=True, metadata={"static": True})
-    num_blocks: int = dataclasses.field(default=10, kw_only=True, metadata={"static": True})
+    num_blocks: int | None = dataclasses.field(
+        default=None, kw_only=True, metadata={"static": True}
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.num_steps is not None:
             check_count("num_steps of SubsampledHMC", self.num_steps, least=1)
-        check_count("num_blocks of SubsampledHMC", self.num_blocks, least=1, most=self.batch_size)
+        if self.num_blocks is not None:
+            most = self.batch_size
+            check_count("num_blocks of SubsampledHMC", self.num_blocks, least=1, most=most)
 
     def check(self, layout: Layout) -> jax.Array:
         """The step size in the dtype of `layout`, once it and the other settings are found valid.
@@ -288,7 +294,7 @@ class SubsampledHMC(SubsamplingKernel):
 
     def _exchange(self, key: jax.Array, indices: jax.Array) -> jax.Array:
         """Rows of the batch, one block of which is drawn anew."""
-        size = self.batch_size // self.num_blocks
+        size = self.batch_size // (self.num_blocks or min(_NUM_BLOCKS, self.batch_size))
         for_start, for_rows = random.split(key)
         start = random.randint(for_start, (), 0, self.batch_size, jnp.int32)
         places = (start + jnp.arange(size, dtype=jnp.int32)) % self.batch_size
