@@ -248,7 +248,7 @@ class SubsampledHMC(SubsamplingKernel):
         # Exchange a block of rows.
         proposal = self._exchange(for_rows, state.indices)
         found = estimate(position, proposal)[0]
-        row_rate = metropolis_rate(found - state.log_density)
+        row_rate = metropolis_rate(found, state.log_density)
         is_taken = random.uniform(for_test, (), layout.dtype) < row_rate
         indices = jnp.where(is_taken, proposal, state.indices)
         log_density = jnp.where(is_taken, found, state.log_density)
@@ -273,8 +273,8 @@ class SubsampledHMC(SubsamplingKernel):
         number = self._num_steps(layout)
         start = position, momentum, value, variance, pulled
         place, last, new_value, new_variance, _ = lax.fori_loop(0, number, leap, start)
-        change = new_value - value - (jnp.sum(last**2) - jnp.sum(momentum**2)) / 2
-        rate = metropolis_rate(change)
+        kinetic = (jnp.sum(momentum**2) - jnp.sum(last**2)) / 2
+        rate = metropolis_rate(new_value, value, kinetic)
         is_accepted = random.uniform(random.fold_in(for_test, 1), (), layout.dtype) < rate
         position, log_density, variance = select_leaves(
             is_accepted, (place, new_value, new_variance), (position, log_density, variance)
@@ -282,7 +282,7 @@ class SubsampledHMC(SubsamplingKernel):
         new = state._replace(
             position=layout.unravel(position), indices=indices, log_density=log_density
         )
-        is_divergent = ~jnp.isfinite(change)
+        is_divergent = ~jnp.isfinite(new_value + kinetic)
         return new, SubsampledHMCInfo(rate, row_rate, variance, step_size, is_divergent)
 
     def _num_steps(self, layout: Layout) -> int | jax.Array:
