@@ -8,7 +8,7 @@ A driver joins a model to an algorithm. The algorithms themselves see a log dens
   :class:`Barker`; :class:`RandomWalk` and :class:`Slice` without gradients, and with many chains
   :class:`DifferentialEvolution` and :class:`AffineInvariant`, or any :class:`Kernel`;
   :class:`ParallelTempering` of one of them, for modes that are far apart and the
-  :func:`log_evidence`; for thousands of chains :class:`ChEES`, :class:`AdjustedMCLMC`,
+  :func:`evidence`; for thousands of chains :class:`ChEES`, :class:`AdjustedMCLMC`,
   :class:`MEADS`, or any :class:`EnsembleKernel`.
 - Kernels of discrete values, for a log density: :class:`GibbsWithGradients`,
   :class:`DiscreteLangevin`, :class:`CountMetropolis`, :class:`CountSlice`.
@@ -125,7 +125,6 @@ from inference.results.evidence import Evidence
 from inference.results.guide_result import GuideResult
 from inference.results.importance_result import ImportanceResult
 from inference.results.laplace_result import LaplaceResult
-from inference.results.log_evidence import LogEvidence, log_evidence
 from inference.results.mcmc_result import MCMCResult
 from inference.results.mcmc_results import MCMCResults
 from inference.results.nested_rhat import nested_rhat
@@ -197,7 +196,6 @@ __all__ = [
     "LaplaceResult",
     "Layout",
     "Live",
-    "LogEvidence",
     "LowRank",
     "LowRankMatrix",
     "MCMCResult",
@@ -253,7 +251,6 @@ __all__ = [
     "gibbs_plan",
     "importance",
     "laplace",
-    "log_evidence",
     "loo",
     "mcmc",
     "mcmc_each",

@@ -17,6 +17,8 @@ from inference.evidence.bridge_sampling import bridge_sampling
 from inference.models.same_model import check_model, in_coordinates_of, latent_draws
 from inference.results.evidence import Evidence, evidence_problems
 from inference.results.mcmc_result import MCMCResult
+from inference.results.mcmc_results import MCMCResults
+from inference.results.tempering import tempering_evidence
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
@@ -28,12 +30,17 @@ _CHUNK_NUMBERS = 1 << 22  # coordinates of one chunk
 
 def evidence(
     result: MCMCResult,
-    model: Callable[..., Any],
+    model: Callable[..., Any] | None = None,
     *args: Any,
     key: jax.Array | None = None,
     **kwargs: Any,
 ) -> Evidence:
-    r"""Log evidence :math:`\log \int p(y \mid \theta)\, p(\theta)\, d\theta` by bridge sampling.
+    r"""Log evidence :math:`\log \int p(y \mid \theta)\, p(\theta)\, d\theta` from draws.
+
+    Given the model, it is by bridge sampling from the draws of any chains. Of a run with
+    :class:`ParallelTempering` the result alone is enough: the run has estimated the integral along
+    its path, relative to its reference, for modes that are far apart and posteriors far from
+    normal.
 
     Bridge sampling compares the draws with those of a normal distribution on unconstrained space
     that is fitted to other draws. Skewness and several modes do no harm, if the chains have visited
@@ -49,7 +56,8 @@ def evidence(
 
     Args:
         result: Result of :func:`mcmc`, or one of :func:`mcmc_each`, for this model and data.
-        model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
+        model: Function of a key, `args` and `kwargs`, with observed sites conditioned on. By
+            default the estimate is that of parallel tempering.
         *args: Arguments of the model: data.
         key: Key of the draws of the normal distribution; by default ``jax.random.key(0)``.
         **kwargs: More arguments of the model.
@@ -58,7 +66,8 @@ def evidence(
         The estimate, its standard error, and problems in words.
 
     Raises:
-        TypeError: if `result` is not a result of Markov chains, or an argument has the wrong type.
+        TypeError: if `result` is not a result of Markov chains, if the model is missing and the run
+            was without parallel tempering, or if an argument has the wrong type.
         ValueError: if a prior is improper, a latent site is discrete, the draws are of another
             model or other data, or fewer than 50 a chain.
 
@@ -78,6 +87,9 @@ def evidence(
         bridge sampling, Journal of Mathematical Psychology 81.
     """
     _check_result(result)
+    if model is None:
+        return _of_tempering(result)
+    _check_length(result)
     key = jax.random.key(0) if key is None else key
     check_inputs(evidence, key, model, args, kwargs)
     with settings(None):
@@ -103,19 +115,45 @@ def evidence(
 
 
 def _check_result(result: Any) -> None:
-    """Checks that a result is of Markov chains that are long enough.
+    """Checks that a result is of Markov chains.
 
     Raises:
         TypeError: if it is another object, with what it offers instead.
-        ValueError: if there are too few draws.
     """
     if not isinstance(result, MCMCResult):
         given = "the model" if callable(result) else repr(type(result).__name__)
-        own = " It has result.log_evidence of its own." if hasattr(result, "log_evidence") else ""
+        own = ""
+        if hasattr(result, "log_evidence"):
+            own = " It has result.log_evidence of its own."
+        elif isinstance(result, MCMCResults):
+            own = " Take its results one by one: results[0] with the arguments of its data."
         raise TypeError(
             "result must be a result of Markov chains, as of mcmc, and comes first: "
             f"inference.evidence(result, posterior, *args); got {given}.{own}"
         )
+
+
+def _of_tempering(result: MCMCResult) -> Evidence:
+    """Estimate that a run with parallel tempering has made.
+
+    Raises:
+        TypeError: if it was another run.
+    """
+    found = tempering_evidence(result.stats)
+    if found is None:
+        raise TypeError(
+            "evidence needs the model: inference.evidence(result, posterior, *args). Only a run "
+            "with kernel=inference.ParallelTempering() has the log evidence among its stats."
+        )
+    return found
+
+
+def _check_length(result: MCMCResult) -> None:
+    """Checks that chains are long enough for two halves.
+
+    Raises:
+        ValueError: if they are not.
+    """
     num_draws = np.shape(jax.tree.leaves(result.draws)[0])[1]
     if num_draws < _MIN_DRAWS:
         raise ValueError(

@@ -21,8 +21,9 @@ class Evidence(Table):
         se: Its standard error.
         pareto_k: Pareto k of the ratios of posterior and normal density at the draws of the normal
             distribution: above 0.7, importance sampling from it would be unreliable. Bridge
-            sampling bears more, as its terms are bounded.
-        overlap: Overlap of the posterior and the normal distribution, from 0 to 1.
+            sampling bears more, as its terms are bounded. NaN for parallel tempering.
+        overlap: Overlap of the posterior and the normal distribution, from 0 to 1; NaN for
+            parallel tempering.
         problems: What is doubtful, in words.
         about: The method and the draws, in words.
     """
@@ -37,9 +38,10 @@ class Evidence(Table):
     def _rows(self) -> list[list[str]]:
         digits = 2 if not self.se > 0 else max(2, 1 - math.floor(math.log10(self.se)))
         digits = min(digits, 6)
+        error = "-" if math.isnan(self.se) else f"{self.se:.2g}"
         return [
             ["", "estimate", "SE"],
-            ["log evidence", f"{self.log_evidence:.{digits}f}", f"{self.se:.2g}"],
+            ["log evidence", f"{self.log_evidence:.{digits}f}", error],
         ]
 
     def _notes(self) -> list[str]:
@@ -65,7 +67,7 @@ def evidence_problems(
             f"the standard error {se:.2g} is large, and larger errors are themselves uncertain: "
             "the posterior is far from normal on unconstrained space. It overlaps with its normal "
             f"approximation by {overlap:.2g} only (Pareto k {pareto_k:.2g}). Draw more, or "
-            "let kernel=inference.ParallelTempering() estimate the evidence."
+            "take inference.evidence(result) of a run with kernel=inference.ParallelTempering()."
         )
     if not rhat <= _MAX_RHAT:
         problems.append(

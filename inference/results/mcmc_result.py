@@ -10,12 +10,12 @@ from jax.tree_util import GetAttrKey, register_pytree_with_keys
 
 from inference.common.matrices import kind_of
 from inference.common.warm_up import WarmUp
-from inference.results.log_evidence import describe_tempering
 from inference.results.problems import describe_checks, find_problems
 from inference.results.psis import largest_pareto_k
 from inference.results.result import Result
 from inference.results.run_facts import RunFacts
 from inference.results.summary import Summary, summarize
+from inference.results.tempering import describe_tempering
 
 ARVIZ_NAMES = {
     "is_divergent": "diverging",

@@ -11,10 +11,10 @@ from inference.common.leaf_names import named_leaves
 from inference.common.warm_up import MIN_ITERATIONS, WarmUp
 from inference.results.diagnostics import MIN_DRAWS, ebfmi
 from inference.results.label_switching import find_switching, unequal_densities
-from inference.results.log_evidence import tempering_problems
 from inference.results.nested_rhat import HIGH_RHAT, nested_rhat_limit, rhat_limit
 from inference.results.run_facts import RunFacts
 from inference.results.summary import Summary
+from inference.results.tempering import tempering_problems
 
 # Thresholds of warnings.
 LOW_EBFMI = 0.3

@@ -234,7 +234,7 @@ NEVER_SAVED = re.findall(
     TracedRun TransportedTarget Tuning Units Until ValueTarget Verdict WALNUTS WALNUTSInfo
     WALNUTSTrajectory Welford _Arc _Copies _Criterion _Fits _Folds _Gap _Line _LineSearch
     _Name _Pairs _Parameter _ShortClimb _Simulator _Site _StandardPrior _Worst
-    AdaptiveHamiltonian AdaptiveState LogEvidence
+    AdaptiveHamiltonian AdaptiveState
     """,
 )
 

@@ -23,7 +23,7 @@ from inference import (
     RandomWalk,
     Reference,
     Slice,
-    log_evidence,
+    evidence,
     mcmc,
     mcse_mean,
 )
@@ -35,7 +35,7 @@ from inference.kernels.tempering.ladder import (
     swapped_order,
 )
 from inference.kernels.tempering.tally import empty_tally, follow_replicas, log_evidence_of, observe
-from inference.results.log_evidence import tempering_problems
+from inference.results.tempering import tempering_problems
 from tests.inference.kernel_rows import LADDER, MEANS, PRECISIONS, WIDE, placed
 
 FAILURE_RATE = 1e-5  # of one test, by chance
@@ -59,12 +59,12 @@ def test_far_modes_get_their_weights_and_nuts_misses_one():
     is_right = (np.asarray(result.draws["x"]) > 0).astype(float)
     assert abs(is_right.mean() - 0.7) < SIGMAS * mcse_mean(is_right)
     assert mcse_mean(is_right) < 0.03
-    found = log_evidence(result)
-    assert abs(found.value) < 0.15  # of a factor that makes the density a normalized one
-    assert 0 < found.mcse < 0.05
+    found = evidence(result)
+    assert abs(found.log_evidence) < 0.15  # of a factor that makes the density a normalized one
+    assert 0 < found.se < 0.05
     assert result.summary().problems == ()
     assert re.search(
-        r"log evidence -?0\.\d\d \(MCSE .*round trips.*swap\s+rates",
+        r"log evidence -?0\.\d\d \(SE .*round trips.*swap\s+rates",
         f"{result}{result.summary()}",
         re.S,
     )
@@ -99,9 +99,9 @@ def run(tmp_path_factory):
 
 
 def test_the_evidence_is_that_of_conjugate_models(run):
-    found = log_evidence(run[1])
-    assert abs(found.value - EVIDENCE) < 0.1
-    assert found.mcse < 0.05
+    found = evidence(run[1])
+    assert abs(found.log_evidence - EVIDENCE) < 0.1
+    assert found.se < 0.05
     for name, (mean, variance) in {
         "p": (17 / 25, 17 * 8 / 25**2 / 26),
         "mu": ((1 / 4 + Y.sum()) / (1 / 4 + 3), 1 / (1 / 4 + 3)),
@@ -262,9 +262,12 @@ def test_too_few_round_trips_are_a_problem():
     assert list(tempering_problems({})) == []
 
 
-def test_the_evidence_of_other_results_is_refused():
-    with pytest.raises(ValueError, match="log_evidence needs the result of"):
-        log_evidence({"stats": 1})
+def test_the_evidence_of_other_results_is_refused(run):
+    with pytest.raises(TypeError, match="result must be a result of Markov chains"):
+        evidence({"stats": 1})  # pyright: ignore[reportArgumentType]
+    plain = dataclasses.replace(run[1], stats={})
+    with pytest.raises(TypeError, match=r"needs the model: inference.evidence\(result, posterior"):
+        evidence(plain)
 
 
 def flat(key):

@@ -49,7 +49,7 @@ ppl.sample(key, dist.Normal(mu + 2.0 * z, 1.0), name="y")
 | `from_density` | has the log density of `mu`, the logarithm of `b`, and `w`, written by hand |
 
 `gibbs` is `mcmc(kernel=Gibbs.auto())` of the model with `z` and `y`, so that discrete sites are
-drawn, too; `tempering` is `mcmc(kernel=ParallelTempering())` and `log_evidence`.
+drawn, too; `tempering` is `mcmc(kernel=ParallelTempering())` and `evidence`.
 
 Of several transformations in a row, the first one is applied first. `recover` draws what is taken
 out given all that was data when it was taken out. `predict` and `calibrate` are asked of the model

@@ -105,7 +105,7 @@ class ParallelTempering:
     to the posterior, and chains find modes that are far apart, with their weights.
 
     Warm-up adapts the kernel at each temperature, and the temperatures to equal rates of swaps, in
-    rounds that double. The log evidence comes with the draws: :func:`log_evidence`. The summary
+    rounds that double. The log evidence comes with the draws: :func:`evidence`. The summary
     says how many round trips replicas made; without any, modes may be missing.
 
     Attributes:
