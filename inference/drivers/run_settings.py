@@ -20,6 +20,7 @@ from inference.kernels.ensemble.differences import DifferenceKernel
 from inference.kernels.ensemble.kernel import is_ensemble
 from inference.kernels.gibbs.gibbs import Gibbs
 from inference.kernels.hamiltonian.kernel import HamiltonianKernel, Kernel
+from inference.kernels.tempering.parallel_tempering import ParallelTempering
 from inference.results.guide_result import GuideResult
 
 NUM_WARMUP = 1000
@@ -187,6 +188,8 @@ def check_kernel(kernel: Any, mass_matrix: Any, target_acceptance_rate: Any) -> 
             f"kernel has a log density of its own, but mcmc takes it from the model; pass {name}() "
             "without log_density, or drive kernel.step yourself"
         )
+    if isinstance(kernel, ParallelTempering):
+        kernel.check_kernel()
     if not isinstance(kernel, HamiltonianKernel):
         does = "nothing of {0} is adapted: leave out {1}"
         if hasattr(kernel, "adapt"):

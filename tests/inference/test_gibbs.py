@@ -124,7 +124,7 @@ ENDLESS = (
     [
         (lambda: Gibbs({"z": Conjugate}), TypeError, "did you mean Conjugate()?"),
         (lambda: Gibbs("z"), TypeError, "blocks must be a dict by site, got 'z'"),
-        (lambda: Gibbs({"z": Forgetful()}), TypeError, "adapts, and has no refresh(state)"),
+        (lambda: Gibbs({"z": Forgetful()}), TypeError, "with a method refresh(state)"),
         (lambda: Gibbs({3: Conjugate()}), TypeError, "by name of a site, or by tuple of names"),
         (
             lambda: Gibbs({"z": Conjugate(), ("z", "p"): Conjugate()}),

@@ -278,7 +278,7 @@ def flat(key):
     ("kernel", "error", "words"),
     [
         (ParallelTempering(kernel=NUTS), TypeError, "did you mean NUTS()?"),
-        (ParallelTempering(kernel=MEADS()), TypeError, "must be a kernel of one chain"),
+        (ParallelTempering(kernel=MEADS()), TypeError, "MEADS moves all chains together"),
         (ParallelTempering(kernel=3), TypeError, "must be a kernel of one chain such as NUTS()"),
         (ParallelTempering(kernel=Slice(jnp.sum)), ValueError, "has a log density of its own"),
         (ParallelTempering(kernel=Slice(width=-1.0)), ValueError, "width must be a positive"),
@@ -298,7 +298,7 @@ def flat(key):
         (
             ParallelTempering(kernel=EllipticalSlice()),
             TypeError,
-            "with a field log_density for the density at each temperature; EllipticalSlice has",
+            "for the density that ParallelTempering gives it, at each temperature; EllipticalSlice",
         ),
         (ParallelTempering(kernel=Gibbs.auto()), TypeError, "temperature; Gibbs has none"),
         (ParallelTempering(kernel=KERNEL), TypeError, "refresh(state), which evaluates anew"),

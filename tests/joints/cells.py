@@ -348,6 +348,14 @@ def tempering(row: Row) -> None:
     assert abs(gap) < Z * found.se + 0.1
 
 
+def evidence(row: Row) -> None:
+    """The log evidence by the draws of NUTS."""
+    found = inference.evidence(sampled(row), made(row), row.argument())
+    assert found.se < 0.1
+    gap = found.log_evidence - row.oracle.posterior().log_evidence
+    assert abs(gap) < Z * found.se + 1e-3
+
+
 def svi(row: Row) -> None:
     """The bound is below the log evidence, the greatest of all parameters, and near to it."""
     guide = inference.FullRank()
@@ -577,7 +585,10 @@ def checkpoint(row: Row) -> None:
 
 QUICK = (log_density, log_probs, simulate, predict, trace, graph, unconstrain, recover, conditional)
 AT_PAIRS = (*QUICK, mcmc, importance, loo, cross_validate, to_arviz, calibrate)
-SLOW = (mcmc, svi, importance, loo, cross_validate, to_arviz, calibrate, mcmc_each, checkpoint)
+SLOW = (
+    *(mcmc, evidence, svi, importance, loo),
+    *(cross_validate, to_arviz, calibrate, mcmc_each, checkpoint),
+)
 BY_OTHER_KERNELS = (gibbs, tempering)
 COLUMNS = (*QUICK, *SLOW, *BY_OTHER_KERNELS)
 

@@ -7,10 +7,9 @@ from typing import Any
 from inference.common.argument_checks import short_repr
 from inference.kernels.hamiltonian.kernel import Kernel
 from inference.kernels.hamiltonian.nuts import NUTS
+from inference.kernels.tempering.inner_kernel import check_inner_kernel
 from ppl import Enumerate
 from ppl.harvest.pytrees import register_dataclass
-
-_MISSING = object()
 
 
 @register_dataclass
@@ -166,25 +165,16 @@ def _block_of(sites: Any, kernel: Any) -> Block:
 
 
 def _check_kernel(what: str, kernel: Any) -> None:
+    """Checks that a kernel can move a block.
+
+    Raises:
+        TypeError: if it is not a kernel of one chain, or is a Gibbs kernel.
+        ValueError: if it has a log density of its own.
+    """
     expected = "a kernel such as NUTS()"
     if what != "rest":
         expected = "Conjugate(), Enumerate(), or a kernel such as Slice()"
-    is_kernel = isinstance(kernel, Kernel) and not isinstance(kernel, type)
-    if not is_kernel or isinstance(kernel, Gibbs):
-        made = f"; did you mean {kernel.__name__}()?" if isinstance(kernel, type) else ""
-        raise TypeError(f"Gibbs: {what} must be {expected}, got {short_repr(kernel)}{made}")
-    name = type(kernel).__name__
-    if getattr(kernel, "moves_chains_together", False):
-        raise TypeError(f"Gibbs: {what} must move one chain; {name} moves all of them together")
-    if getattr(kernel, "log_density", _MISSING) is _MISSING:
-        raise TypeError(f"Gibbs: {what}: {name} has no field log_density for the block's density")
-    if hasattr(kernel, "adapt") and not hasattr(kernel, "refresh"):
-        raise TypeError(
-            f"Gibbs: {what}: {name} adapts, and has no refresh(state) that evaluates anew what a "
-            "state caches of the log density, which changes as other blocks move"
-        )
-    if getattr(kernel, "log_density", None) is not None:
-        raise ValueError(
-            f"Gibbs: {what} has a log density of its own; the model gives it: pass {name}() "
-            "without log_density"
-        )
+    if isinstance(kernel, Gibbs):
+        raise TypeError(f"Gibbs: {what} must be {expected}, got {short_repr(kernel)}")
+    source = "the model gives it, given all other blocks"
+    check_inner_kernel(f"Gibbs: {what}", kernel, source, expected, needs_refresh=False)

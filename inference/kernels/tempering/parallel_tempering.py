@@ -14,11 +14,11 @@ from inference.common.layout import Layout
 from inference.common.lockstep import select_leaves
 from inference.common.log_densities import require_log_density, wrap_log_density
 from inference.common.threefry import seed_of, threefry, uniform
-from inference.kernels.ensemble.kernel import is_ensemble
 from inference.kernels.gradient_free.scale import is_window_end
 from inference.kernels.hamiltonian.adaptive_hamiltonian import AdaptiveHamiltonian
-from inference.kernels.hamiltonian.kernel import HamiltonianKernel, Kernel
+from inference.kernels.hamiltonian.kernel import HamiltonianKernel
 from inference.kernels.hamiltonian.nuts import NUTS
+from inference.kernels.tempering.inner_kernel import check_inner_kernel
 from inference.kernels.tempering.ladder import (
     first_ladder,
     spread_evenly,
@@ -195,7 +195,7 @@ class ParallelTempering:
             TypeError: if a setting is not of the type it has to be.
             ValueError: if a setting is out of range, or there is no log density or reference.
         """
-        self._check_kernel()
+        self.check_kernel()
         require_log_density(self)
         if self.reference is None:
             raise ValueError(
@@ -336,35 +336,20 @@ class ParallelTempering:
 
         return jax.vmap(place, axis_name=_AXIS)(betas, moves, positions)
 
-    def _check_kernel(self) -> None:
+    def check_kernel(self) -> None:
         """Checks that the kernel moves one chain, by a log density that is supplied.
 
         Raises:
             TypeError: if it is not such a kernel.
             ValueError: if it has a log density of its own.
         """
-        kernel = self.kernel
-        name = type(kernel).__name__
-        wanted = "kernel of ParallelTempering must be a kernel of one chain such as NUTS()"
-        is_kernel = isinstance(kernel, Kernel) and not isinstance(kernel, type)
-        if is_ensemble(kernel) or not is_kernel:
-            made = f"; did you mean {kernel.__name__}()?" if isinstance(kernel, type) else ""
-            raise TypeError(f"{wanted}, got {short_repr(kernel)}{made}")
-        if not hasattr(kernel, "log_density"):
-            raise TypeError(
-                f"{wanted}, with a field log_density for the density at each temperature; {name} "
-                "has none. Slice() and RandomWalk() have it, and need no gradient"
-            )
-        if not hasattr(kernel, "refresh"):
-            raise TypeError(
-                f"{wanted}, with a method refresh(state), which evaluates anew what a state caches "
-                f"of the log density; {name} has none"
-            )
-        if getattr(kernel, "log_density", None) is not None:
-            raise ValueError(
-                "kernel of ParallelTempering has a log density of its own; give the log density "
-                f"to ParallelTempering, and {name}() without it"
-            )
+        check_inner_kernel(
+            "kernel of ParallelTempering",
+            self.kernel,
+            "ParallelTempering gives it, at each temperature",
+            "a kernel of one chain such as NUTS() or Slice()",
+            needs_refresh=True,
+        )
 
     def _check_has_target(self) -> None:
         """Checks that the kernel adapts to the target acceptance rate.
