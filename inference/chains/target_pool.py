@@ -16,6 +16,7 @@ from jax import lax
 from inference.chains.chain_threads import ChainThreads, num_cores
 from inference.chains.samples import check_sites
 from inference.chains.traced_run import RunDraws, TracedRun
+from inference.chains.traced_steps import TracedSteps
 from inference.common.target import Target
 from inference.common.threefry import seed_of, threefry
 from inference.runtime.compiled_program import compile_once
@@ -64,7 +65,7 @@ class Targets:
 
 def sample_pool(
     key: jax.Array,
-    run: TracedRun,
+    run: TracedRun | TracedSteps,
     targets: Targets,
     num_targets: int,
     num_chains: int,
@@ -81,7 +82,7 @@ def sample_pool(
         on_progress: Function called now and then with the number of finished chains, or `None`.
     """
     size = num_targets * num_chains
-    is_mapped = run.kernel.axis_name is not None
+    is_mapped = run.is_mapped
     most = _MAX_BATCH_MAPPED if is_mapped else _MAX_BATCH
     each = max(1, min(most, size if is_mapped else -(-size // (4 * num_cores()))))
     seed = np.asarray(seed_of(key))
@@ -112,7 +113,7 @@ def sample_pool(
 
 
 def _make_chains(
-    numbers: jax.Array, num_chains: jax.Array, seed: jax.Array, targets: Targets, run: TracedRun
+    numbers: jax.Array, num_chains: jax.Array, seed: jax.Array, targets: Targets, run: Any
 ) -> RunDraws:
     """Whole chains, by their numbers in the pool."""
     which = numbers // num_chains
@@ -123,6 +124,6 @@ def _make_chains(
         return jnp.stack(threefry(of_target, chain))
 
     seeds = jax.vmap(seed_of_chain)(which, chains)
-    if run.kernel.axis_name is not None:
+    if run.is_mapped:
         return run.map_chains(seeds, *targets.take(which))
     return lax.map(lambda x: run.one_chain(x[0], targets.take(x[1])[0]), (seeds, which))

@@ -79,6 +79,11 @@ class TracedRun:
     keep: tuple[str, ...] | None = dataclasses.field(metadata={"static": True})
     num_learned: int = dataclasses.field(metadata={"static": True})
 
+    @property
+    def is_mapped(self) -> bool:
+        """Whether all chains move side by side, as on an accelerator."""
+        return self.kernel.axis_name is not None
+
     @classmethod
     def of(
         cls,
@@ -120,7 +125,7 @@ class TracedRun:
     def chains(self, key: jax.Array, target: Target, num_chains: int) -> RunDraws:
         """Draws of chains of one target, with the chains in front; traceable."""
         seeds = jnp.stack(threefry(seed_of(key), jnp.arange(num_chains)), -1)
-        if self.kernel.axis_name is not None:
+        if self.is_mapped:
             return self.map_chains(seeds, target, None)
         one = custom_batching.sequential_vmap(TracedRun.one_chain)
         return lax.map(lambda seed: one(self, seed, target), seeds)
@@ -153,15 +158,14 @@ class TracedRun:
         }
         found = draws, stats, chain.progress.adaptation.inverse_mass_matrix
         found = *found, target.weights if self.num_learned else {}
-        return RunDraws(*jax.tree.map(partial(_spoil, ~jnp.isfinite(start.log_density)), found))
+        return RunDraws(*jax.tree.map(partial(spoil, ~jnp.isfinite(start.log_density)), found))
 
     def _move(
         self, seed: jax.Array, target: Target, start: State, plan: ChainPlan, num_rows: int
     ) -> tuple[Chain, jax.Array]:
         """A chain at the end of a part of the run, and the rows of its draws."""
         chain = self._place(seed, start, plan)
-        is_mapped = self.kernel.axis_name is not None
-        advance = advance_mapped_chain if is_mapped else advance_chain
+        advance = advance_mapped_chain if self.is_mapped else advance_chain
         has_gradients = chain.progress.adaptation.has_windows
         width = (1 + has_gradients) * self.layout.size + len(stats_of(self.kernel, chain))
         rows = jnp.zeros((num_rows + 1, width), self.layout.dtype)
@@ -238,7 +242,7 @@ class TracedRun:
         return chain._replace(seed=seed, progress=progress, has_begun=has_begun)
 
 
-def _spoil(is_spoilt: jax.Array, x: jax.Array) -> jax.Array:
+def spoil(is_spoilt: jax.Array, x: jax.Array) -> jax.Array:
     """The array `x`; if the chain found no start, NaN in place of floats, and True of flags."""
     if x.dtype == bool:
         return x | is_spoilt

@@ -8,10 +8,11 @@ import numpy as np
 
 import ppl
 from inference.common.layout import Layout
+from inference.common.leaf_names import named_leaves
 from inference.common.target import Target
 from inference.common.threefry import seed_of
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.init_from_result import check_sites_of
+from inference.drivers.init_from_result import list_shapes
 from inference.drivers.proper_priors import check_proper_priors
 from inference.evidence.bridge_sampling import bridge_sampling
 from inference.models.same_model import check_model, in_coordinates_of, latent_draws
@@ -170,9 +171,7 @@ def _positions(target: Any, result: MCMCResult) -> tuple[np.ndarray, float]:
     Raises:
         ValueError: if the draws are of another model, or none of a chain has a position.
     """
-    draws = latent_draws(target.position_shapes, result.draws)
-    values = result.draws if draws is None else draws
-    check_sites_of(values, target, type(result).__name__, 2, "result")
+    values = _latent_values(target, result)
     layout = Layout.of(target.position_shapes)
     batch = np.shape(jax.tree.leaves(values)[0])[:2]
     flat = jax.tree.map(lambda x: np.reshape(x, (-1, *np.shape(x)[2:])), values)
@@ -187,6 +186,26 @@ def _positions(target: Any, result: MCMCResult) -> tuple[np.ndarray, float]:
     steps = np.where(is_finite, np.arange(batch[1]), first)
     last = np.maximum.accumulate(steps, 1)
     return np.take_along_axis(found, last[..., None], 1), 1 - float(is_finite.mean())
+
+
+def _latent_values(target: Any, result: MCMCResult) -> Any:
+    """Draws of the latent sites of a model.
+
+    Raises:
+        ValueError: if some are missing, or have other shapes.
+    """
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    sites = jax.eval_shape(lambda key: target.constrain(target.initial(key)), key)
+    latent = named_leaves(latent_draws(target.position_shapes, sites))
+    expected = {name: x.shape for name, x in latent}
+    found = {name: np.shape(x)[2:] for name, x in named_leaves(result.draws)}
+    if any(found.get(name) != shape for name, shape in expected.items()):
+        raise ValueError(
+            "evidence: the draws are of another model or of data of other shapes, or were kept in "
+            f"part: they have {list_shapes(found)}, and the latent sites of the model are "
+            f"{list_shapes(expected)}. Give a result with draws of all latent sites."
+        )
+    return latent_draws(target.position_shapes, result.draws)
 
 
 def _log_density(target: Any) -> Callable[[np.ndarray], np.ndarray]:

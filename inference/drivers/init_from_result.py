@@ -77,24 +77,22 @@ def _choose_draws(key: jax.Array, weights: np.ndarray, num_chains: int) -> np.nd
     return np.resize(known, num_chains)
 
 
-def check_sites_of(
-    values: Any, target: Target, what: str, num_leading: int, argument: str = "init"
-) -> None:
+def check_sites_of(values: Any, target: Target, what: str, num_leading: int) -> None:
     """Raises ValueError if the names and shapes of values do not fit the sites of the model."""
     key = jax.eval_shape(lambda: jax.random.key(0))
     sites = jax.eval_shape(lambda key: target.constrain(target.initial(key)), key)
     expected = {name: x.shape for name, x in named_leaves(sites)}
     found = {name: np.shape(x)[num_leading:] for name, x in named_leaves(values)}
     if found != expected:
-        others = ", or a dict of values for the sites that it shares" * (argument == "init")
         raise ValueError(
-            f"{argument} is a {what} of another model or of data of other shapes: it has "
-            f"{_list_shapes(found)}, and the model {_list_shapes(expected)}. Pass a result for "
-            f"this model{others}."
+            f"init is a {what} of another model or of data of other shapes: it has "
+            f"{list_shapes(found)}, and the model {list_shapes(expected)}. Pass a result for "
+            "this model, or a dict of values for the sites that it shares."
         )
 
 
-def _list_shapes(shapes: Mapping[str, tuple[int, ...]]) -> str:
+def list_shapes(shapes: Mapping[str, tuple[int, ...]]) -> str:
+    """Names of sites with their shapes, in words."""
     return ", ".join(f"{name} {shape}" for name, shape in sorted(shapes.items())) or "nothing"
 
 

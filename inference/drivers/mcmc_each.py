@@ -10,7 +10,6 @@ import numpy as np
 
 import ppl
 from inference.chains.target_pool import Targets, sample_pool
-from inference.chains.traced_run import TracedRun
 from inference.common.target import Target, named_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.checkpoints import check_kept, kept_sites
@@ -19,8 +18,8 @@ from inference.drivers.run_settings import (
     NUM_DRAWS,
     NUM_WARMUP,
 )
-from inference.drivers.sampler import check_run, facts_of
-from inference.kernels.hamiltonian.kernel import HamiltonianKernel
+from inference.drivers.sampler import check_run, facts_of, whole_run
+from inference.kernels.hamiltonian.kernel import Kernel
 from inference.kernels.hamiltonian.nuts import NUTS
 from inference.results.mcmc_results import MCMCResults
 from inference.runtime.devices import copy_to_default_device
@@ -37,7 +36,7 @@ def mcmc_each(
     model: Callable[..., Any],
     *args: Any,
     in_axes: int | Sequence[Any] | None = 0,
-    kernel: HamiltonianKernel = NUTS(),
+    kernel: Kernel = NUTS(),
     num_warmup: int = NUM_WARMUP,
     num_draws: int = NUM_DRAWS,
     num_chains: int = NUM_CHAINS,
@@ -60,8 +59,7 @@ def mcmc_each(
         in_axes: Axes of the data sets, as in ``jax.vmap``: an integer or `None` for all arguments,
             or a tuple with an integer, `None` or a pytree of these for each argument. An argument
             with `None` is shared.
-        kernel: :class:`NUTS`, :class:`WALNUTS`, :class:`HMC`, or another
-            :class:`HamiltonianKernel`.
+        kernel: Kernel of one chain that takes the log density of the model, as in :func:`sampler`.
         num_warmup: Iterations of warm-up per chain, not kept.
         num_draws: Draws to keep per chain; another number compiles anew.
         num_chains: Number of chains of each data set.
@@ -102,7 +100,7 @@ def mcmc_each(
     first = copy_to_default_device(_target_of(model, args, is_stacked, 0, kwargs))
     targets = _targets_of(first, model, args, is_stacked, num, kwargs)
     kept = check_kept(keep, named_sites(first))
-    run = TracedRun.of(kernel, first, num_warmup, num_draws, rate, kept)
+    run = whole_run(kernel, first, num_warmup, num_draws, rate, kept)
     with settings(None), show_progress(progress, num * num_chains, "chain") as report:
         on_progress = report if report.is_shown else None
         made = sample_pool(key, run, targets, num, num_chains, on_progress)

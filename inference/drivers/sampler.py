@@ -7,15 +7,13 @@ import jax
 
 import ppl
 from inference.chains.traced_run import TracedRun
-from inference.common.argument_checks import check_count, check_fraction, short_repr
+from inference.chains.traced_steps import TracedSteps
+from inference.common.argument_checks import check_count, check_fraction
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
 from inference.drivers.checkpoints import check_kept, kept_sites
-from inference.drivers.run_settings import (
-    NUM_CHAINS,
-    NUM_DRAWS,
-    NUM_WARMUP,
-)
+from inference.drivers.run_settings import NUM_CHAINS, NUM_DRAWS, NUM_WARMUP, check_kernel
+from inference.kernels.ensemble.kernel import is_ensemble
 from inference.kernels.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.kernels.hamiltonian.nuts import NUTS
 from inference.models.check_keywords import check_keywords
@@ -27,7 +25,7 @@ from ppl.core.model_pytree import name_of
 def sampler(
     model: Callable[..., Any],
     *,
-    kernel: HamiltonianKernel = NUTS(),
+    kernel: Kernel = NUTS(),
     num_warmup: int = NUM_WARMUP,
     num_draws: int = NUM_DRAWS,
     num_chains: int = NUM_CHAINS,
@@ -35,7 +33,7 @@ def sampler(
     keep: str | Sequence[str] | None = None,
     **unknown: Any,
 ) -> Callable[..., MCMCResult]:
-    """Whole run of NUTS or HMC as a pure function, ``(key, *args, **kwargs) -> result``.
+    """Whole run of Markov chains as a pure function, ``(key, *args, **kwargs) -> result``.
 
     The function contains starts, warm-up and draws. It consists only of JAX's operations, so that
     it can be a part of other programs: under ``jax.jit``, ``jax.vmap``, ``lax.scan`` and
@@ -54,7 +52,8 @@ def sampler(
     Args:
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
         kernel: :class:`NUTS`, :class:`WALNUTS`, :class:`HMC`, or another
-            :class:`HamiltonianKernel`.
+            :class:`HamiltonianKernel`; or another kernel of one chain that takes the log density of
+            the model, such as :class:`Slice`, :class:`RandomWalk` or :class:`ParallelTempering`.
         num_warmup: Iterations of warm-up per chain, not kept.
         num_draws: Draws to keep per chain.
         num_chains: Number of chains.
@@ -91,7 +90,7 @@ def sampler(
     def run(key: jax.Array, *args: Any, **kwargs: Any) -> MCMCResult:
         target = ppl.unconstrain(model, *args, **kwargs)
         kept = check_kept(keep, named_sites(target))
-        whole = TracedRun.of(kernel, target, num_warmup, num_draws, target_acceptance_rate, kept)
+        whole = whole_run(kernel, target, num_warmup, num_draws, target_acceptance_rate, kept)
         made = whole.chains(key, target, num_chains)
         facts = facts_of(target, num_warmup, target_acceptance_rate)
         return MCMCResult(**made._asdict(), facts=facts, sites=kept_sites(target, kept))
@@ -115,37 +114,50 @@ def _refuse(model: Callable[..., Any], unknown: Mapping[str, Any]) -> None:
 
 def check_run(
     kernel: Any, num_warmup: Any, num_draws: Any, num_chains: Any, target_acceptance_rate: Any
-) -> tuple[int, int, int, float]:
-    """Numbers of a whole run, checked.
+) -> tuple[int, int, int, float | None]:
+    """Numbers of a whole run, checked; the acceptance rate is None for kernels without gradients.
 
     Raises:
-        TypeError: if `kernel` is not a kernel such as `NUTS()`, or a number is of another type.
+        TypeError: if `kernel` does not move one chain by the density of a model, or a number is of
+            another type.
         ValueError: if a number is out of range, or `kernel` has a log density.
     """
-    if not isinstance(kernel, HamiltonianKernel):
-        is_kernel = isinstance(kernel, Kernel) and not isinstance(kernel, type)
-        got = f"{type(kernel).__name__}(...)" if is_kernel else short_repr(kernel)
+    check_kernel(kernel, "auto", target_acceptance_rate)
+    name = type(kernel).__name__
+    if is_ensemble(kernel) or not hasattr(kernel, "log_density"):
+        reason = "moves all chains together" if is_ensemble(kernel) else "has no field log_density"
         raise TypeError(
-            f"kernel must be a gradient kernel such as NUTS() or HMC(), got {got}; other kernels "
-            "run under mcmc, in a call for each data set"
-        )
-    if kernel.log_density is not None:
-        raise ValueError(
-            "kernel has a log density of its own, but the model gives it; pass "
-            f"{type(kernel).__name__}() without log_density"
+            "kernel must move one chain by the log density of the model, as NUTS(), Slice() or "
+            f"ParallelTempering(), and {name} {reason}; it runs under mcmc, in a call for each "
+            "data set"
         )
     rate = target_acceptance_rate
-    if rate is None:
-        rate = kernel.default_acceptance_rate
+    if isinstance(kernel, HamiltonianKernel):
+        rate = kernel.default_acceptance_rate if rate is None else rate
+        check_fraction("target_acceptance_rate", rate)
     return (
         check_count("num_warmup", num_warmup, least=0),
         check_count("num_draws", num_draws, least=1),
         check_count("num_chains", num_chains, least=1),
-        check_fraction("target_acceptance_rate", rate),
+        rate,
     )
 
 
-def facts_of(target: Target, num_warmup: int, rate: float) -> RunFacts:
+def whole_run(
+    kernel: Any,
+    target: Target,
+    num_warmup: int,
+    num_draws: int,
+    target_acceptance_rate: float | None,
+    keep: tuple[str, ...] | None,
+) -> TracedRun | TracedSteps:
+    """Settings of a whole run for targets with the sites and shapes of `target`."""
+    if target_acceptance_rate is None:
+        return TracedSteps.of(kernel, target, num_warmup, num_draws, keep)
+    return TracedRun.of(kernel, target, num_warmup, num_draws, target_acceptance_rate, keep)
+
+
+def facts_of(target: Target, num_warmup: int, rate: float | None) -> RunFacts:
     """Facts of a run as a whole, which choose the advice of its summary."""
     return RunFacts(
         num_warmup=num_warmup,

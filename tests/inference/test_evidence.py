@@ -247,7 +247,9 @@ def test_what_has_no_evidence_is_refused():
         inference.evidence(inference.laplace(key(0), counts), counts)  # pyright: ignore
     with pytest.raises(ValueError, match="its arguments or its data are not those of the run"):
         inference.evidence(result, ppl.condition(beta_binomial, {"y": jnp.array(3)}))
-    with pytest.raises(ValueError, match="result is a MCMCResult of another model"):
+    with pytest.raises(
+        ValueError, match="are of another model or of data of other shapes"
+    ):
         inference.evidence(result, ppl.condition(mean, {"y": jnp.ones(3)}))
     with pytest.raises(ValueError, match="50 draws of each chain or more, got 20"):
         inference.evidence(inference.mcmc(key(0), counts, num_draws=20), counts)

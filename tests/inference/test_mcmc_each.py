@@ -233,7 +233,11 @@ def test_numbers_of_data_sets_must_agree():
 @pytest.mark.parametrize(
     ("settings", "error", "words"),
     [
-        ({"kernel": inference.ChEES()}, TypeError, "gradient kernel such as"),
+        (
+            {"kernel": inference.ChEES()},
+            TypeError,
+            "ChEES moves all chains together",
+        ),
         ({"kernel": NUTS(lambda x: -x)}, ValueError, "log density of its own"),
         ({"kernel": HMC(inverse_mass_matrix=jnp.eye(1))}, ValueError, "diagonal mass matrix alone"),
         ({"num_chains": 0}, ValueError, "num_chains"),

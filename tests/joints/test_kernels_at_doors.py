@@ -195,18 +195,36 @@ def test_other_doors_take_the_draws(name):
 
 def each(kernel):
     data = jnp.stack([Y, Y[::-1]])
-    return inference.mcmc_each(random.key(0), Posterior(normal), data, kernel=kernel)
+    settings = {**SHORT, "num_draws": 600, "num_chains": 2}
+    return inference.mcmc_each(random.key(0), Posterior(normal), data, kernel=kernel, **settings)
 
 
-@pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize(
-    "door", [each, lambda kernel: inference.sampler(Posterior(normal), kernel=kernel)]
-)
-def test_one_program_runs_gradient_kernels_alone(name, door):
-    kernel = KERNELS[name][1]
-    with pytest.raises(TypeError, match="other kernels run under mcmc, in a call") as raised:
-        door(kernel)
-    assert f"got {type(kernel).__name__}(...);" in str(raised.value)
+def traced(kernel):
+    settings = {"num_warmup": 100, "num_draws": 600, "num_chains": 2}
+    sample = jax.vmap(inference.sampler(Posterior(normal), kernel=kernel, **settings), (None, 0))
+    return jax.jit(sample)(random.key(0), jnp.stack([Y, Y[::-1]]))
+
+
+ONE_PROGRAM = ["ParallelTempering", "RandomWalk", "Slice"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ONE_PROGRAM)
+@pytest.mark.parametrize("door", [each, traced])
+def test_one_program_for_many_data_sets(name, door):
+    """Means by each data set; they are the same, as only the order of the data differs."""
+    draws = door(KERNELS[name][1]).draws["mu"]
+    assert draws.shape == (2, 2, 600)
+    error = [inference.mcse_mean(np.asarray(x, float)) for x in draws]
+    gap = np.asarray(draws, float).mean((1, 2)) - EXACT[normal]["mu"]
+    assert np.all(np.abs(gap) < Z * np.array(error))
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS.keys() - ONE_PROGRAM))
+@pytest.mark.parametrize("door", [each, traced])
+def test_other_kernels_are_refused_within_a_program(name, door):
+    with pytest.raises(TypeError, match="it runs under mcmc, in a call for each"):
+        door(KERNELS[name][1])
 
 
 @pytest.mark.parametrize(
