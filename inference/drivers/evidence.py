@@ -9,7 +9,7 @@ import numpy as np
 import ppl
 from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
-from inference.common.target import Target
+from inference.common.target import Target, labels_by_name, named_sites
 from inference.common.threefry import seed_of
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.init_from_result import list_shapes
@@ -19,6 +19,7 @@ from inference.models.same_model import check_model, in_coordinates_of, latent_d
 from inference.results.evidence import Evidence, evidence_problems
 from inference.results.mcmc_result import MCMCResult
 from inference.results.mcmc_results import MCMCResults
+from inference.results.optimize_result import coordinate_names
 from inference.results.tempering import tempering_evidence
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
@@ -101,13 +102,17 @@ def evidence(
         target = copy_to_default_device(in_coordinates_of(result, target))
         positions, lost = _positions(target, result)
         found = bridge_sampling(_log_density(target), positions, [*map(int, seed_of(key))])
+        eps = float(np.finfo(Layout.of(target.position_shapes).dtype).eps)
+    rounding = eps * abs(found.log_density)
     num_chains, num_draws, size = positions.shape
     return Evidence(
         log_evidence=found.log_integral,
         se=found.se,
         pareto_k=found.pareto_k,
         overlap=found.overlap,
-        problems=evidence_problems(found.se, found.overlap, found.pareto_k, found.rhat, lost),
+        problems=evidence_problems(
+            found.se, found.overlap, found.pareto_k, found.rhat, lost, rounding
+        ),
         about=(
             f"Bridge sampling: {num_chains} chains of {num_draws} draws on unconstrained space of "
             f"{size} dimensions, whose overlap with a normal distribution is {found.overlap:.2f}."
@@ -185,7 +190,28 @@ def _positions(target: Any, result: MCMCResult) -> tuple[np.ndarray, float]:
     first = np.argmax(is_finite, 1)[:, None]
     steps = np.where(is_finite, np.arange(batch[1]), first)
     last = np.maximum.accumulate(steps, 1)
-    return np.take_along_axis(found, last[..., None], 1), 1 - float(is_finite.mean())
+    found = np.take_along_axis(found, last[..., None], 1)
+    _check_variation(found, target, layout)
+    return found, 1 - float(is_finite.mean())
+
+
+def _check_variation(positions: np.ndarray, target: Any, layout: Layout) -> None:
+    """Checks that each coordinate varies in each half of the draws.
+
+    Raises:
+        ValueError: if some do not, with their names.
+    """
+    middle = positions.shape[1] // 2
+    spreads = [np.ptp(x, (0, 1)) for x in (positions[:, :middle], positions[:, middle:])]
+    still = np.flatnonzero(np.min(spreads, 0) == 0)
+    if still.size:
+        names = coordinate_names(layout, labels_by_name(named_sites(target)))
+        raise ValueError(
+            f"evidence: the draws of {', '.join(names[i] for i in still[:4])} do not vary in a "
+            "half of the run, so that no normal distribution can be fitted. Look at "
+            "result.summary(): the chains do not move, or the posterior is too narrow for "
+            f"{layout.dtype}."
+        )
 
 
 def _latent_values(target: Any, result: MCMCResult) -> Any:

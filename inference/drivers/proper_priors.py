@@ -1,14 +1,15 @@
 """Check that the priors of a model are proper."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import jax
 
 from ppl.common import distribution_protocol
 from ppl.core.model_run import trace_model
-from ppl.harvest.survey import describe
+from ppl.harvest.survey import Path, describe
 from ppl.marginal.finite_supports import look_at_distributions
+from ppl.marginal.marginal_sites import Recovery
 from ppl.transforms.from_density import FlatPrior
 
 
@@ -17,29 +18,41 @@ def check_proper_priors(
 ) -> None:
     """Checks that each latent site has a distribution from which something can be drawn.
 
-    Sites of ``ppl.from_density`` are passed over: their density is all in one factor.
+    Sites that ``ppl.marginalize`` took out are latent. Sites of ``ppl.from_density`` are passed
+    over: their density is all in one factor.
 
     Raises:
         ValueError: if one has none, as an improper one.
     """
-    paths = [path for path, _ in target.shapes]
-    for site, name in look_at_distributions(
-        trace_model(model, None, args, kwargs).jaxpr, paths, _undrawn
-    ):
-        if name:
-            raise ValueError(
-                f"{where}: site {describe(site.path)} has a distribution, {name}, that cannot be "
-                "drawn from. If its prior is improper, the evidence is not defined: it is known up "
-                "to a factor that is arbitrary. Give it a proper prior."
-            )
+    latent = [path for path, _ in target.shapes]
+    for path, name in _undrawn_sites(trace_model(model, None, args, kwargs).jaxpr, latent):
+        raise ValueError(
+            f"{where}: site {describe(path)} has a distribution, {name}, that cannot be drawn "
+            "from. If its prior is improper, the evidence is not defined: it is known up to a "
+            "factor that is arbitrary. Give it a proper prior."
+        )
 
 
-def _undrawn(_: Any, distribution: Any) -> str:
-    """Name of a distribution without draws; empty if it has draws."""
+def _undrawn_sites(jaxpr: Any, latent: Collection[Path]) -> Iterator[tuple[Path, str]]:
+    """Latent sites without draws, also within sums and integrals, and names of distributions."""
+
+    def look(site: Any, distribution: Any) -> list[tuple[Path, str]]:
+        if isinstance(distribution, Recovery):
+            inner = distribution.summation
+            return list(_undrawn_sites(inner.jaxpr, inner.sites))
+        is_undrawn = site.path in latent and not _has_draws(distribution)
+        return [(site.path, type(distribution).__name__)] if is_undrawn else []
+
+    for _, found in look_at_distributions(jaxpr, None, look):
+        yield from found
+
+
+def _has_draws(distribution: Any) -> bool:
+    """Whether a distribution can be drawn from, or is the flat one of ``ppl.from_density``."""
     if isinstance(distribution, FlatPrior):
-        return ""
+        return True
     try:
         jax.eval_shape(lambda: distribution_protocol.draw(distribution, jax.random.key(0)))
     except NotImplementedError:
-        return type(distribution).__name__
-    return ""
+        return False
+    return True

@@ -26,6 +26,7 @@ class Bridge(NamedTuple):
         overlap: Overlap of the density and its normal approximation, between 0 and 1.
         pareto_k: Pareto k of the density ratios at the draws of the normal distribution.
         rhat: Largest R-hat of the coordinates and of the log density ratio.
+        log_density: Median of the log density at the draws, made symmetric.
     """
 
     log_integral: float
@@ -33,6 +34,7 @@ class Bridge(NamedTuple):
     overlap: float
     pareto_k: float
     rhat: float
+    log_density: float
 
 
 class BridgeHalf(NamedTuple):
@@ -44,6 +46,7 @@ class BridgeHalf(NamedTuple):
     overlap: float
     pareto_k: float
     rhat: float
+    log_density: float
 
 
 def bridge_sampling(log_density: LogDensity, draws: np.ndarray, seed: list[int]) -> Bridge:
@@ -84,6 +87,7 @@ def bridge_sampling(log_density: LogDensity, draws: np.ndarray, seed: list[int])
         overlap=min(x.overlap for x in found),
         pareto_k=max(x.pareto_k for x in found),
         rhat=_largest_rhat(draws, [x.rhat for x in found]),
+        log_density=float(np.mean([x.log_density for x in found])),
     )
 
 
@@ -100,7 +104,8 @@ def _bridge(
         symmetric = np.logaddexp(log_density(x), log_density(mirrored)) - math.log(2)
         return symmetric - normal.log_density(x)
 
-    at_draws = log_ratio(used.reshape(-1, size)).reshape(used.shape[:2])
+    flat = used.reshape(-1, size)
+    at_draws = log_ratio(flat).reshape(used.shape[:2])
     at_proposals = log_ratio(proposals)
     num_effective = _ess(at_draws)
     num_proposals = at_proposals.size
@@ -117,6 +122,7 @@ def _bridge(
         overlap=float(of_proposals.mean() / share),
         pareto_k=float(psis_on_host(at_proposals, 1e-6).pareto_k),
         rhat=float(rhat(at_draws)) if np.ptp(at_draws) > 1e-6 else 1.0,
+        log_density=float(np.median(at_draws.ravel() + normal.log_density(flat))),
     )
 
 

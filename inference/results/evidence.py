@@ -7,6 +7,7 @@ from inference.results.noted_table import Table
 
 _MAX_SE = 0.5  # nats; a larger standard error is itself uncertain
 _MAX_RHAT = 1.05
+_MAX_ROUNDING = 0.01  # nats; of the log density
 _MAX_LOST = 0.01  # share of draws without a position
 
 
@@ -50,7 +51,7 @@ class Evidence(Table):
 
 
 def evidence_problems(
-    se: float, overlap: float, pareto_k: float, rhat: float, lost: float
+    se: float, overlap: float, pareto_k: float, rhat: float, lost: float, rounding: float
 ) -> tuple[str, ...]:
     """Warnings of an estimate by bridge sampling.
 
@@ -60,6 +61,7 @@ def evidence_problems(
         pareto_k: Pareto k of the density ratios.
         rhat: Largest R-hat of the coordinates and of the log density ratio.
         lost: Share of draws at the edge of a support, where they have no position.
+        rounding: Rounding of the log density to its dtype, in nats.
     """
     problems = []
     if not se <= _MAX_SE:
@@ -74,6 +76,11 @@ def evidence_problems(
             f"the chains disagree: R-hat on unconstrained space is {rhat:.2f} at the most. The "
             "estimate holds for the part of the posterior that the chains have found, in the "
             "proportions in which they did. Look at result.summary(), and draw more."
+        )
+    if rounding > max(_MAX_ROUNDING, se):
+        problems.append(
+            f"log densities are rounded to {rounding:.2g}, which the standard error does not "
+            "count. Set jax_enable_x64 for sums of so many terms."
         )
     if lost > _MAX_LOST:
         problems.append(

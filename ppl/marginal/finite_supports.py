@@ -41,11 +41,13 @@ def find_states(program: Program, paths: Collection[Path]) -> dict[Path, np.ndar
 
 def look_at_distributions(
     jaxpr: Any,
-    paths: Collection[Path],
+    paths: Collection[Path] | None,
     look: Callable[[Site, Any], Found],
     inputs: Sequence[Any] = (),
 ) -> Iterator[tuple[Site, Found]]:
     """Sites at `paths`, each with the result of `look(site, distribution)`; nothing is evaluated.
+
+    Without `paths`, all sites are looked at.
 
     Parameters of the distributions are abstract, unless they are literals or known `inputs`. An
     input that is None or missing is unknown.
@@ -58,7 +60,8 @@ def look_at_distributions(
         return [v.val if isinstance(v, jex.Literal) else env.get(v) for v in atoms]
 
     for eqn in inner.eqns:
-        if eqn.primitive is sow_p and eqn.params["site"].path in paths:
+        is_site = eqn.primitive is sow_p
+        if is_site and (paths is None or eqn.params["site"].path in paths):
             site = eqn.params["site"]
             extras = site.split(eqn.invars)[2]
             yield site, _look(site, extras, read(extras), look)

@@ -1,5 +1,7 @@
 """Evidence by bridge sampling, beside integrals that are known, and its standard error."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -225,17 +227,24 @@ def test_doubts_are_told():
     x = np.random.default_rng(0).standard_cauchy((4, 200, 20))
     found = bridge_sampling(lambda x: stats.cauchy.logpdf(x).sum(-1), x, [0])
     words = evidence_problems
-    told = words(found.se, found.overlap, 1.0, 1.0, 0.0)
+    told = words(found.se, found.overlap, 1.0, 1.0, 0.0, 0.0)
     assert "overlaps with its normal" in told[0]
     shifted = np.random.default_rng(0).standard_normal((4, 200, 2)) + np.arange(4)[:, None, None]
     found = bridge_sampling(lambda x: stats.norm.logpdf(x).sum(-1), shifted, [0])
-    assert "the chains disagree" in words(0.01, 1.0, 0, found.rhat, 0)[0]
-    assert "at the edge of a support" in words(0.01, 1.0, 0, 1.0, 0.1)[0]
+    assert "the chains disagree" in words(0.01, 1.0, 0, found.rhat, 0, 0)[0]
+    assert "at the edge of a support" in words(0.01, 1.0, 0, 1.0, 0.1, 0)[0]
+    assert "are rounded to 0.12, which" in words(0.01, 1.0, 0, 1.0, 0.0, 0.12)[0]
 
 
 def improper(key):
     mu = ppl.sample(key, dist.Flat(dist.constraints.real), name="mu")
     return ppl.sample(key, dist.Normal(mu * jnp.ones(3), 1.0), name="y")
+
+
+def scaled(key):
+    mu = ppl.sample(key, dist.Flat(dist.constraints.real), name="mu")
+    scale = ppl.sample(key, dist.HalfNormal(1.0), name="scale")
+    return ppl.sample(key, dist.Normal(mu * jnp.ones(3), scale), name="y")
 
 
 def test_what_has_no_evidence_is_refused():
@@ -247,15 +256,22 @@ def test_what_has_no_evidence_is_refused():
         inference.evidence(inference.laplace(key(0), counts), counts)  # pyright: ignore
     with pytest.raises(ValueError, match="its arguments or its data are not those of the run"):
         inference.evidence(result, ppl.condition(beta_binomial, {"y": jnp.array(3)}))
-    with pytest.raises(
-        ValueError, match="are of another model or of data of other shapes"
-    ):
+    with pytest.raises(ValueError, match="are of another model or of data of other shapes"):
         inference.evidence(result, ppl.condition(mean, {"y": jnp.ones(3)}))
     with pytest.raises(ValueError, match="50 draws of each chain or more, got 20"):
         inference.evidence(inference.mcmc(key(0), counts, num_draws=20), counts)
     flat = ppl.condition(improper, {"y": jnp.ones(3)})
     with pytest.raises(ValueError, match=r"site 'mu' has a distribution, Flat, that cannot be"):
         inference.evidence(inference.mcmc(key(0), flat, num_draws=100), flat)
+    still = dataclasses.replace(
+        result, draws={"p": jnp.full_like(result.draws["p"], 0.3)}, stats={}
+    )
+    with pytest.raises(ValueError, match="the draws of p do not vary in a half of the run"):
+        inference.evidence(still, counts)
+    integrated = ppl.marginalize(ppl.condition(scaled, {"y": jnp.ones(3)}), {"mu": ppl.Gaussian()})
+    short = inference.mcmc(key(0), integrated, num_warmup=50, num_draws=50)
+    with pytest.raises(ValueError, match=r"site 'mu' has a distribution, Flat, that cannot be"):
+        inference.evidence(short, integrated)
 
 
 def test_integral_of_a_bare_density():
