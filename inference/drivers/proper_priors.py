@@ -9,7 +9,8 @@ from ppl.common import distribution_protocol
 from ppl.core.model_run import trace_model
 from ppl.harvest.survey import Path, describe
 from ppl.marginal.finite_supports import look_at_distributions
-from ppl.marginal.marginal_sites import Recovery
+from ppl.marginal.marginal_sites import Marginal, Recovery
+from ppl.primitives.site_kinds import LATENT, kind_of
 from ppl.transforms.from_density import FlatPrior
 
 
@@ -33,14 +34,18 @@ def check_proper_priors(
         )
 
 
-def _undrawn_sites(jaxpr: Any, latent: Collection[Path]) -> Iterator[tuple[Path, str]]:
-    """Latent sites without draws, also within sums and integrals, and names of distributions."""
+def _undrawn_sites(jaxpr: Any, latent: Collection[Path] | None) -> Iterator[tuple[Path, str]]:
+    """Latent sites without draws, also within sums and integrals, and names of distributions.
+
+    Without `latent`, all sites that have no value are latent.
+    """
 
     def look(site: Any, distribution: Any) -> list[tuple[Path, str]]:
         if isinstance(distribution, Recovery):
-            inner = distribution.summation
-            return list(_undrawn_sites(inner.jaxpr, inner.sites))
-        is_undrawn = site.path in latent and not _has_draws(distribution)
+            # Within it stand the sites that were taken out, and those that depend on them.
+            return list(_undrawn_sites(distribution.summation.jaxpr, None))
+        is_latent = kind_of(site) == LATENT if latent is None else site.path in latent
+        is_undrawn = is_latent and not _has_draws(distribution)
         return [(site.path, type(distribution).__name__)] if is_undrawn else []
 
     for _, found in look_at_distributions(jaxpr, None, look):
@@ -48,8 +53,12 @@ def _undrawn_sites(jaxpr: Any, latent: Collection[Path]) -> Iterator[tuple[Path,
 
 
 def _has_draws(distribution: Any) -> bool:
-    """Whether a distribution can be drawn from, or is the flat one of ``ppl.from_density``."""
-    if isinstance(distribution, FlatPrior):
+    """Whether a distribution can be drawn from, or is of no concern.
+
+    The flat one of ``ppl.from_density`` is not, nor a density after a sum, as the sites of the sum
+    are looked at themselves.
+    """
+    if isinstance(distribution, FlatPrior | Marginal):
         return True
     try:
         jax.eval_shape(lambda: distribution_protocol.draw(distribution, jax.random.key(0)))
