@@ -73,7 +73,9 @@ def modules(package: str) -> list[pathlib.Path]:
     return found
 
 
+@functools.cache
 def imports_of(path: pathlib.Path) -> set[str]:
+    """The names that a file imports, see :func:`imports`."""
     return imports(path.read_text(), ".".join(path.relative_to(ROOT).parent.parts))
 
 
