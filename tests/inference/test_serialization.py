@@ -231,8 +231,9 @@ NEVER_SAVED = re.findall(
     SmoothedWeights Spline Spread StartingPoints State StepChain Subtree Summary SummaryData
     SummaryRow SummarySite SwapTally Swarm
     Tally Targets TemperingInfo TemperingState
-    TracedRun TransportedTarget Tuning Units Until ValueTarget Verdict WALNUTS WALNUTSInfo
-    WALNUTSTrajectory Welford _Arc _Copies _Criterion _Fits _Folds _Gap _Line _LineSearch
+    TracedRun TracedSteps TransportedTarget Tuning Units Until ValueTarget Verdict WALNUTS
+    WALNUTSInfo WALNUTSTrajectory Welford _Arc _Copies _Criterion _Fits _Folds _Gap _Line
+    _LineSearch
     _Name _Pairs _Parameter _ShortClimb _Simulator _Site _StandardPrior _Worst
     AdaptiveHamiltonian AdaptiveState
     """,

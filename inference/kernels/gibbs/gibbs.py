@@ -7,7 +7,7 @@ from typing import Any
 from inference.common.argument_checks import short_repr
 from inference.kernels.hamiltonian.kernel import Kernel
 from inference.kernels.hamiltonian.nuts import NUTS
-from inference.kernels.tempering.inner_kernel import check_inner_kernel
+from inference.kernels.inner_kernel import check_inner_kernel
 from ppl import Enumerate
 from ppl.harvest.pytrees import register_dataclass
 

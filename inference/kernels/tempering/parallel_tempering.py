@@ -18,7 +18,7 @@ from inference.kernels.gradient_free.scale import is_window_end
 from inference.kernels.hamiltonian.adaptive_hamiltonian import AdaptiveHamiltonian
 from inference.kernels.hamiltonian.kernel import HamiltonianKernel
 from inference.kernels.hamiltonian.nuts import NUTS
-from inference.kernels.tempering.inner_kernel import check_inner_kernel
+from inference.kernels.inner_kernel import check_inner_kernel
 from inference.kernels.tempering.ladder import (
     first_ladder,
     spread_evenly,

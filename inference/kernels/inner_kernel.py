@@ -40,7 +40,7 @@ def check_inner_kernel(
             f"{what} must be {expected}, with a method refresh(state), which evaluates anew what a "
             f"state caches of the log density that {source}; {name} has none"
         )
-    if kernel.log_density is not None:
+    if getattr(kernel, "log_density", None) is not None:
         raise ValueError(
             f"{what} has a log density of its own, but {source}: pass {name}() without log_density"
         )
