@@ -1,6 +1,7 @@
 """Models for kernels that read some rows at a time: rows, mode, covariance and step size."""
 
 import dataclasses
+import math
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ from jax import lax, random
 from jax.tree_util import Partial
 
 from inference.common.layout import Layout
-from inference.common.matrices import factorize, push
+from inference.common.matrices import push
 from inference.common.target import Target, labels_by_name, named_sites
 from inference.drivers.optimize import mode_of
 from inference.initialization.initial_positions import Init
@@ -19,6 +20,7 @@ from inference.kernels.subsampling.gradient_estimate import (
     StochasticGradientState,
 )
 from inference.kernels.subsampling.kernel import SubsamplingKernel
+from inference.kernels.subsampling.subsampled_hmc import SubsampledHMC
 from inference.models.row_split import RowSplit, check_sum, split_rows
 from inference.optimization.hessian_normal import NotAPeakError, normal_at
 from inference.optimization.mode_search import ClimbSettings, Density
@@ -30,20 +32,26 @@ from ppl.transforms.unconstrain import Unconstrained
 _FROM_MODEL = ("log_prior", "log_likelihood", "data")
 _MAX_SIZE = 2000  # coordinates whose covariance is found
 _MAX_STEPS = 1000  # of the climb
+_STREAM = 0x53756273  # of random numbers, beyond those of chains, which count from 0
 _NUM_PLACES = 8  # at which the noise of gradients is measured
 _NUM_BATCHES = 16  # at each
+
+
+def _keys_of(key: jax.Array) -> jax.Array:
+    """Keys for the climb, the place and the order of the check, the noise, and the starts."""
+    return random.split(random.fold_in(key, _STREAM), 5)
 
 
 def with_rows_of(kernel: Any, moved: Target, key: jax.Array) -> Any:
     """Kernel with the prior, the likelihood and the rows of a model, if it is one that reads rows.
 
     It also gets a center, a covariance and a step size where it has none: the mode, the inverse
-    curvature there, and the step for the noise of gradients at draws of the normal approximation.
+    curvature at the mode, and the step for the noise of gradients at draws about the mode.
 
     Raises:
         TypeError: if the target is not over the unconstrained values of sites.
         ValueError: if the kernel has densities or data already, or the data cannot be split into
-            rows, or there is no mode.
+            rows, there is no mode, there are too many coordinates, or gradients are not finite.
     """
     if not isinstance(kernel, SubsamplingKernel):
         return kernel
@@ -61,15 +69,20 @@ def with_rows_of(kernel: Any, moved: Target, key: jax.Array) -> Any:
         )
     target: Any = copy_to_default_device(moved)
     layout = Layout.of(target.position_shapes)
-    split, rows = split_rows(target, kernel.batch_size // 2, who)
-    mode = _find_center(kernel, target, layout, key)
+    _check_size(kernel, layout)
+    for_climb, for_place, for_order, for_noise, _ = _keys_of(key)
+    split, rows = split_rows(target, kernel.rows_at_once, kernel.batch_size, who)
+    center = _find_center(kernel, target, layout, for_climb)
+    mode = center
     covariance = kernel.covariance
     if covariance is None:
-        mode, covariance = _find_covariance(mode, target, layout, who)
-    kernel = dataclasses.replace(kernel, center=layout.unravel(mode), covariance=covariance)
+        mode, covariance = _find_covariance(center, target, layout, who)
+    if kernel.center is None:
+        center = mode
+    kernel = dataclasses.replace(kernel, center=layout.unravel(center), covariance=covariance)
     factor = kernel.factor_of(layout)
-    place = mode + push(factor, random.normal(key, (layout.size,), layout.dtype))
-    split = _checked(split, rows, place, layout, key, who)
+    place = mode + push(factor, random.normal(for_place, (layout.size,), layout.dtype))
+    split = _checked(split, rows, place, layout, for_order, who)
     kernel = dataclasses.replace(
         kernel,
         log_prior=Partial(RowSplit.log_prior, split),
@@ -77,19 +90,47 @@ def with_rows_of(kernel: Any, moved: Target, key: jax.Array) -> Any:
         data=rows,
     )
     if isinstance(kernel, StochasticGradientKernel) and kernel.step_size is None:
-        noise = _measure_noise(kernel, layout, key)
+        noise = _measure_noise(kernel, mode, layout, for_noise)
         kernel = dataclasses.replace(kernel, step_size=kernel.step_size_for(noise))
     kernel.check(layout)
     return kernel
 
 
 def starts_of(kernel: SubsamplingKernel, key: jax.Array, num_chains: int) -> Init:
-    """Starts of chains: draws of the normal distribution about the center of a kernel."""
+    """Starts of chains: draws of the normal distribution about the center of a kernel.
+
+    `key` is that of the run.
+    """
     layout = Layout.of(kernel.center)
-    noise = random.normal(key, (num_chains, layout.size), layout.dtype)
+    *_, for_starts = _keys_of(key)
+    noise = random.normal(for_starts, (num_chains, layout.size), layout.dtype)
     factor = kernel.factor_of(layout)
-    mode = layout.ravel(kernel.center)
-    return Init("flat", np.asarray(jax.vmap(lambda z: mode + push(factor, z))(noise)))
+    center = layout.ravel(kernel.center)
+    return Init("flat", np.asarray(jax.vmap(lambda z: center + push(factor, z))(noise)))
+
+
+def _check_size(kernel: SubsamplingKernel, layout: Layout) -> None:
+    """Checks that the matrices that a kernel needs are not too large.
+
+    Raises:
+        ValueError: if there are too many coordinates.
+    """
+    who = type(kernel).__name__
+    if layout.size <= _MAX_SIZE:
+        return
+    shown = f"{who}: the latent sites have {layout.size} unconstrained coordinates, too many for"
+    if isinstance(kernel, SubsampledHMC):
+        raise ValueError(
+            f"{shown} the expansion of the log likelihood to second order, whose matrix is found "
+            f"for up to {_MAX_SIZE}. Take SGHMC(covariance=vector), with rough variances, whose "
+            "gradients are expanded to first order; or use NUTS(), which reads all data in each "
+            "step"
+        )
+    if kernel.covariance is None:
+        raise ValueError(
+            f"{shown} the curvature at the mode, whose matrix is found for up to {_MAX_SIZE}. Give "
+            f"rough variances, {who}(covariance=vector)"
+        )
 
 
 def _find_center(
@@ -114,14 +155,8 @@ def _find_covariance(
     """The mode after steps of Newton's method, and the inverse curvature there.
 
     Raises:
-        ValueError: if there is no peak, or there are too many coordinates.
+        ValueError: if there is no peak.
     """
-    if layout.size > _MAX_SIZE:
-        raise ValueError(
-            f"{who}: the latent sites have {layout.size} unconstrained coordinates, too many for "
-            f"the curvature at the mode, whose matrix is found for up to {_MAX_SIZE}. Give rough "
-            f"variances, {who}(covariance=vector)"
-        )
     try:
         found = normal_at(np.asarray(mode), target, layout)
     except NotAPeakError as error:
@@ -169,27 +204,44 @@ def _checked(
     number = split.num_rows / len(split.first[0])
     if split.num_rows % len(split.first[0]) == 0 and is_sum(number):
         return dataclasses.replace(split, is_scaled=True)
+    rows_each = "one row" if len(split.first[0]) == 1 else f"{len(split.first[0])} rows"
     raise ValueError(
         f"{who} cannot split the data of the model into rows: near the mode, the log likelihood is "
-        f"{whole[0]:.6g}, and the sum of its parts, of {len(split.first[0])} rows each, "
-        f"{total[0]:.6g}. Rows that depend on each other given the latent sites, as a time series "
-        "or a Gaussian process, a factor, and sites whose arrays have other numbers of rows, are "
-        "in the way. Use NUTS(), which reads all data in each step."
+        f"{whole[0]:.6g}, and the sum of its parts, of {rows_each} each, {total[0]:.6g}. Rows "
+        "that depend on each other given the latent sites, as a time series or a Gaussian process, "
+        "a factor, and sites whose arrays have other numbers of rows, are in the way. Use NUTS(), "
+        "which reads all data in each step."
     )
 
 
-def _measure_noise(kernel: StochasticGradientKernel, layout: Layout, key: jax.Array) -> float:
-    """The largest variance of a coordinate of the noise of gradients, whitened, near the mode."""
+def _measure_noise(
+    kernel: StochasticGradientKernel, mode: jax.Array, layout: Layout, key: jax.Array
+) -> float:
+    """The largest variance of the noise of gradients along a coordinate, standardized.
+
+    Raises:
+        ValueError: if gradients are not finite.
+    """
     keys = random.split(key, _NUM_PLACES)
-    arguments = copy_to_default_device(kernel), keys, layout
-    return float(compile_once(_noise, *arguments)(*arguments))
+    arguments = copy_to_default_device(kernel), mode, keys, layout
+    noise = float(compile_once(_noise, *arguments)(*arguments))
+    if not math.isfinite(noise):
+        who = type(kernel).__name__
+        raise ValueError(
+            f"{who}: gradients of batches are not finite at draws of the normal distribution about "
+            "the mode, by whose noise the step size is chosen. Look for rows whose log likelihood "
+            "has no gradient; give smaller variances, as "
+            f"{who}(covariance=vector); or use NUTS()"
+        )
+    return noise
 
 
-def _noise(kernel: StochasticGradientKernel, keys: jax.Array, layout: Layout) -> jax.Array:
+def _noise(
+    kernel: StochasticGradientKernel, mode: jax.Array, keys: jax.Array, layout: Layout
+) -> jax.Array:
     kernel = dataclasses.replace(kernel, step_size=1e-3)  # any, so that the state can be made
     state: StochasticGradientState = kernel.init(kernel.center)
-    factor = factorize(kernel.covariance)
-    mode = layout.ravel(kernel.center)
+    factor = kernel.factor_of(layout)
 
     def at(key: jax.Array) -> jax.Array:
         for_place, for_batches = random.split(key)
@@ -197,7 +249,7 @@ def _noise(kernel: StochasticGradientKernel, keys: jax.Array, layout: Layout) ->
 
         def gap(key: jax.Array) -> jax.Array:
             found = kernel.estimate(layout, factor, state.center_gradient, place, key)
-            return found.half_gap**2
+            return found.noise
 
         return jnp.mean(lax.map(gap, random.split(for_batches, _NUM_BATCHES)), 0)
 

@@ -15,6 +15,8 @@ from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.survey import describe_all
 from ppl.transforms.unconstrain import Unconstrained
 
+_ROWS_AT_ONCE = 64  # in the check, where parts have fewer
+
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -65,12 +67,15 @@ def log_parts(target: Unconstrained, position: Any) -> tuple[jax.Array, jax.Arra
     return prior, likelihood
 
 
-def split_rows(target: Unconstrained, num_first: int, who: str) -> tuple[RowSplit, list[Any]]:
+def split_rows(
+    target: Unconstrained, size: int, batch_size: int, who: str
+) -> tuple[RowSplit, list[Any]]:
     """Target without its rows, and the rows: the arrays with the longest first axis.
 
     Args:
         target: Target of a model and all its data.
-        num_first: Number of rows at which the prior is evaluated.
+        size: Number of rows at which a kernel evaluates the model at once.
+        batch_size: Number of rows of a batch.
         who: Name of the kernel, for messages.
 
     Raises:
@@ -92,15 +97,15 @@ def split_rows(target: Unconstrained, num_first: int, who: str) -> tuple[RowSpli
             "or among the values that it is conditioned on, has two rows or more. Data that a "
             f"model reads from a closure cannot be split; make them arguments. Or use NUTS()."
         )
-    if num_first > num_rows:
+    if batch_size > num_rows:
         raise ValueError(
-            f"{who}: batch_size is {2 * num_first}, and the data have {num_rows} rows; with so few "
+            f"{who}: batch_size is {batch_size}, and the data have {num_rows} rows; with so few "
             "rows, use NUTS()"
         )
     is_row = [length == num_rows for length in lengths]
     rows = [jnp.asarray(x) for x, flag in zip(leaves, is_row, strict=True) if flag]
     others = [None if flag else x for x, flag in zip(leaves, is_row, strict=True)]
-    split = RowSplit(others, [x[:num_first] for x in rows], structure, num_rows)
+    split = RowSplit(others, [x[:size] for x in rows], structure, num_rows)
     _check_latent_sites(split, target, who, remedy)
     return split, rows
 
@@ -151,10 +156,10 @@ def check_sum(
         gradient each), and the largest change of the prior and its gradient with the rows.
     """
     size = len(split.first[0])
-    num_parts = split.num_rows // size
+    group = size * max(1, _ROWS_AT_ONCE // size)
+    num_groups = split.num_rows // group
+    num_whole = split.num_rows // size * size  # rows in parts of the whole size
     rows = [x[order] for x in rows]
-    parts = [x[: num_parts * size].reshape(num_parts, size, *x.shape[1:]) for x in rows]
-    rest = [x[num_parts * size :] for x in rows]
 
     def likelihood(rows: list[Any]) -> Any:
         return jax.value_and_grad(lambda x: split.log_likelihood(layout.unravel(x), rows))(position)
@@ -163,13 +168,20 @@ def check_sum(
         part = split.target(rows)
         return jax.value_and_grad(lambda x: log_parts(part, layout.unravel(x))[0])(position)
 
-    found = jax.lax.map(likelihood, parts)
-    total = jax.tree.map(lambda x: jnp.sum(x, 0), found)
-    extent = jax.tree.map(lambda x: jnp.sum(jnp.abs(x), 0), found)
-    if len(rest[0]):
-        last = likelihood(rest)
-        total = jax.tree.map(jnp.add, total, last)
-        extent = jax.tree.map(lambda x, y: x + jnp.abs(y), extent, last)
+    def sums(rows: list[Any], size: int = size) -> Any:
+        """Sums of the likelihoods of parts of `size` rows, and of their sizes."""
+        found = jax.vmap(likelihood)([x.reshape(-1, size, *x.shape[1:]) for x in rows])
+        return jax.tree.map(lambda x: jnp.stack([jnp.sum(x, 0), jnp.sum(jnp.abs(x), 0)]), found)
+
+    groups = [x[: num_groups * group].reshape(num_groups, group, *x.shape[1:]) for x in rows]
+    found = jax.tree.map(lambda x: jnp.sum(x, 0), jax.lax.map(sums, groups))
+    if num_groups * group < num_whole:
+        more = sums([x[num_groups * group : num_whole] for x in rows])
+        found = jax.tree.map(jnp.add, found, more)
+    if num_whole < split.num_rows:
+        more = sums([x[num_whole:] for x in rows], split.num_rows - num_whole)
+        found = jax.tree.map(jnp.add, found, more)
+    total, extent = (jax.tree.map(lambda x, i=i: x[i], found) for i in (0, 1))
     changes = [
         jax.tree.map(lambda x, y: jnp.abs(x - y) / (1 + jnp.abs(y)), prior(part), prior(rows))
         for part in ([x[:size] for x in rows], [x[-size:] for x in rows])

@@ -342,8 +342,9 @@ def _step_bias_problems(stats: Mapping[str, np.ndarray], facts: RunFacts) -> Ite
     yield (
         "draws are biased by the step size, as steps of stochastic gradients are not corrected by "
         "a test of acceptance: on a normal posterior with the covariance of the kernel, and with "
-        f"the noise that the gradients had (variance {noise:.2g} of standardized coordinates), "
-        f"variances of draws would be {inflation:.2%} too large. A smaller step lowers the bias, "
+        f"the noise that the gradients had (variance {noise:.2g} of the standardized coordinate "
+        f"with the most), variances of draws would be at most {inflation:.2%} too large. A smaller "
+        "step lowers the bias, "
         f"{facts.kernel or 'kernel'}(step_size={half:.2g}), and a larger batch_size the noise; "
         "the draws of NUTS() have no such bias."
     )

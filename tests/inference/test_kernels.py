@@ -39,7 +39,8 @@ INIT = jax.jit(lambda kernel, position: kernel.init(position))
 STEP = jax.jit(lambda kernel, key, state: kernel.step(key, state))
 TOLERANCE = {"float32": 2e-4, "float64": 1e-8}
 PROTOCOLS = {"Kernel", "HamiltonianKernel", "EnsembleKernel"}
-# Kernels of parts of the data, which need a model and leave no known law: where they are tested.
+# Kernels of batches take a prior, a likelihood and rows of data in place of a log density. They
+# leave other laws than the posterior invariant, which the files that are named compute.
 ELSEWHERE = {
     "SGHMC": "test_stochastic_gradients.py",
     "SGLD": "test_stochastic_gradients.py",

@@ -12,6 +12,7 @@ import distributions as dist
 import inference
 import ppl
 from inference import NUTS, SubsampledHMC, mcmc
+from inference.common.layout import Layout
 
 Z = 4.3  # of ten statistics, one is beyond by chance in a run of 6,000
 
@@ -56,7 +57,7 @@ def scores(kernel):
 
 
 def test_a_normal_posterior_is_exact():
-    found, result = scores(SubsampledHMC(batch_size=20))
+    found, result = scores(SubsampledHMC(batch_size=21))
     assert np.all(found < Z)
     assert np.mean(result.stats["acceptance_rate"]) > 0.6
     assert np.max(result.stats["estimate_variance"]) < 0.05
@@ -95,6 +96,64 @@ def test_rows_are_drawn_evenly_and_bad_settings_refused():
         SubsampledHMC(batch_size=4, num_blocks=5)
     with pytest.raises(ValueError, match="has no log_prior"):
         SubsampledHMC().init(1.0)
+
+
+def test_changes_of_the_estimate_survive_a_million_rows():
+    """The log likelihood itself is known to 0.1 in float32."""
+    number = 2**20
+    data = jnp.asarray(np.random.default_rng(1).normal(size=number), jnp.float32)
+
+    def log_likelihood(mu, rows):
+        return jnp.sum(-0.5 * (rows - mu) ** 2 - 1.0)
+
+    kernel = SubsampledHMC(lambda mu: 0 * mu, log_likelihood, data, batch_size=1024, center=0.0)
+    state = kernel.init(jnp.float32(0.0))
+    estimate = kernel.estimate_of(Layout.of(state.position), state.expansion)
+    places = np.arange(-8, 9) / 2**12
+    found = jax.vmap(estimate, (0, None))(jnp.asarray(places, jnp.float32)[:, None], state.indices)
+    exact = places * np.sum(np.asarray(data, np.float64)) - number * places**2 / 2
+    np.testing.assert_allclose(found[0], exact, atol=0.02)
+
+
+def scaled_clicks(key, x, num_rows):
+    w = ppl.sample(key, dist.Normal(jnp.zeros(2), 2.0), name="w")
+
+    def rows(key):
+        ppl.sample(key, dist.Bernoulli(logits=x @ w), name="y")
+
+    ppl.scale(rows, num_rows / len(x))(key)
+
+
+@pytest.mark.quick_rows("float64")
+def test_a_model_that_scales_itself_is_taken_as_it_is(float_dtype):
+    numbers = {"kernel": SubsampledHMC(batch_size=20), "num_warmup": 0, "num_draws": 3}
+    x = jnp.asarray(X, float_dtype)
+    first, again = (
+        mcmc(random.key(0), ppl.condition(model, {"y": CLICKS}), x, *more, **numbers)
+        for model, more in ((clicks, ()), (scaled_clicks, (2000,)))
+    )
+    assert first.draws["w"].dtype == float_dtype
+    np.testing.assert_allclose(again.draws["w"], first.draws["w"], atol=1e-3)
+
+
+def test_models_that_single_rows_do_not_fit_are_refused():
+    def other(key, x):
+        w = ppl.sample(key, dist.Normal(jnp.zeros(2), 2.0), name="w")
+        ppl.sample(key, dist.Normal(x @ w, 1.0 if len(x) > 1 else 2.0), name="y")
+
+    kernel = SubsampledHMC(batch_size=20)
+    with pytest.raises(ValueError, match="of one row each"):
+        mcmc(random.key(0), ppl.condition(other, {"y": Y}), X, kernel=kernel)
+
+
+def test_too_many_coordinates_are_refused():
+    def wide(key, x):
+        w = ppl.sample(key, dist.Normal(jnp.zeros(2001), 1.0), name="w")
+        ppl.sample(key, dist.Normal(x[:, 0] * jnp.sum(w), 1.0), name="y")
+
+    kernel = SubsampledHMC(covariance=np.ones(2001))
+    with pytest.raises(ValueError, match="expansion of the log likelihood to second order"):
+        mcmc(random.key(0), ppl.condition(wide, {"y": Y}), X, kernel=kernel)
 
 
 def test_position_and_rows_have_the_law_that_is_stated():

@@ -9,12 +9,13 @@ from jax import lax, random
 
 from inference.common.argument_checks import check_count, check_positive_scalar
 from inference.common.layout import Layout
-from inference.common.matrices import Matrix, pull
+from inference.common.matrices import LowRankMatrix, Matrix, check_mass_matrix, pull, push
 from inference.common.threefry import normal, seed_of, threefry
 from inference.kernels.subsampling.kernel import SubsamplingKernel
 
 DEFAULT_INFLATION = 0.05  # of variances by a step size that is chosen
 _MAX_STEPS = 100  # of a transition, unless a number is given
+_MEMORY = 100  # transitions in the running mean of the noise
 _TIME = 2.0  # units of a standard deviation that a transition covers
 
 
@@ -23,12 +24,12 @@ class GradientEstimate(NamedTuple):
 
     Attributes:
         force: The gradient on whitened coordinates, ``(size,)``.
-        half_gap: Half the difference between the estimates from both halves of the batch, which has
-            the covariance of the noise of `force`, ``(size,)``.
+        noise: Unbiased estimate of the variance of the noise of the gradient along each coordinate
+            of a position, in units of the variance of the coordinate, ``(size,)``.
     """
 
     force: jax.Array
-    half_gap: jax.Array
+    noise: jax.Array
 
 
 class StochasticGradientState(NamedTuple):
@@ -39,21 +40,28 @@ class StochasticGradientState(NamedTuple):
         momentum: Whitened momentum, ``(size,)``; `None` for :class:`SGLD`.
         center_gradient: Gradient of the log likelihood of all rows at the center, ``(size,)``;
             `None` without control variates.
+        noise: Running mean of the `noise` of estimates, over about the last 100 transitions,
+            ``(size,)``.
+        num_transitions: Number of transitions so far, 100 at most, int32.
     """
 
     position: Any
     momentum: jax.Array | None
     center_gradient: jax.Array | None
+    noise: jax.Array
+    num_transitions: jax.Array
 
 
 class StochasticGradientInfo(NamedTuple):
     """Statistics of a transition of :class:`SGLD` or :class:`SGHMC`; all scalars.
 
     Attributes:
-        gradient_noise: Variance of the noise of gradients, in units in which the covariance is the
-            identity; the mean over coordinates and steps.
-        variance_inflation: Fraction by which the variances of draws would be too large, on a normal
-            density with the covariance of the kernel and with this noise.
+        gradient_noise: Variance of the noise of gradients along the coordinate where it is largest,
+            in units of the variance that the covariance of the kernel has for the coordinate; the
+            running mean over about the last 100 transitions.
+        variance_inflation: Fraction by which the variance of draws of this coordinate would be too
+            large, on a normal density with the covariance of the kernel and with this noise;
+            variances of the others would be too large by less.
         step_size: Step size.
         is_divergent: Whether a step led to a position or a gradient that is not finite. The chain
             then stays where it was.
@@ -80,12 +88,22 @@ class StochasticGradientKernel(SubsamplingKernel):
     def __post_init__(self) -> None:
         super().__post_init__()
         name = type(self).__name__
+        if self.batch_size % 2:
+            raise ValueError(
+                f"batch_size of {name} must be even, as its halves tell of the noise of a batch, "
+                f"got {self.batch_size}"
+            )
         if not isinstance(self.control_variates, bool):
             raise TypeError(
                 f"control_variates of {name} must be True or False, got {self.control_variates!r}"
             )
         if isinstance(self.num_steps, bool | int | float | str):
             check_count(f"num_steps of {name}", self.num_steps, least=1)
+
+    @property
+    def rows_at_once(self) -> int:
+        """Half of the batch: the halves tell of the noise."""
+        return self.batch_size // 2
 
     def init(self, position: Any) -> StochasticGradientState:
         """The state of a chain at `position`; one pass over all data with control variates.
@@ -102,7 +120,9 @@ class StochasticGradientKernel(SubsamplingKernel):
         if self.control_variates:
             center = self.flat_center(layout)
             gradient = jax.grad(self.likelihood_of(layout))(center, self.data)
-        return StochasticGradientState(position, self._first_momentum(layout), gradient)
+        momentum = self._first_momentum(layout)
+        noise = jnp.zeros(layout.size, layout.dtype)
+        return StochasticGradientState(position, momentum, gradient, noise, jnp.int32(0))
 
     def check(self, layout: Layout) -> jax.Array:
         """The step size in the dtype of `layout`, once it and the other settings are found valid.
@@ -111,19 +131,11 @@ class StochasticGradientKernel(SubsamplingKernel):
             TypeError: if a setting is not real.
             ValueError: if a setting is out of range or missing.
         """
-        self.prior_of(layout)
-        self.likelihood_of(layout)
-        self.factor_of(layout)
-        number = self.num_rows
-        name = type(self).__name__
-        if self.batch_size > number:
-            raise ValueError(
-                f"batch_size of {name} is {self.batch_size}, and the data have {number} rows"
-            )
+        self.check_fields(layout)
         if self.step_size is None:
             raise ValueError(
-                f"{name} has no step_size; give it one, or pass the kernel to inference.mcmc "
-                "together with a model, which chooses it"
+                f"{type(self).__name__} has no step_size; give it one, or pass the kernel to "
+                "inference.mcmc together with a model, which chooses it"
             )
         return check_positive_scalar("step_size", self.step_size, layout.dtype)
 
@@ -145,7 +157,7 @@ class StochasticGradientKernel(SubsamplingKernel):
         """
         number = self.num_rows
         gradient_of = jax.grad(self.likelihood_of(layout))
-        half = self.batch_size // 2
+        half = self.rows_at_once
         center = self.flat_center(layout) if self.control_variates else None
 
         def gradient_of_half(indices: jax.Array) -> jax.Array:
@@ -160,7 +172,9 @@ class StochasticGradientKernel(SubsamplingKernel):
         gradient = jax.grad(self.prior_of(layout))(position) + (first + second) / 2
         if center_gradient is not None:
             gradient = gradient + center_gradient
-        return GradientEstimate(pull(factor, gradient), pull(factor, (first - second) / 2))
+        # Half the gap between halves of the batch has the covariance of the noise of their mean.
+        gap = push(factor, pull(factor, (first - second) / 2))
+        return GradientEstimate(pull(factor, gradient), gap**2 / self._variances(layout))
 
     def step(
         self, key: jax.Array, state: StochasticGradientState
@@ -188,17 +202,30 @@ class StochasticGradientKernel(SubsamplingKernel):
             moved = jnp.where(is_finite, moved, position)
             if pushed is not None:
                 pushed = jnp.where(is_finite, pushed, 0)
-            square = jnp.mean(found.half_gap**2)
-            noise = noise + jnp.where(jnp.isfinite(square), square, 0)
+            noise = noise + jnp.where(jnp.isfinite(found.noise), found.noise, 0)
             return moved, pushed, noise, has_diverged | ~is_finite
 
-        zero = jnp.zeros((), layout.dtype)
-        start = layout.ravel(state.position), state.momentum, zero, jnp.zeros((), bool)
+        none = jnp.zeros(layout.size, layout.dtype)
+        start = layout.ravel(state.position), state.momentum, none, jnp.zeros((), bool)
         position, momentum, noise, has_diverged = lax.fori_loop(0, number, move, start)
-        noise = noise / number.astype(layout.dtype)
-        new = state._replace(position=layout.unravel(position), momentum=momentum)
-        inflation = self.inflation(step_size, noise)
-        return new, StochasticGradientInfo(noise, inflation, step_size, has_diverged)
+        num_transitions = jnp.minimum(state.num_transitions + 1, _MEMORY)
+        change = noise / number.astype(layout.dtype) - state.noise
+        noise = state.noise + change / num_transitions.astype(layout.dtype)
+        new = StochasticGradientState(
+            layout.unravel(position), momentum, state.center_gradient, noise, num_transitions
+        )
+        largest = jnp.max(noise)
+        inflation = self.inflation(step_size, largest)
+        return new, StochasticGradientInfo(largest, inflation, step_size, has_diverged)
+
+    def _variances(self, layout: Layout) -> jax.Array:
+        """Diagonal of the covariance, ``(size,)``."""
+        if self.covariance is None:
+            return jnp.ones(layout.size, layout.dtype)
+        matrix = check_mass_matrix(self.covariance, layout, "covariance")
+        if isinstance(matrix, LowRankMatrix):
+            return matrix.diagonal()
+        return matrix if matrix.ndim == 1 else jnp.diagonal(matrix)
 
     def _move(
         self,

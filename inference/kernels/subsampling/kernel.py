@@ -49,12 +49,12 @@ class SubsamplingKernel:
         wrap_log_density(self, "log_prior")
         wrap_log_density(self, "log_likelihood")
         size = check_count(f"batch_size of {type(self).__name__}", self.batch_size, least=2)
-        if size % 2:
-            raise ValueError(
-                f"batch_size of {type(self).__name__} must be even, as its halves tell of the "
-                f"noise of a batch, got {size}"
-            )
         object.__setattr__(self, "batch_size", size)
+
+    @property
+    def rows_at_once(self) -> int:
+        """Number of rows that an evaluation of the likelihood of a batch has."""
+        raise NotImplementedError
 
     @property
     def num_rows(self) -> int:
@@ -72,6 +72,23 @@ class SubsamplingKernel:
             )
         ((number,),) = lengths
         return number
+
+    def check_fields(self, layout: Layout) -> None:
+        """Checks the densities, the data and the covariance for positions of `layout`.
+
+        Raises:
+            TypeError: if the covariance does not hold real numbers.
+            ValueError: if a density or data are missing, there are fewer rows than those of a
+                batch, or the covariance does not fit.
+        """
+        self.prior_of(layout)
+        self.likelihood_of(layout)
+        self.factor_of(layout)
+        if self.batch_size > self.num_rows:
+            raise ValueError(
+                f"batch_size of {type(self).__name__} is {self.batch_size}, and the data have "
+                f"{self.num_rows} rows"
+            )
 
     def prior_of(self, layout: Layout) -> Callable[[jax.Array], jax.Array]:
         """Log prior as a function of a flat vector."""

@@ -57,7 +57,8 @@ class SGHMC(StochasticGradientKernel):
             under :func:`inference.mcmc` for the inverse curvature at the mode.
         center: Position of the control variates, under :func:`inference.mcmc` the mode.
         step_size: :math:`\epsilon`; under :func:`inference.mcmc` by default the one at which
-            variances of a normal density with the noise near the mode are at most 5 % too large.
+            variances of a normal density with the noise near the mode are too large by 5 % at most,
+            as far as some batches tell.
         num_steps: Steps of a transition, `None` for 2 / `step_size`, 100 at most.
         control_variates: Whether gradients are estimated by their change since `center`.
         friction: :math:`C`; 2 damps a normal density critically. The product with the step size

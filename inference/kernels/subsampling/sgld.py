@@ -36,8 +36,9 @@ class SGLD(StochasticGradientKernel):
 
     .. math:: \frac{1 + h v / 4}{1 - h / 4}
 
-    times too large. The summary of a result tells this factor, with the noise that the chains have
-    met. Means of a normal density are unbiased. A smaller step size lowers the bias in proportion.
+    times too large. The summary of a result tells this factor for the coordinate with the most
+    noise, by the noise that the chains have met. Means of a normal density are unbiased. A smaller
+    step size lowers the bias in proportion.
 
     Control variates make the noise small near the mode: the gradient of all rows is computed once,
     at the mode, and batches estimate only its change since then.
@@ -59,7 +60,8 @@ class SGLD(StochasticGradientKernel):
             under :func:`inference.mcmc` for the inverse curvature at the mode.
         center: Position of the control variates, under :func:`inference.mcmc` the mode.
         step_size: :math:`h`; under :func:`inference.mcmc` by default the one at which variances of
-            a normal density with the noise near the mode are at most 5 % too large.
+            a normal density with the noise near the mode are too large by 5 % at most, as far as
+            some batches tell.
         num_steps: Steps of a transition, `None` for 2 / `step_size`, 100 at most: one draw is then
             nearly independent of the next.
         control_variates: Whether gradients are estimated by their change since `center`.

@@ -19,20 +19,18 @@ from inference.kernels.subsampling.kernel import SubsamplingKernel
 from ppl.harvest.pytrees import register_dataclass
 
 _LENGTH = 1.5  # of a trajectory, in standard deviations; about a quarter of a period
-_NUM_BLOCKS = 10  # of a batch, unless a number is given
+_NUM_BLOCKS = 10  # rows of a batch over those drawn anew at once, unless a number is given
 _SPREAD = 0.2  # of step sizes about their mean
 
 
 class Expansion(NamedTuple):
-    """Second-order expansion of the log likelihood of all rows about the center.
+    """Second-order expansion of the log likelihood of all rows about the center, less its value.
 
     Attributes:
-        value: Scalar.
         gradient: ``(size,)``.
         hessian: ``(size, size)``.
     """
 
-    value: jax.Array
     gradient: jax.Array
     hessian: jax.Array
 
@@ -43,13 +41,14 @@ class SubsampledHMCState(NamedTuple):
     Attributes:
         position: Pytree of floating-point arrays.
         indices: Rows of the batch, ``(batch_size,)``.
-        log_density: Estimate of the log density from these rows, a scalar.
+        estimate: Estimate of the log density from these rows, less half its variance and less the
+            log likelihood of all rows at the center, a scalar.
         expansion: Expansion of the log likelihood of all rows.
     """
 
     position: Any
     indices: jax.Array
-    log_density: jax.Array
+    estimate: jax.Array
     expansion: Expansion
 
 
@@ -102,15 +101,15 @@ class SubsampledHMC(SubsamplingKernel):
         log_likelihood: Function of a position and some rows of `data` that returns a scalar, the
             sum over these rows.
         data: Pytree of arrays with a first axis of rows, of one length.
-        batch_size: Rows of a batch, an even number, drawn with replacement.
+        batch_size: Rows of a batch, 2 at least, drawn with replacement.
         covariance: Rough covariance of positions, ``(size, size)`` or ``(size,)``. `None` for ones,
             under :func:`inference.mcmc` for the inverse curvature at the mode.
         center: Position of the expansions, under :func:`inference.mcmc` the mode.
         step_size: Mean step size in units of the covariance, `None` for 1.2 / `d` ** 0.25 with `d`
             coordinates.
         num_steps: Steps of a trajectory; `None` for a length of 1.5 standard deviations.
-        num_blocks: Blocks of rows, one of which is exchanged in a transition; `None` for 10, or as
-            many as rows.
+        num_blocks: A transition proposes to draw ``batch_size // num_blocks`` rows anew, neighbors
+            in the batch from a random place on; `None` for 10, or `batch_size` if that is less.
 
     Raises:
         TypeError: if a setting has a wrong type.
@@ -150,6 +149,11 @@ class SubsampledHMC(SubsamplingKernel):
             most = self.batch_size
             check_count("num_blocks of SubsampledHMC", self.num_blocks, least=1, most=most)
 
+    @property
+    def rows_at_once(self) -> int:
+        """One row: each has an expansion of its own."""
+        return 1
+
     def check(self, layout: Layout) -> jax.Array:
         """The step size in the dtype of `layout`, once it and the other settings are found valid.
 
@@ -157,14 +161,7 @@ class SubsampledHMC(SubsamplingKernel):
             TypeError: if a setting is not real.
             ValueError: if a setting is out of range or missing.
         """
-        self.prior_of(layout)
-        self.likelihood_of(layout)
-        self.factor_of(layout)
-        if self.batch_size > self.num_rows:
-            raise ValueError(
-                f"batch_size of SubsampledHMC is {self.batch_size}, and the data have "
-                f"{self.num_rows} rows"
-            )
+        self.check_fields(layout)
         step_size = self.step_size
         if step_size is None:
             step_size = 1.2 / layout.size**0.25
@@ -191,7 +188,7 @@ class SubsampledHMC(SubsamplingKernel):
             return jax.jvp(jax.grad(of_all), (center,), (x,))[1]
 
         hessian = lax.map(column, jnp.eye(layout.size, dtype=layout.dtype))
-        expansion = Expansion(*jax.value_and_grad(of_all)(center), hessian)
+        expansion = Expansion(jax.grad(of_all)(center), hessian)
         indices = jnp.arange(self.batch_size, dtype=jnp.int32)
         indices = indices * jnp.int32(self.num_rows // self.batch_size)
         estimate = self.estimate_of(layout, expansion)
@@ -202,7 +199,11 @@ class SubsampledHMC(SubsamplingKernel):
     def estimate_of(
         self, layout: Layout, expansion: Expansion
     ) -> Callable[[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
-        """Estimate of the log density, less half its variance, and the variance of the estimate."""
+        """Estimate of the log density, less half its variance, and the variance of the estimate.
+
+        The log likelihood of all rows at the center is left out: its rounding would be larger than
+        the changes that decide about acceptance.
+        """
         likelihood = self.likelihood_of(layout)
         log_prior = self.prior_of(layout)
         center = self.flat_center(layout)
@@ -215,15 +216,14 @@ class SubsampledHMC(SubsamplingKernel):
             value, gradient = jax.value_and_grad(likelihood)(center, row)
             gradient_of = jax.grad(lambda x: likelihood(x, row))
             curved = jax.jvp(gradient_of, (center,), (change,))[1]
-            expanded = value + jnp.sum(change * (gradient + curved / 2))
-            return likelihood(vector, row) - expanded
+            return likelihood(vector, row) - value - jnp.sum(change * (gradient + curved / 2))
 
         def estimate(vector: jax.Array, indices: jax.Array) -> tuple[jax.Array, jax.Array]:
             rows = jax.tree.map(lambda x: jnp.asarray(x)[indices], self.data)
             rests = jax.vmap(rest, (None, 0))(vector, rows)
             change = vector - center
             gradient = expansion.gradient + expansion.hessian @ change / 2
-            whole = expansion.value + jnp.sum(change * gradient)
+            whole = jnp.sum(change * gradient)
             variance = number**2 / self.batch_size * jnp.var(rests, ddof=1)
             total = log_prior(vector) + whole + number * jnp.mean(rests)
             return total - variance / 2, variance
@@ -245,13 +245,13 @@ class SubsampledHMC(SubsamplingKernel):
             4,
         )
         position = layout.ravel(state.position)
-        # Exchange a block of rows.
+        # Exchange some rows.
         proposal = self._exchange(for_rows, state.indices)
         found = estimate(position, proposal)[0]
-        row_rate = metropolis_rate(found, state.log_density)
+        row_rate = metropolis_rate(found, state.estimate)
         is_taken = random.uniform(for_test, (), layout.dtype) < row_rate
         indices = jnp.where(is_taken, proposal, state.indices)
-        log_density = jnp.where(is_taken, found, state.log_density)
+        kept = jnp.where(is_taken, found, state.estimate)
         # Follow a trajectory with these rows.
         spread = random.uniform(for_step, (), layout.dtype, 1 - _SPREAD, 1 + _SPREAD)
         step_size = mean_step * spread
@@ -276,12 +276,10 @@ class SubsampledHMC(SubsamplingKernel):
         kinetic = (jnp.sum(momentum**2) - jnp.sum(last**2)) / 2
         rate = metropolis_rate(new_value, value, kinetic)
         is_accepted = random.uniform(random.fold_in(for_test, 1), (), layout.dtype) < rate
-        position, log_density, variance = select_leaves(
-            is_accepted, (place, new_value, new_variance), (position, log_density, variance)
+        position, kept, variance = select_leaves(
+            is_accepted, (place, new_value, new_variance), (position, kept, variance)
         )
-        new = state._replace(
-            position=layout.unravel(position), indices=indices, log_density=log_density
-        )
+        new = state._replace(position=layout.unravel(position), indices=indices, estimate=kept)
         is_divergent = ~jnp.isfinite(new_value + kinetic)
         return new, SubsampledHMCInfo(rate, row_rate, variance, step_size, is_divergent)
 
@@ -293,7 +291,7 @@ class SubsampledHMC(SubsamplingKernel):
         return jnp.ceil(_LENGTH / self.check(layout)).astype(jnp.int32)
 
     def _exchange(self, key: jax.Array, indices: jax.Array) -> jax.Array:
-        """Rows of the batch, one block of which is drawn anew."""
+        """Rows of the batch, some neighbors of which are drawn anew."""
         size = self.batch_size // (self.num_blocks or min(_NUM_BLOCKS, self.batch_size))
         for_start, for_rows = random.split(key)
         start = random.randint(for_start, (), 0, self.batch_size, jnp.int32)
