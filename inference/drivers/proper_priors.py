@@ -3,8 +3,6 @@
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-import jax
-
 from ppl.common import distribution_protocol
 from ppl.core.model_run import trace_model
 from ppl.harvest.survey import Path, describe
@@ -60,8 +58,4 @@ def _has_draws(distribution: Any) -> bool:
     """
     if isinstance(distribution, FlatPrior | Marginal):
         return True
-    try:
-        jax.eval_shape(lambda: distribution_protocol.draw(distribution, jax.random.key(0)))
-    except NotImplementedError:
-        return False
-    return True
+    return distribution_protocol.has_draws(distribution)

@@ -213,6 +213,15 @@ def draw(d: Any, key: jax.Array) -> Any:
     return getattr(d, "sample_unchecked", d.sample)(key)
 
 
+def has_draws(d: Any) -> bool:
+    """Whether a distribution can be drawn from; an improper one cannot. Nothing is evaluated."""
+    try:
+        jax.eval_shape(lambda: draw(d, jax.random.key(0)))
+    except NotImplementedError:
+        return False
+    return True
+
+
 def count_cut_off(d: Any, value: Any) -> Any:
     """The number of integers in a draw that are cut off at an end of their dtype; 0 if unknown."""
     if isinstance(d, DistributionWrapper):

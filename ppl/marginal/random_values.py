@@ -145,15 +145,11 @@ def _find_draws(_: Hashable) -> list[Values]:
 def find_undrawn(program: Program, paths: Sequence[Path]) -> list[Path]:
     """Sites with a distribution that has no draws, such as an improper one."""
 
-    def cannot_draw(_: Any, d: Any) -> bool:
-        try:
-            jax.eval_shape(lambda: distribution_protocol.draw(d, jax.random.key(0)))
-        except NotImplementedError:
-            return True
-        return False
+    def has_draws(_: Any, d: Any) -> bool:
+        return distribution_protocol.has_draws(d)
 
-    found = look_at_distributions(program.jaxpr, paths, cannot_draw)
-    return [site.path for site, cannot in found if cannot]
+    found = look_at_distributions(program.jaxpr, paths, has_draws)
+    return [site.path for site, is_drawn in found if not is_drawn]
 
 
 @functools.cache
