@@ -61,18 +61,28 @@ class RecordValues(SiteAction):
 
 @dataclasses.dataclass(frozen=True)
 class PlaceValues(RecordValues):
-    """Action that records values, and maps what is planted at some sites onto their supports."""
+    """Action that records values, and maps what is planted at some sites onto their supports.
+
+    Attributes:
+        placed: The sites at which unconstrained positions are planted, with a mask beside them.
+        drawn: Sites among these that are drawn where the mask is true.
+    """
 
     placed: frozenset[Path] = frozenset()
+    drawn: frozenset[Path] = frozenset()
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
-        """The value, if nothing is planted; the distribution of a site that is placed."""
-        return not planted, False, site.path in self.placed
+        """The value, if it may be drawn; the distribution of a site that is placed."""
+        return not planted or site.path in self.drawn, False, site.path in self.placed
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         """The value at the planted numbers, the planted value, or the drawn one; its record."""
         if site.path in self.placed:
-            plant = jax.tree.leaves(apply_at_site(site, operands, plant, _place))
+            numbers, is_drawn = plant
+            plant = jax.tree.leaves(apply_at_site(site, operands, [numbers], _place))
+            if site.path in self.drawn:
+                pairs = zip(operands.values, plant, strict=True)
+                plant = [jnp.where(is_drawn, drawn, x) for drawn, x in pairs]
         return super().at(site, operands, plant)
 
 

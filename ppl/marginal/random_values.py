@@ -1,13 +1,15 @@
 """Random values of all sites of a model, at which the conjugacy of each site is verified.
 
 Values of a continuous site lie at unconstrained positions of moderate size, at several scales.
-Draws from a vague prior would not do: under a precision that is nearly 0, effects are huge, a
+Draws from a vague prior alone would not do: under a precision that is nearly 0, effects are huge, a
 likelihood is flat or not finite, and its slopes tell nothing. Discrete sites and data are drawn.
+
+Moderate positions may be far from the prior, which then decides what a model is like: so further
+draws have all of these values, or half of them, from the prior, or lie at large positions.
 """
 
 import dataclasses
 import functools
-import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
@@ -24,7 +26,10 @@ from ppl.marginal.full_conditional import PlaceValues, RecordValues
 from ppl.primitives.site_kinds import LATENT, kind_of
 
 _RADII = (2.0, 2.0, 1.0, 1.0, 0.5, 0.1, 0.01, 0.001)  # of unconstrained positions, by draw
-_MAX_KEPT = 2**22  # numbers of one model that are kept for its other sites
+_FAR_RADII = (5.0, 20.0)
+_PRIOR_SHARES = (1.0, 1.0, 1.0, 1.0, 0.5, 0.5)  # of the sites that are drawn, by further draw
+IS_MODERATE = np.arange(len(_RADII + _FAR_RADII + _PRIOR_SHARES)) < len(_RADII)  # by draw
+_MAX_KEPT = 2**23  # numbers of one model that are kept for its other sites
 _QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 _QUICKER = {**_QUICK, "xla_cpu_use_fusion_emitters": False}  # before JAX 0.12
 
@@ -87,7 +92,7 @@ class Simulation:
     kept: Mapping[Path, tuple[Any, ...]]
 
     def draw(self) -> Values:
-        """Values of all random sites, one for each radius of the unconstrained positions.
+        """Values of all random sites, by draw; the first, in `IS_MODERATE`, are moderate.
 
         Raises:
             NotImplementedError: If a site has neither draws nor a map from unconstrained space.
@@ -95,7 +100,8 @@ class Simulation:
         placed = self._find_placed()
         inputs = [*map(self.numbers.fill, self.program.inputs)]
         at = len(self.program.consts)
-        record = PlaceValues(self.paths, placed=frozenset(placed))
+        undrawn = find_undrawn(self.program, [*placed])
+        record = PlaceValues(self.paths, frozenset(placed), frozenset(placed) - frozenset(undrawn))
 
         def one(seed: jax.Array, positions: Mapping[Path, Any]) -> Values:
             operands = [jax.random.key(seed), *inputs[at + 1 :]]
@@ -104,7 +110,7 @@ class Simulation:
 
         # Sows of numbers that are known would be lost where models are traced so.
         with jax.ensure_compile_time_eval():
-            seeds = np.arange(len(_RADII), dtype=np.uint32)
+            seeds = np.arange(len(IS_MODERATE), dtype=np.uint32)
             positions = _draw_positions(placed)
             found = jax.jit(jax.vmap(one), compiler_options=quick_options())(seeds, positions)
             return jax.tree.map(np.asarray, dict(found))
@@ -172,12 +178,15 @@ def _has_map(_: Any, d: Any) -> bool:
     return True
 
 
-def _draw_positions(avals: Mapping[Path, Any]) -> dict[Path, tuple[np.ndarray]]:
-    """Numbers uniform on (-radius, radius) for each radius and site."""
-    ends = list(itertools.accumulate(x.size for x in avals.values()))
-    flat = np.random.default_rng(0).uniform(-1, 1, (len(_RADII), ends[-1] if ends else 0))
-    flat = flat * np.asarray(_RADII)[:, None]
-    return {
-        path: (flat[:, end - x.size : end].reshape(-1, *x.shape).astype(x.dtype),)
-        for end, (path, x) in zip(ends, avals.items(), strict=True)
-    }
+def _draw_positions(avals: Mapping[Path, Any]) -> dict[Path, tuple[np.ndarray, np.ndarray]]:
+    """Numbers uniform on (-radius, radius) by draw and site; a mask of what the prior gives."""
+    rng = np.random.default_rng(0)
+    radii = np.asarray([*_RADII, *_FAR_RADII, *[_RADII[0]] * len(_PRIOR_SHARES)])
+    shares = np.asarray([*[0.0] * len(_RADII + _FAR_RADII), *_PRIOR_SHARES])
+    found = {}
+    for path, x in avals.items():
+        numbers = rng.uniform(-1, 1, (len(radii), x.size)) * radii[:, None]
+        is_drawn = np.repeat(rng.uniform(size=(len(radii), 1)) < shares[:, None], x.size, 1)
+        shape = (len(radii), *x.shape)
+        found[path] = (numbers.reshape(shape).astype(x.dtype), is_drawn.reshape(shape))
+    return found

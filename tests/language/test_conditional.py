@@ -282,6 +282,38 @@ def test_other_sites_have_none(site):
     assert type(found).__name__ == ("Gamma" if site == "alone" else "NoneType")
 
 
+@pytest.mark.quick_rows("far")
+@pytest.mark.parametrize(
+    "prior", [dist.Normal(0.0, 10.0), dist.Normal(1e3, 1.0)], ids=["wide", "far"]
+)
+def test_values_that_only_priors_give_are_tried(prior):
+    """A model that is conjugate below a threshold, near 0, and not above, where its prior is."""
+
+    def model(key, power):
+        rate = ppl.sample(key, dist.Gamma(2.0, 1.0), name="rate")
+        n = ppl.sample(key, prior, name="n")
+        ppl.sample(key, dist.Poisson(jnp.where(n > 3, rate**power, rate)), name="y")
+
+    of_rate = ppl.conditional(ppl.condition(model, {"y": 4}), "rate")
+    assert of_rate({"n": 5.0}, 2) is None
+    assert type(of_rate({"n": 5.0}, 1)).__name__ == "Gamma"
+
+
+def test_rounding_under_vague_priors_is_not_another_form():
+    """Draws of the effect are huge: what is left of the data beside them has few digits."""
+
+    def model(key):
+        effect = ppl.sample(key, dist.Normal(0.0, 1e11), name="effect")
+        precision = ppl.sample(key, dist.Gamma(2.0, 1.0), name="precision")
+        half = ppl.sample(key, dist.HalfNormal(1.0), name="half")
+        ppl.sample(key, dist.Normal(half + effect + np.zeros(3), precision**-0.5), name="y")
+
+    posterior = ppl.condition(model, {"y": X[:3]})
+    values = {"effect": 0.5, "precision": 2.0, "half": 1.0}
+    names = [type(ppl.conditional(posterior, site)(values)).__name__ for site in values]
+    assert names == ["Normal", "Gamma", "TruncatedNormal"]
+
+
 BETA_BINOMIAL = dist.BetaBinomial(total_count=6, concentration1=2.0, concentration0=3.0)
 
 
