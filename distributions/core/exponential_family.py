@@ -76,6 +76,14 @@ class ExponentialFamily(abc.ABC):
     def fit(self, x: Array, slope: Array) -> Natural:
         """The natural parameters, from slopes at two values, which stand along the first axis."""
 
+    def can_make(self, natural: Natural) -> Array | bool:
+        """Whether `make` takes natural parameters whose density has a finite integral, by element.
+
+        A family on its whole support has parameters for each density with a finite integral.
+        """
+        del natural
+        return True
+
 
 @dataclasses.dataclass(frozen=True)
 class ScalarFamily(ExponentialFamily):
@@ -237,13 +245,39 @@ def truncate_family(
         at = coordinate(x)
         return at, jnp.minimum(margin / jnp.abs(weight(x)), 1)
 
-    return ScalarFamily(
+    return RestrictedFamily(
         make=lambda *natural: make(base.make(*natural), low, high),
         value=value,
         weight=weight,
         basis=basis,
         place=place,
+        base=base,
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class RestrictedFamily(ScalarFamily):
+    """A family of numbers, restricted to an interval: `truncate_family` makes it.
+
+    Attributes:
+        base: The family before truncation.
+    """
+
+    base: ScalarFamily
+
+    def can_make(self, natural: Natural) -> Array:
+        """Whether the density before truncation has a finite integral, by element.
+
+        `exp(x^2)` on an interval has one, and no normal distribution before truncation.
+        """
+        d = self.base.make(*natural)
+        found = jnp.asarray(True)
+        for field in dataclasses.fields(d):
+            constraint = field.metadata.get("constraint")
+            if constraint is not None:
+                value = vars(d)[field.name]
+                found = found & constraint.check(value) & jnp.isfinite(value)
+        return found
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,7 +3,8 @@
 The answer depends only on the program. So the other sites have random values, the data are drawn
 given these, and all numbers are in double precision. A member of the family is fitted to the slope
 of each score at two points. At further points, the slopes of the score and of this member must
-agree, and the density must be positive on the whole support.
+agree, and the density must be positive on the whole support. The family must have a distribution
+with the sum of these members.
 
 Where values are not moderate, slopes may be differences of huge terms. Their rounding is measured
 by values that are less by a few units in the last place.
@@ -216,8 +217,9 @@ class Question:
         noise = _NOISE * jnp.max(jnp.abs(slopes - lower), 1, keepdims=True)
         bound = tolerance * (size + tolerance * largest)
         bound = jnp.where(is_moderate, bound, bound + noise)
-        is_like = jnp.all(jnp.abs(slopes - predicted) <= bound, (0, 1))
-        is_like &= jnp.all(heights > -jnp.inf)
+        error = jnp.abs(slopes - predicted)
+        is_like = jnp.all(error <= bound, (0, 1)) & jnp.all(heights > -jnp.inf)
+        is_like = is_like & _can_make(family, x, slopes, is_moderate)
         is_finite = jnp.all(jnp.isfinite(slopes), (0, 1)) & ~jnp.any(jnp.isnan(heights))
         is_known = jnp.all(jnp.isfinite(predicted) & (noise <= _MAX_NOISE * largest), (0, 1))
         return is_like, is_finite & (is_moderate | is_known)
@@ -229,6 +231,19 @@ def _lower(x: jax.Array) -> jax.Array:
         return jnp.stack([x, x])
     share = np.random.default_rng(0).uniform(0, _ULPS, x.shape) * jnp.finfo(x.dtype).eps
     return jnp.stack([x, x * (1 - share.astype(x.dtype))])
+
+
+def _can_make(family: Any, x: jax.Array, slopes: jax.Array, is_moderate: Any) -> jax.Array:
+    """Whether the family has a distribution with the slopes of all scores, whatever the rounding.
+
+    Where values are not moderate, for some rounding.
+    """
+    total = jnp.sum(slopes[:, :2], 0)
+    error = _ULPS * jnp.finfo(x.dtype).eps * jnp.sum(jnp.abs(slopes[:, :2]), 0)
+    corners = [(first, last) for first in (-1, 1) for last in (-1, 1)]
+    at = [jnp.stack([total[i] + sign[i] * error[i] for i in range(2)]) for sign in corners]
+    found = jnp.stack([jnp.asarray(family.can_make(family.fit(x[:2], slope))) for slope in at])
+    return jnp.where(is_moderate, jnp.all(found, 0), jnp.any(found, 0))
 
 
 def find_family(program: Program, path: Path) -> Any:

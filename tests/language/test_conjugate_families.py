@@ -170,3 +170,26 @@ def test_other_forms_are_refused(site):
     values = {"covariance": SCALE, "sum": np.stack([SCALE, SCALE]), "scale": 1.0, "capped": 1.0}
     values |= {"bound": 0.5, "bounded": 1.0}
     assert ppl.conditional(posterior, site)(values) is None
+
+
+def of_tilted_mean(key, tilt):
+    x = ppl.sample(key, dist.TruncatedNormal(0.0, 1.0, 0.0, 1.0), name="x")
+    ppl.factor(tilt * x**2 / 2, name="tilt")
+
+
+def of_tilted_rate(key, tilt):
+    x = ppl.sample(key, dist.Truncated(dist.Gamma(2.0, 1.0), high=1.5), name="x")
+    ppl.factor(tilt * x, name="tilt")
+
+
+@pytest.mark.quick_rows("mean-1.0", "mean-0.98")
+@pytest.mark.parametrize("tilt", [0.98, 1.0, 4.0])
+@pytest.mark.parametrize("model", [of_tilted_mean, of_tilted_rate], ids=["mean", "rate"])
+def test_improper_densities_before_truncation_are_refused(model, tilt):
+    """At a tilt of 1, the density is flat, or that of a power: of no normal, of no gamma one."""
+    found = ppl.conditional(model, "x")({}, tilt)
+    if tilt >= 1:
+        assert found is None
+        return
+    parameter = found.scale**-2 if model is of_tilted_mean else found.distribution.rate
+    np.testing.assert_allclose(parameter, 0.02, rtol=1e-3)
