@@ -209,12 +209,18 @@ class Question:
 
         x, slopes, heights = measure_in_bulk(family, measure, fit, family.start(shape, dtype))
         x = x[: len(_NEAR)]
-        slopes, lower = slopes[:, :, : len(_NEAR)]
-        fitted = jax.vmap(lambda slope: family.fit(x[:2], slope[:2]))(slopes)
-        predicted = jax.vmap(jax.vmap(family.predict, (0, None)), (None, 0))(x, fitted)
+        # Beside slopes at lower values, a fit to two slopes that are rounded apart.
+        ulps = np.zeros((2, 1, len(_NEAR), *[1] * len(shape)), dtype)
+        ulps[1, :, ::2] = _ULPS * jnp.finfo(dtype).eps
+        both = slopes[:, :, : len(_NEAR)] * (1 + ulps)
+        fit_two = jax.vmap(jax.vmap(lambda slope: family.fit(x[:2], slope[:2])))
+        predict = jax.vmap(jax.vmap(family.predict, (0, None)), (None, 0))
+        predicted, refitted = jax.vmap(predict, (None, 0))(x, fit_two(both))
+        slopes, lower = both
         size = jnp.max(jnp.abs(slopes), 1, keepdims=True)
         largest = jnp.max(size, 0, keepdims=True)
-        noise = _NOISE * jnp.max(jnp.abs(slopes - lower), 1, keepdims=True)
+        change = jnp.maximum(jnp.abs(slopes - lower), jnp.abs(predicted - refitted))
+        noise = _NOISE * jnp.max(change, 1, keepdims=True)
         bound = tolerance * (size + tolerance * largest)
         bound = jnp.where(is_moderate, bound, bound + noise)
         error = jnp.abs(slopes - predicted)

@@ -314,6 +314,17 @@ def test_rounding_under_vague_priors_is_not_another_form():
     assert names == ["Normal", "Gamma", "TruncatedNormal"]
 
 
+def test_narrow_densities_far_from_zero_have_their_family():
+    """At far values, points of a narrow density differ in their last digits alone."""
+
+    def model(key):
+        half = ppl.sample(key, dist.HalfNormal(1.0), name="half")
+        ppl.sample(key, dist.Normal(half, 0.01), name="y")
+
+    found = ppl.conditional(ppl.condition(model, {"y": 0.5}), "half")({})
+    assert type(found).__name__ == "TruncatedNormal"
+
+
 BETA_BINOMIAL = dist.BetaBinomial(total_count=6, concentration1=2.0, concentration0=3.0)
 
 
