@@ -228,6 +228,7 @@ class Question:
         is_like = is_like & _can_make(family, x, slopes, is_moderate)
         is_finite = jnp.all(jnp.isfinite(slopes), (0, 1)) & ~jnp.any(jnp.isnan(heights))
         is_known = jnp.all(jnp.isfinite(predicted) & (noise <= _MAX_NOISE * largest), (0, 1))
+        is_known &= jnp.all(heights > -jnp.inf)  # Else a far point may be rounded to an end.
         return is_like, is_finite & (is_moderate | is_known)
 
 
