@@ -361,8 +361,8 @@ def test_resumed_runs_have_the_bits_of_a_long_run(tmp_path, name):
     posterior = ppl.condition(located, {"y": np.array([0.3, 1.2], np.float32)})
     if ROWS[name].law in (POTTS, COUNTS, SWITCHES):
         posterior = ppl.condition(counted, {"y": np.array([3.3, 4.2], np.float32)})
-        moved = Gibbs({"n": type(kernel)()}, rest=Slice())
-        kernel = Gibbs.auto(rest=Slice()) if ROWS[name].law is SWITCHES else moved
+        is_gibbs = ROWS[name].law is SWITCHES
+        kernel = Gibbs.auto() if is_gibbs else Gibbs({"n": type(kernel)()}, rest=Slice())
     else:
         kernel = type(kernel)()
     settings = {"kernel": kernel, "num_warmup": 20, "num_chains": 16 if ROWS[name].together else 2}
