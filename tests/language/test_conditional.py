@@ -325,6 +325,20 @@ def test_narrow_densities_far_from_zero_have_their_family():
     assert type(found).__name__ == "TruncatedNormal"
 
 
+def test_draws_at_an_end_of_a_support_refuse_no_family():
+    """Draws of such a prior are rounded to 0 or 1, where the binomial has no density."""
+
+    def model(key):
+        p = ppl.sample(key, dist.Beta(0.01 * jnp.ones(3), 0.01), name="p")
+        ppl.sample(key, dist.Binomial(100_000, probs=p), name="y")
+
+    y = np.array([0, 40_000, 100_000])
+    found = ppl.conditional(ppl.condition(model, {"y": y}), "p")({})
+    # Parameters are recovered from slopes in float32.
+    np.testing.assert_allclose(found.concentration1, y + 0.01, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(found.concentration0, 100_000.01 - y, rtol=1e-6, atol=1e-6)
+
+
 BETA_BINOMIAL = dist.BetaBinomial(total_count=6, concentration1=2.0, concentration0=3.0)
 
 
