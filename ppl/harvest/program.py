@@ -14,6 +14,7 @@ from ppl.harvest.cumulative import set_apart
 from ppl.harvest.interpreter import Action, Interpreter
 from ppl.harvest.jaxprs import Jaxpr
 from ppl.harvest.leaked_tracers import explain_leaked_tracer
+from ppl.harvest.liveness import Mask
 from ppl.harvest.plants import unstack
 from ppl.harvest.rules import CONSTRUCTS
 from ppl.harvest.survey import Path, Sites, Survey, describe, struct_of
@@ -133,14 +134,16 @@ class Harvester:
         return sites
 
     def run(
-        self, plants: Mapping[Path, Any], *, live_outs: bool = True
+        self, plants: Mapping[Path, Any], *, live_outs: bool | Sequence[bool] = True
     ) -> tuple[list[Any], dict[Path, Any]]:
-        """Results (None if not wanted) and records by path, in program order."""
+        """Results (None if not wanted, all or one by one) and records by path, in program order."""
         program = self._program
         sites = self.sites
         interpreter = self._interpreter(plants)
         queues = {path: unstack(plant, sites[path]) for path, plant in plants.items()}
-        live = [live_outs] * len(program.out_avals)
+        live = live_outs
+        if isinstance(live, bool):
+            live = [live] * len(program.out_avals)
         with explain_leaked_tracer():
             outs, reaps = interpreter.run(program.jaxpr, program.inputs, queues, live)
         gathered = interpreter.gather(reaps, sites)
@@ -154,10 +157,12 @@ class Harvester:
 
     def reads(self, operand: int, plants: Mapping[Path, Any]) -> bool:
         """Whether any record depends on an operand, with the plants in place."""
-        jaxpr = self._program.jaxpr
         nothing = [False] * len(self._program.out_avals)
-        read = self._interpreter(plants).liveness.inputs(jaxpr, nothing)
-        return read[len(self._program.consts) + operand]
+        return self.needs(plants, nothing)[len(self._program.consts) + operand]
+
+    def needs(self, plants: Mapping[Path, Any], live_outs: Sequence[bool]) -> Mask:
+        """Mask of the inputs that some results and all records depend on, with the plants."""
+        return self._interpreter(plants).liveness.inputs(self._program.jaxpr, live_outs)
 
     def live_equations(self, plants: Mapping[Path, Any]) -> list[Any]:
         """The equations that the records depend on, with the plants in place."""

@@ -222,7 +222,7 @@ NEVER_SAVED = re.findall(
     Live MALA MEADS MEADSInfo MEADSState Masks ModeSearchResult ModeSummary ModelDescription
     ModelGroups ModelParameters NUTS NUTSInfo NUTSTrajectory NormalStart Observed Odds Origin
     PaddedFactor Pairs ParallelTempering PathfinderEnds PathfinderPath Point PointwiseLOO
-    Predictions PriorReference
+    ModelStateSpace PathState Predictions PriorReference
     Progress ProgressReport Proposal RandomWalk RandomWalkInfo RandomWalkState Ranks
     RecordedInit Reference ReportedModel RoundLengths RowValues RunDraws RunSettings
     SVGDAdvance

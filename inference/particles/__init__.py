@@ -1,1 +1,0 @@
-"""Particles: sequential Monte Carlo, filters and smoothers of state spaces, resampling."""
