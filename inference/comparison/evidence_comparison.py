@@ -1,7 +1,7 @@
 """Comparison of models by their evidence: Bayes factors and probabilities of models."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -48,7 +48,7 @@ class EvidenceComparison(Table):
 
 
 def compare_evidence(estimates: Mapping[str, Evidence]) -> EvidenceComparison:
-    """Models compared by estimates of their evidence, by name; they must have the same data."""
+    """Models compared by estimates of their evidence, by name; words where data differ."""
     order = sorted(estimates, key=lambda name: -estimates[name].log_evidence)
     found = [estimates[name] for name in order]
     values = np.array([x.log_evidence for x in found])
@@ -61,6 +61,8 @@ def compare_evidence(estimates: Mapping[str, Evidence]) -> EvidenceComparison:
         for name, estimate in zip(order, found, strict=True)
         for problem in estimate.problems
     ]
+    for name, estimate in zip(order[1:], found[1:], strict=True):
+        problems += _compare_data(order[0], found[0], name, estimate)
     for name, difference, error in zip(order[1:], -differences[1:], spread[1:], strict=True):
         if difference < _CLEAR * error:
             problems.append(
@@ -76,4 +78,18 @@ def compare_evidence(estimates: Mapping[str, Evidence]) -> EvidenceComparison:
         log_bayes_factor_se=spread,
         probability=weights / weights.sum(),
         problems=tuple(problems),
+    )
+
+
+def _compare_data(one: str, a: Evidence, other: str, b: Evidence) -> Iterator[str]:
+    """Words on two models whose observed numbers are not the same."""
+    if a.digest is None or b.digest is None or a.digest == b.digest:
+        return
+    counts = "other numbers"
+    if a.num_observed != b.num_observed:
+        counts = f"{a.num_observed} and {b.num_observed} numbers"
+    yield (
+        f"{one} and {other} observe {counts}: densities of different data cannot be compared. Give "
+        "both models all data in the same units (the density of a transformed observation needs "
+        "its Jacobian)."
     )

@@ -71,7 +71,8 @@ def compare(estimates: Mapping[str, Any]) -> Comparison | EvidenceComparison:
 
     Args:
         estimates: Results of :func:`loo` or :func:`cross_validate` by name of model, all for the
-            same observations; or results of :func:`evidence`, all for the same data.
+            same observations; or results of :func:`evidence`, all for the same data, which is
+            checked.
 
     Raises:
         TypeError: if `estimates` is not a dict of such results.

@@ -15,6 +15,7 @@ from inference.drivers.check_inputs import check_inputs
 from inference.drivers.init_from_result import list_shapes
 from inference.drivers.proper_priors import check_proper_priors
 from inference.evidence.bridge_sampling import bridge_sampling
+from inference.models.observed_data import digest_data
 from inference.models.same_model import check_model, in_coordinates_of, latent_draws
 from inference.results.evidence import Evidence, evidence_problems
 from inference.results.mcmc_result import MCMCResult
@@ -104,6 +105,7 @@ def evidence(
         found = bridge_sampling(_log_density(target), positions, [*map(int, seed_of(key))])
         eps = float(np.finfo(Layout.of(target.position_shapes).dtype).eps)
     rounding = eps * abs(found.log_density)
+    digest, num_observed = digest_data(model, args, kwargs)
     num_chains, num_draws, size = positions.shape
     return Evidence(
         log_evidence=found.log_integral,
@@ -117,6 +119,8 @@ def evidence(
             f"Bridge sampling: {num_chains} chains of {num_draws} draws on unconstrained space of "
             f"{size} dimensions, whose overlap with a normal distribution is {found.overlap:.2f}."
         ),
+        digest=digest,
+        num_observed=num_observed,
     )
 
 

@@ -1,4 +1,4 @@
-"""Normal prior of a model, for kernels that know the prior: proof, mean and factor."""
+"""Normal prior of a model, for kernels that know the prior: mean and factor."""
 
 import dataclasses
 from typing import Any
@@ -11,16 +11,14 @@ from jax.tree_util import Partial
 from inference.common.layout import Layout
 from inference.common.target import Target, labels_by_name, named_sites
 from inference.kernels.gradient_free.elliptical_slice import EllipticalSlice
+from inference.models.quadratic_prior import check_normal
 from inference.models.row_split import log_parts
 from inference.optimization.hessian_normal import curvature
 from inference.results.optimize_result import coordinate_names
 from inference.runtime.blas_threads import one_blas_thread
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
-from ppl.harvest.names import nest_by_path
 from ppl.harvest.pytrees import register_dataclass
-from ppl.harvest.survey import Path, describe, describe_all
-from ppl.marginal.degree import CONSTANT, Degree, find_degrees
 from ppl.transforms.unconstrain import Unconstrained
 
 _MAX_ROUNDS = 6  # of refinement; each gains the digits of the dtype
@@ -74,7 +72,7 @@ def with_prior_of(kernel: Any, target: Target) -> Any:
             "transport=True moves chains in coordinates in which the prior is not normal; leave it "
             "out with EllipticalSlice()"
         )
-    _check_normal(target)
+    check_normal(target, _WHERE, _REMEDY)
     mean, factor, log_prior = _standardize(target, Layout.of(target.position_shapes))
     scale = factor if factor.ndim == 1 else np.diag(factor)
     constant = log_prior + np.sum(np.log(scale)) + 0.5 * mean.size * np.log(2 * np.pi)
@@ -89,61 +87,6 @@ def with_prior_of(kernel: Any, target: Target) -> Any:
 def _log_likelihood(target: Unconstrained, constant: jax.Array, position: Any) -> jax.Array:
     """Log likelihood, and the constant by which the prior differs from a normal density."""
     return log_parts(target, position)[1] + constant
-
-
-def _check_normal(target: Unconstrained) -> None:
-    """Checks that the log prior density is quadratic, on unconstrained space.
-
-    Raises:
-        ValueError: if it is not, or does not depend on a site by a square.
-    """
-    latent = dict(target.shapes)
-    named = {path: jax.tree.map(lambda _, path=path: _Name(path), x) for path, x in latent.items()}
-    names = [x.path for x in jax.tree.leaves(nest_by_path(named))]
-    leaves, structure = jax.tree.flatten(target.position_shapes)
-    scored: list[Path] = []
-
-    def scores(leaves: list[Any]) -> list[jax.Array]:
-        terms = target.log_densities(jax.tree.unflatten(structure, leaves))
-        scored[:] = [path for path in terms if path in latent]
-        return [terms[path] for path in scored]
-
-    traced = jax.make_jaxpr(scores)(leaves)
-
-    def degrees(sites: list[Path]) -> dict[Path, Degree]:
-        operands = [Degree(1, frozenset([x])) if x in sites else CONSTANT for x in names]
-        return dict(zip(scored, find_degrees(traced, operands), strict=True))
-
-    alone = {path: degrees([path]) for path in latent}
-    for path, degree in degrees(names).items():
-        if degree.cause is None:
-            continue
-        operation, variables = degree.cause
-        guilty = [site for site in latent if alone[site][path].cause is not None]
-        if path in guilty:
-            found = f"site {describe(path)} is not normal a priori"
-        else:
-            sites = guilty or [x for x in latent if x in variables and x != path]
-            found = (
-                f"site {describe(path)} is not normal a priori jointly with {describe_all(sites)}"
-            )
-        raise ValueError(
-            f"{_WHERE} {found}: its log density on unconstrained space is not quadratic, by the "
-            f"operation {operation!r}. {_REMEDY}."
-        )
-    for path in latent:
-        if max(degree.degree for degree in alone[path].values()) < 2:
-            raise ValueError(
-                f"{_WHERE} site {describe(path)} has an improper prior, from which nothing can be "
-                "drawn. Give it a normal prior, or use Slice() or NUTS()."
-            )
-
-
-@dataclasses.dataclass(frozen=True)
-class _Name:
-    """Path of a site as a leaf."""
-
-    path: Path
 
 
 def _standardize(target: Unconstrained, layout: Layout) -> tuple[np.ndarray, np.ndarray, float]:

@@ -94,6 +94,12 @@ class ValueTarget:
         args, kwargs = self.arguments.join(self.data)
         return function(first, *args, **kwargs)
 
+    def given(self, values: Mapping[Path, Any]) -> Any:
+        """The target on unconstrained space of all other sites, given some values by path."""
+        args, kwargs = self.arguments.join(self.data)
+        model = ppl.condition(self.model, nest_by_path(dict(values))) if values else self.model
+        return ppl.unconstrain(model, *args, **kwargs)
+
     @property
     def order(self) -> tuple[tuple[Path, bool], ...]:
         """Paths of the latent sites, then of the deterministic ones."""

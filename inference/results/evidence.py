@@ -27,6 +27,9 @@ class Evidence(Table):
             parallel tempering.
         problems: What is doubtful, in words.
         about: The method and the draws, in words.
+        digest: Checksum of the observed numbers in ascending order, by which :func:`compare` knows
+            whether models have the same data; `None` if it is not known.
+        num_observed: How many numbers are observed; `None` if it is not known.
     """
 
     log_evidence: float
@@ -35,6 +38,8 @@ class Evidence(Table):
     overlap: float
     problems: tuple[str, ...]
     about: str
+    digest: int | None = None
+    num_observed: int | None = None
 
     def _rows(self) -> list[list[str]]:
         digits = 2 if not self.se > 0 else max(2, 1 - math.floor(math.log10(self.se)))

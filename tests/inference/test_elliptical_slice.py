@@ -1,6 +1,7 @@
 """Elliptical slice sampling: exact posteriors, priors found in models, what is refused."""
 
 import re
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +12,21 @@ from jax import random
 
 import distributions as dist
 import ppl
-from inference import EllipticalSlice, MeanField, mcmc, mcse_mean
+from inference import (
+    CountSlice,
+    EllipticalSlice,
+    Gibbs,
+    MeanField,
+    ParallelTempering,
+    Slice,
+    mcmc,
+    mcse_mean,
+)
 from inference.drivers.normal_prior import with_prior_of
+from inference.kernels.gibbs import sweep
+from inference.kernels.gibbs.gibbs_target import GibbsTarget
 from inference.models.transported_target import TransportedTarget
+from inference.runtime.compiled_program import compile_program
 
 FAILURE_RATE = 1e-5  # of one test, by chance
 MEAN = jnp.array([1.5, -2.0])
@@ -220,3 +233,142 @@ def test_transport_is_refused():
     target = TransportedTarget(ppl.unconstrain(POSTERIOR), MeanField(), {})
     with pytest.raises(TypeError, match="transport=True moves chains in coordinates in which"):
         with_prior_of(EllipticalSlice(), target)
+
+
+HOURS = np.array([0.0, 0.4, 1.0])
+SEEN = np.array([1.4, 0.3, -0.6])
+
+
+def curve(key):
+    """A process whose mean and covariance depend on other sites."""
+    level = ppl.sample(key, dist.Normal(0.0, 1.0), name="level")
+    length = ppl.sample(key, dist.LogNormal(-0.5, 0.7), name="length")
+    smooth = jnp.exp(-jnp.abs(HOURS[:, None] - HOURS) / length)
+    f = ppl.sample(key, dist.MultivariateNormal(level * jnp.ones(3), covariance=smooth), name="f")
+    ppl.sample(key, dist.Normal(f, 0.5), name="y")
+
+
+CURVE = ppl.condition(curve, {"y": jnp.asarray(SEEN, jnp.float32)})
+
+
+def curve_means():
+    """Posterior means of the log length, the level and the process, by quadrature over two."""
+    axes = np.linspace(-5, 4, 91), np.linspace(-5, 5, 101)
+    log_length, level = np.meshgrid(*axes, indexing="ij")
+    smooth = np.exp(-np.abs(HOURS[:, None] - HOURS) / np.exp(log_length)[..., None, None])
+    total = smooth + 0.25 * np.eye(3)
+    solved = np.linalg.solve(total, (SEEN - level[..., None])[..., None])[..., 0]
+    log_weights = st.norm.logpdf(log_length, -0.5, 0.7) + st.norm.logpdf(level)
+    log_weights -= 0.5 * np.sum((SEEN - level[..., None]) * solved, -1)
+    log_weights -= 0.5 * np.linalg.slogdet(total)[1]
+    weights = np.exp(log_weights - log_weights.max())
+    weights /= weights.sum()
+    means = level[..., None] + (smooth @ solved[..., None])[..., 0]
+    return [*(np.sum(weights * x) for x in (log_length, level)), *np.tensordot(weights, means)]
+
+
+def curve_scores(kernel):
+    """How many standard errors means are from the exact ones."""
+    draws = mcmc(random.key(0), CURVE, kernel=kernel, num_warmup=200, num_draws=4000).draws
+    f = np.moveaxis(np.asarray(draws["f"], np.float64), -1, 0)
+    found = [np.log(draws["length"]), np.asarray(draws["level"], np.float64), *f]
+    pairs = zip(found, curve_means(), strict=True)
+    return [abs(x.mean() - exact) / mcse_mean(x) for x, exact in pairs]
+
+
+def test_the_prior_of_a_block_is_that_given_all_others():
+    target = GibbsTarget.of(CURVE, (), {}, Gibbs({"f": EllipticalSlice()}))
+    points = np.array([[0.3, 2.0, -1.0], [1.0, 0.0, 0.5]], np.float32)
+
+    @jax.jit
+    def look(level, length):
+        others: Any = {("level",): level, ("length",): length}
+        space = sweep._Coordinates(target, (("f",),), others)
+        kernel: Any = sweep._kernel_of(target.blocks[0], space, {"f": jnp.zeros(3)})
+        values = [kernel.log_likelihood({"f": x}) for x in points]
+        return kernel.mean, kernel.factor, values[1] - values[0]
+
+    for level, length in ((0.5, 1.5), (-1.0, 0.4)):
+        mean, factor, difference = look(level, length)
+        smooth = np.exp(-np.abs(HOURS[:, None] - HOURS) / length)
+        np.testing.assert_allclose(mean, np.full(3, level), rtol=1e-5)
+        np.testing.assert_allclose(factor, np.linalg.cholesky(smooth), atol=1e-5)
+        scores = st.norm.logpdf(SEEN, points, 0.5).sum(1)
+        np.testing.assert_allclose(difference, scores[1] - scores[0], rtol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        pytest.param(Gibbs({("level", "f"): EllipticalSlice()}, rest=Slice()), id="a block"),
+        pytest.param(Gibbs({"f": EllipticalSlice()}), id="beside NUTS"),
+        pytest.param(Gibbs({"length": Slice()}, rest=EllipticalSlice()), id="the rest"),
+    ],
+)
+def test_the_prior_of_a_block_follows_other_blocks(kernel):
+    assert max(curve_scores(kernel)) < 4.3
+
+
+@pytest.mark.slow
+def test_a_prior_that_does_not_follow_is_caught(monkeypatch):
+    def stale(log_prior, log_density, position):
+        return EllipticalSlice(lambda x: log_density(x) - log_prior(x), factor=jnp.ones(3))
+
+    monkeypatch.setattr(sweep, "elliptical_kernel", stale)
+    compile_program.cache_clear()
+    found = curve_scores(Gibbs({"f": EllipticalSlice()}, rest=Slice()))
+    compile_program.cache_clear()
+    assert max(found) > 4.3
+
+
+def several(key):
+    a = ppl.sample(key, dist.Normal(0.0, 1.0), name="a")
+    ppl.sample(key, dist.Normal(0.0, jnp.exp(a)), name="b")
+    ppl.sample(key, dist.Gamma(2.0, 1.0), name="c")
+    ppl.sample(key, dist.Poisson(2.0), name="k")
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (
+            lambda: Gibbs({"c": EllipticalSlice(), "k": CountSlice()}),
+            ValueError,
+            "Gibbs: block 'c' by EllipticalSlice(): given all other sites, site 'c' is not normal",
+        ),
+        (
+            lambda: Gibbs({("a", "b"): EllipticalSlice(), "k": CountSlice()}),
+            ValueError,
+            "site 'b' is not normal a priori jointly with 'a'",
+        ),
+        (
+            lambda: Gibbs({("a", "k"): CountSlice()}, rest=EllipticalSlice()),
+            ValueError,
+            "has real and discrete sites",
+        ),
+        (
+            lambda: Gibbs({"k": CountSlice(), "a": Slice()}, rest=EllipticalSlice()),
+            ValueError,
+            "site 'c' is not normal a priori",
+        ),
+        (
+            lambda: Gibbs({"k": EllipticalSlice()}),
+            ValueError,
+            "'k' is discrete, and EllipticalSlice moves real numbers",
+        ),
+        (
+            lambda: Gibbs({"a": EllipticalSlice(mean=MEAN)}),
+            ValueError,
+            "has mean of its own, but prior and likelihood are the model's",
+        ),
+        (
+            lambda: ParallelTempering(kernel=EllipticalSlice()),
+            TypeError,
+            "EllipticalSlice has none",
+        ),
+    ],
+)
+def test_blocks_without_a_normal_prior_are_named(make, error, words):
+    with pytest.raises(error, match=re.escape(words)):
+        mcmc(random.key(0), several, kernel=make(), num_warmup=2, num_draws=2)

@@ -223,6 +223,33 @@ def test_models_are_compared_by_evidence(tmp_path):
         inference.compare({"a": counts[0], "b": 3.0})  # pyright: ignore
 
 
+def test_evidences_of_other_data_are_not_compared():
+    def rows(key):
+        loc = ppl.sample(key, dist.Normal(0.0, 2.0), name="loc")
+        return ppl.sample(key, dist.Normal(jnp.full(3, loc), 1.0), name="y")
+
+    def columns(key):
+        loc = ppl.sample(key, dist.Normal(0.0, 2.0), name="loc")
+        ppl.sample(key, dist.Normal(jnp.full(2, loc), 1.0), name="a")
+        return ppl.sample(key, dist.Normal(loc, 1.0), name="b")
+
+    gap = jnp.array([False, False, True])
+    models = {
+        "rows": ppl.condition(rows, {"y": jnp.array([1.0, 2.0, 3.0])}),
+        "columns": ppl.condition(columns, {"a": jnp.array([1.0, 3.0]), "b": jnp.array(2.0)}),
+        "gap": ppl.condition(rows, {"y": ppl.ignore(jnp.array([1.0, 2.0, 3.0]), gap)}),
+        "units": ppl.condition(rows, {"y": jnp.array([100.0, 200.0, 300.0])}),
+    }
+    found = {name: inference.evidence(fit(model), model) for name, model in models.items()}
+
+    def told(name):
+        return str(inference.compare({"rows": found["rows"], name: found[name]}))
+
+    assert "observe" not in told("columns")
+    assert "observe 3 and 2 numbers" in told("gap") or "observe 2 and 3 numbers" in told("gap")
+    assert "rows and units observe other numbers" in told("units")
+
+
 def test_doubts_are_told():
     x = np.random.default_rng(0).standard_cauchy((4, 200, 20))
     found = bridge_sampling(lambda x: stats.cauchy.logpdf(x).sum(-1), x, [0])

@@ -212,7 +212,7 @@ def test_fixed_values_count_as_observed_ones():
     assert jnp.allclose(ours[1] + ours[3], ppl.log_density(WALK)(ours[0]), rtol=1e-5)
     assert (
         ModelStateSpace.of(WALK).memory is None
-    )  # a path scored from another particle has its sigma
+    )  # sigma stays
     assert fixed.memory == observed.memory == 1
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from inference.common.argument_checks import short_repr
+from inference.kernels.gradient_free.elliptical_slice import EllipticalSlice
 from inference.kernels.hamiltonian.kernel import Kernel
 from inference.kernels.hamiltonian.nuts import NUTS
 from inference.kernels.inner_kernel import check_inner_kernel
@@ -59,6 +60,7 @@ class Gibbs:
     | ``Conjugate()`` | draws from the full conditionals that the library derives from the model |
     | ``Enumerate()`` | draws finite sites jointly, by sums over their states |
     | a kernel, such as ``Slice()`` | unconstrained values of real sites; values of discrete ones |
+    | ``EllipticalSlice()`` | real sites that are jointly normal a priori, given all others |
 
     All sites that no block names move together by the kernel `rest`. A kernel sees the terms of
     the log density that depend on its block: sites beyond the Markov blanket are neither evaluated
@@ -176,5 +178,22 @@ def _check_kernel(what: str, kernel: Any) -> None:
         expected = "Conjugate(), Enumerate(), or a kernel such as Slice()"
     if isinstance(kernel, Gibbs):
         raise TypeError(f"Gibbs: {what} must be {expected}, got {short_repr(kernel)}")
+    if isinstance(kernel, EllipticalSlice):
+        _check_bare(what, kernel)
+        return
     source = "the model gives it, given all other blocks"
     check_inner_kernel(f"Gibbs: {what}", kernel, source, expected, needs_refresh=False)
+
+
+def _check_bare(what: str, kernel: EllipticalSlice) -> None:
+    """Checks that a kernel has no prior and no likelihood.
+
+    Raises:
+        ValueError: if it has.
+    """
+    given = [x.name for x in dataclasses.fields(kernel) if getattr(kernel, x.name) is not None]
+    if given:
+        raise ValueError(
+            f"Gibbs: {what} has {', '.join(given)} of its own, but prior and likelihood are the "
+            "model's, given all other blocks: pass EllipticalSlice() without them"
+        )

@@ -20,8 +20,10 @@ from inference.kernels.gibbs.full_conditionals import (
     draw_jointly,
 )
 from inference.kernels.gibbs.gibbs import Block, Conjugate, EnumeratedBlock, Gibbs
+from inference.kernels.gradient_free.elliptical_slice import EllipticalSlice
 from inference.kernels.gradient_free.kernel import GradientFreeKernel
 from inference.kernels.hamiltonian.kernel import HamiltonianKernel
+from inference.models.quadratic_prior import check_normal
 from inference.models.value_target import ValueTarget
 from ppl.common import distribution_protocol
 from ppl.core.model_run import trace_model
@@ -38,6 +40,10 @@ _COUPLED = "finite and coupled: their states are summed jointly"
 _NO_FORM = "no full conditional in closed form"
 _COSTLY = "joint draws would sum over more than 4096 states at once"
 _MAX_JOINT_STATES = 4096
+_ELLIPSES = (
+    "EllipticalSlice() moves sites that are jointly normal given the values of all others, of "
+    "which their mean and covariance may be functions. Name other sites, or use Slice() or NUTS()"
+)
 
 
 @register_dataclass
@@ -161,6 +167,7 @@ def make_plan(kernel: Gibbs, base: ValueTarget) -> GibbsPlan:
         reason = _NO_FORM
     if rest:
         _check_real(look, rest)
+        look.check_prior(rest, kernel.rest)
         planned = PlannedBlock(tuple(rest), kernel.rest, is_rest=True)
         found.append((planned, _by_kernel(rest, kernel.rest, reason)))
     sites = [site for _, why in found for site in why]
@@ -251,6 +258,22 @@ class _Look:
             return _reason_of(error)
         return None
 
+    def check_prior(self, paths: Sequence[Path], kernel: Any) -> None:
+        """Checks that sites that an elliptical slice moves are jointly normal given all others.
+
+        Raises:
+            ValueError: if their prior given all others is not normal.
+        """
+        if not isinstance(kernel, EllipticalSlice):
+            return
+        where = f"Gibbs: block {_names(paths)} by EllipticalSlice(): given all other sites,"
+        others = {path: x for path, x in self.shapes.items() if path not in paths}
+
+        def look(base: ValueTarget, values: Mapping[Path, Any]) -> None:
+            check_normal(base.given(values), where, _ELLIPSES)
+
+        jax.eval_shape(look, self.base, others)
+
     def why_not_finite(self, path: Path) -> str:
         """Why a site is not drawn by a sum over its states, where it is not."""
         if is_real(self.shapes[path]):
@@ -308,6 +331,7 @@ def _plan_block(look: _Look, block: Block) -> tuple[PlannedBlock, list[PlannedSi
         )
     is_discrete = are_real == {False}
     _check_kind(paths, block.kernel, is_discrete)
+    look.check_prior(paths, block.kernel)
     kernel = look.within_bounds(block.kernel, paths) if is_discrete else block.kernel
     planned = PlannedBlock(paths, kernel, is_discrete=is_discrete)
     return planned, _by_kernel(paths, block.kernel, "as its block says")
@@ -345,7 +369,7 @@ def _check_kind(paths: Sequence[Path], kernel: Any, is_discrete: bool) -> None:
     """Check that a kernel moves values of the kind that sites have."""
     name = type(kernel).__name__
     moves_integers = isinstance(kernel, InformedKernel | CountKernel)
-    moves_reals = isinstance(kernel, HamiltonianKernel | GradientFreeKernel)
+    moves_reals = isinstance(kernel, HamiltonianKernel | GradientFreeKernel | EllipticalSlice)
     if moves_reals and is_discrete:
         raise ValueError(
             f"Gibbs: block {_names(paths)} is discrete, and {name} moves real numbers. Move it by "

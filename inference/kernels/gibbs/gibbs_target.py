@@ -147,7 +147,7 @@ class GibbsTarget:
             real = nest_by_path({path: x for path, x in given.items() if path not in kept})
             if init.strategy == "uniform" and not real and self.follows_gradients:
                 init = dataclasses.replace(init, strategy="bulk")
-            rest = self.given(kept)
+            rest = self.base.given(kept)
             layout = Layout.of(rest.position_shapes)
             flat = init.position(rest, layout, for_real, real or None, attempt)
             found |= self.by_path(rest.constrain(layout.unravel(flat)))
@@ -157,14 +157,6 @@ class GibbsTarget:
     def follows_gradients(self) -> bool:
         """Whether real sites have a gradient: a Hamiltonian kernel moves some of them."""
         return any(isinstance(block.kernel, HamiltonianKernel) for block in self.blocks)
-
-    def given(self, values: Mapping[Path, Any]) -> Any:
-        """The target on unconstrained space of all other sites, given some values by path."""
-        args, kwargs = self.base.arguments.join(self.base.data)
-        model = self.base.model
-        if values:
-            model = ppl.condition(model, nest_by_path(values))
-        return ppl.unconstrain(model, *args, **kwargs)
 
     @property
     def shapes(self) -> dict[Path, Any]:

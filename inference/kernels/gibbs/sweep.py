@@ -11,11 +11,14 @@ import jax.numpy as jnp
 from jax import random
 
 from inference.kernels.gibbs.block_density import block_density
+from inference.kernels.gibbs.elliptical_block import elliptical_kernel
 from inference.kernels.gibbs.full_conditionals import conditional_of, draw_jointly
 from inference.kernels.gibbs.gibbs_plan import PlannedBlock
 from inference.kernels.gibbs.gibbs_target import GibbsTarget
+from inference.kernels.gradient_free.elliptical_slice import EllipticalSlice
 from inference.kernels.hamiltonian.adaptive_hamiltonian import AdaptiveHamiltonian
 from inference.kernels.hamiltonian.kernel import HamiltonianKernel
+from inference.models.row_split import log_parts
 from ppl.harvest.names import nest_by_path
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.survey import Path
@@ -157,10 +160,14 @@ class _Coordinates:
     """Unconstrained space of some real sites, given all others."""
 
     def __init__(self, target: GibbsTarget, paths: tuple[Path, ...], others: Mapping[Path, Any]):
-        self._given = target.given(others)
+        self._given = target.base.given(others)
         self._target = target
         self._paths = paths
         self.log_density = self._given.log_density
+
+    def log_prior(self, position: Any) -> jax.Array:
+        """Log prior density of the block, given all other sites."""
+        return log_parts(self._given, position)[0]
 
     def position_of(self, values: Mapping[Path, Any]) -> Any:
         """Position of values."""
@@ -222,6 +229,8 @@ def _kernel_of(block: PlannedBlock, space: _Space, position: Any) -> Any:
     density = block_density(space.log_density, position)
     if isinstance(block.kernel, HamiltonianKernel):
         return AdaptiveHamiltonian(block.kernel, density)
+    if isinstance(space, _Coordinates) and isinstance(block.kernel, EllipticalSlice):
+        return elliptical_kernel(space.log_prior, density, position)
     return dataclasses.replace(block.kernel, log_density=density)
 
 

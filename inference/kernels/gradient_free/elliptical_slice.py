@@ -86,7 +86,9 @@ class EllipticalSlice:
     priors, where data tell little of each coordinate.
 
     Under :func:`inference.mcmc`, the prior and the likelihood are the model's: pass
-    ``EllipticalSlice()``. All latent sites have to be jointly normal a priori.
+    ``EllipticalSlice()``. All latent sites have to be jointly normal a priori; as a block of
+    :class:`Gibbs`, those of the block, given all others, which its mean and covariance may depend
+    on.
 
     Attributes:
         log_likelihood: Function of a position that returns a scalar, or `None` if a driver is to
@@ -130,7 +132,7 @@ class EllipticalSlice:
         mean, factor = self._prior(layout)
         vector = layout.ravel(position)
         log_likelihood = flat_density(self, "log_likelihood", layout)(vector)
-        log_density = log_likelihood + _log_prior(factor, vector - mean)
+        log_density = log_likelihood + log_normal(factor, vector - mean)
         return EllipticalSliceState(position, log_density, log_likelihood)
 
     def refresh(self, state: EllipticalSliceState) -> EllipticalSliceState:
@@ -184,7 +186,7 @@ class EllipticalSlice:
         is_found = arc.log_likelihood > level
         vector = jnp.where(is_found, point(arc.angle), here)
         log_likelihood = jnp.where(is_found, arc.log_likelihood, now)
-        log_density = log_likelihood + _log_prior(factor, vector - mean)
+        log_density = log_likelihood + log_normal(factor, vector - mean)
         new = EllipticalSliceState(layout.unravel(vector), log_density, log_likelihood)
         return new, EllipticalSliceInfo(arc.count)
 
@@ -210,7 +212,7 @@ class EllipticalSlice:
         return mean, factor
 
 
-def _log_prior(factor: jax.Array, deviation: jax.Array) -> jax.Array:
+def log_normal(factor: jax.Array, deviation: jax.Array) -> jax.Array:
     """Log density of a normal distribution at a deviation from its mean."""
     if factor.ndim == 1:
         scale = factor
