@@ -201,6 +201,7 @@ def records():
 NEVER_SAVED = re.findall(
     r"\w+",
     """
+    FilterRun PathMove
     Block BlockState Conjugate EnumeratedBlock Gibbs GibbsPlan GibbsState GibbsTarget PlannedBlock
     PlannedSite Sweep WeightSum
     GradientEstimate RowSplit SGHMC SGLD StochasticGradientInfo StochasticGradientKernel
