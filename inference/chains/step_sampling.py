@@ -40,6 +40,7 @@ from inference.kernels.tempering.parallel_tempering import ParallelTempering
 from inference.kernels.tempering.reference import PriorReference
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import share_chains
+from inference.runtime.signature import shapes_of
 
 
 def sample_by_steps(
@@ -156,8 +157,6 @@ class PlainRun(StepRun):
         ]
         self._make_batches(parts, size, num_done)
         chain = jax.tree.map(lambda x: x[0], chains)
-        _, row = jax.eval_shape(
-            lambda kernel, chain: make_transition(kernel, self.layout, chain), self.kernel, chain
-        )
+        _, row = shapes_of(make_transition, self.kernel, self.layout, chain)
         self._make_rows(row, size, MAX_NUMBERS_WHOLE if is_whole else MAX_NUMBERS)
         self._compile_programs(step_chains_mapped if is_mapped else step_chains, row)

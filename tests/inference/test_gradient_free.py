@@ -28,6 +28,7 @@ from inference.kernels.gradient_free.scale import (
     is_window_end,
     search_scale,
 )
+from ppl.harvest.pytrees import register_dataclass
 
 
 def uneven(key):
@@ -182,3 +183,21 @@ def test_a_bare_log_density_is_enough(kernel, float_dtype):
     )(state)
     assert draws["b"].dtype == float_dtype
     np.testing.assert_allclose(np.var(draws["b"], 0), 1, atol=0.4)
+
+
+def test_a_step_is_traced_for_the_first_run_only():
+    traces = []
+
+    @register_dataclass
+    @dataclasses.dataclass(frozen=True)
+    class Counted(RandomWalk):
+        def step(self, key, state):
+            traces.append(key)
+            return super().step(key, state)
+
+    kernel = Counted()
+    mcmc(random.key(0), uneven, kernel=kernel, num_warmup=9, num_draws=9, progress=False)
+    assert traces
+    traces.clear()
+    mcmc(random.key(1), uneven, kernel=kernel, num_warmup=9, num_draws=9, progress=False)
+    assert not traces
