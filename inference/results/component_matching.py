@@ -38,6 +38,26 @@ def permute(draws: Array, axis: int, permutations: Permutations) -> Array:
     return np.take_along_axis(draws, permutations.reshape(shape), 2 + axis)
 
 
+def renumber(draws: Array, permutations: Permutations) -> Array:
+    """Draws of a site whose values are numbers of components, with those that these get.
+
+    Args:
+        draws: Integers ``(chain, draw, *shape)`` from 0, or booleans.
+        permutations: ``(draw of all chains, component)``, as for `permute`.
+    """
+    numbers = np.argsort(permutations, 1).astype(draws.dtype)
+    flat = draws.reshape(len(permutations), -1).astype(np.intp)
+    return np.take_along_axis(numbers, flat, 1).reshape(draws.shape)
+
+
+def are_numbers(draws: Array, num_components: int) -> bool:
+    """Whether draws of a site are integers that may be numbers of components."""
+    if draws.dtype == bool:
+        return num_components == 2
+    is_integer = np.issubdtype(draws.dtype, np.integer)
+    return bool(is_integer and np.all((draws >= 0) & (draws < num_components)))
+
+
 def match_components(
     features: Array, pivots: Iterable[int], max_rounds: int = _MAX_ROUNDS
 ) -> Permutations:

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from inference.common.leaf_names import named_leaves
-from inference.results.component_matching import as_components, match_components
+from inference.results.component_matching import are_numbers, as_components, match_components
 from inference.results.diagnostics import MIN_DRAWS, mcse_mean, rhat
 from inference.results.summary import Summary
 
 # Sites agree if the distance of their largest R-hat from 1 falls to so much of what it was.
 _SHARE = 0.1
+_MAX_RHAT = 1.1  # of sites that agree, however large theirs was
 # What is looked at, so that a look takes less than a second.
 _MAX_COMPONENTS = 24
 _MAX_FEATURES = 64  # of a component
@@ -61,6 +62,30 @@ def find_switching(draws: Mapping[str, Any], summary: Summary, high_rhat: float)
         for name, axis, _ in agreeing:
             switched.setdefault(name, axis)
     return switched
+
+
+def find_assignments(
+    draws: Mapping[str, Any], summary: Summary, high_rhat: float, switched: Mapping[str, int]
+) -> list[str]:
+    """Sites with a high R-hat whose values may be numbers of the components that switch.
+
+    Args:
+        draws: Draws by site, ``(chain, draw, *shape)``.
+        summary: Summary of the draws.
+        high_rhat: R-hat above which chains do not agree.
+        switched: Axis of the components by site, as `find_switching` has it.
+    """
+    rhats = {site.name: summary[site.name].rhat for site in summary.sites}
+    sizes = {np.shape(rhats[name])[axis] for name, axis in switched.items()}
+    if len(sizes) != 1:
+        return []
+    (num_components,) = sizes
+    return [
+        name
+        for name, leaf in named_leaves(draws)
+        if np.any(np.asarray(rhats.get(name, np.nan)) > high_rhat)
+        and are_numbers(np.asarray(leaf), num_components)
+    ]
 
 
 def unequal_densities(stats: Mapping[str, np.ndarray]) -> tuple[int, int, float, float] | None:
@@ -116,6 +141,8 @@ def _agree(candidates: list[_Candidate], high_rhat: float) -> bool:
     matched = np.take_along_axis(together, permutations[..., None], 1)
     by_chain = permutations.reshape(num_chains, num_draws, -1)
     changes = np.mean((by_chain[:, 1:] != by_chain[:, :-1]).any(-1))
-    before = np.nanmax(rhat(features))
-    after = np.nanmax(rhat(matched.reshape(features.shape)))
-    return bool(changes <= _MAX_CHANGES and after <= max(high_rhat, 1 + _SHARE * (before - 1)))
+    before, after = (
+        np.nanmax(rhat(x.reshape(features.shape)), initial=1.0) for x in (features, matched)
+    )
+    limit = min(1 + _SHARE * (before - 1), _MAX_RHAT)
+    return bool(changes <= _MAX_CHANGES and after <= max(high_rhat, limit))

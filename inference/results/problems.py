@@ -10,10 +10,11 @@ from inference.common.far_chains import find_lost
 from inference.common.leaf_names import named_leaves
 from inference.common.warm_up import MIN_ITERATIONS, WarmUp
 from inference.results.diagnostics import MIN_DRAWS, ebfmi
-from inference.results.label_switching import find_switching, unequal_densities
+from inference.results.label_switching import find_assignments, find_switching, unequal_densities
 from inference.results.nested_rhat import HIGH_RHAT, nested_rhat_limit, rhat_limit
 from inference.results.run_facts import RunFacts
 from inference.results.summary import Summary
+from inference.results.summary_columns import print_rhat
 from inference.results.tempering import tempering_problems
 
 # Thresholds of warnings.
@@ -384,9 +385,10 @@ def _mixing_problems(
     matched = find_switching(draws, summary, high_rhat) if high.size else {}
     unequal = unequal_densities(stats) if matched else None
     switched = matched if unequal is None else {}
+    assigned = find_assignments(draws, summary, high_rhat, switched)
     is_switched = np.zeros(len(summary), bool)
     for site in summary.sites:
-        is_switched[site.start : site.stop] = site.name in switched
+        is_switched[site.start : site.stop] = site.name in {*switched, *assigned}
     if high.size:
         worst = summary.names[int(np.nanargmax(summary.rhat))]
         adapts = _is_adapted(facts) or facts.is_ensemble
@@ -398,7 +400,7 @@ def _mixing_problems(
             why = "chains have not forgotten the starts that they share"
         remedy = ""
         if switched:
-            remedy = _switching_remedy(switched)
+            remedy = _switching_remedy(switched, assigned)
         elif unequal is not None:
             remedy = _unequal_modes(matched, unequal)
         if not switched or np.any(is_high & ~is_switched):
@@ -432,15 +434,17 @@ def _mixing_problems(
         )
 
 
-def _switching_remedy(switched: Mapping[str, int]) -> str:
+def _switching_remedy(switched: Mapping[str, int], assigned: Sequence[str]) -> str:
     """Sentences, with a space in front, on sites whose labels switch."""
     some = _in_words(switched)
     axes = ", ".join(f'"{name}": {axis}' for name, axis in switched.items())
+    numbers = ", ".join(f'"{name}"' for name in assigned)
+    option = f", assignments=[{numbers}]" if assigned else ""
     return (
         f" This looks like label switching: with the entries of {some} permuted in each draw, the "
         "chains agree. If the model is symmetric in these entries, so that no permutation changes "
-        f"its density, match them by inference.relabel(result, {{{axes}}}), with every other site "
-        "that has an entry for each component, or order the components in the model."
+        f"its density, match them by inference.relabel(result, {{{axes}}}{option}), with every "
+        "other site that has an entry for each component, or order the components in the model."
     )
 
 
@@ -463,7 +467,8 @@ def _in_words(names: Iterable[str]) -> str:
 
 def _rhat_in_words(rhat: float) -> str:
     """Two decimals, or three where two could not be told from the limit."""
-    return f"{rhat:.3f}" if rhat < 1.1 else f"{rhat:.2f}"
+    (exact,) = print_rhat(np.array([rhat]))
+    return exact if rhat < 1.1 or exact.startswith(">") else f"{rhat:.2f}"
 
 
 def _is_adapted(facts: RunFacts) -> bool:

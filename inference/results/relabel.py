@@ -10,13 +10,23 @@ import numpy as np
 from inference.common.argument_checks import short_repr
 from inference.common.leaf_names import named_leaves
 from inference.common.target import NamedSite, labels_by_name
-from inference.results.component_matching import as_components, match_components, permute
+from inference.results.component_matching import (
+    are_numbers,
+    as_components,
+    match_components,
+    permute,
+    renumber,
+)
 from inference.results.mcmc_result import MCMCResult
 
 _NUM_PIVOTS = 4
 
 
-def relabel(result: MCMCResult, components: str | Mapping[str, int | Sequence[int]]) -> MCMCResult:
+def relabel(
+    result: MCMCResult,
+    components: str | Mapping[str, int | Sequence[int]],
+    assignments: str | Sequence[str] | None = None,
+) -> MCMCResult:
     """Permutes the components of each draw of a mixture, so that all draws agree.
 
     A posterior that is the same under every permutation of its components has a mode for each of
@@ -30,15 +40,19 @@ def relabel(result: MCMCResult, components: str | Mapping[str, int | Sequence[in
     components keep their places: draws without a switch are returned as they are.
 
     The other sites stay as they are, as do statistics. Name all sites with an entry for each
-    component, the deterministic ones too. A site whose values are numbers of components cannot be
-    permuted. The permuted draws are draws of the same posterior only if it is symmetric: if priors
-    tell components apart, they were not to be exchanged.
+    component, the deterministic ones too, and all `assignments`, whose values are numbers of
+    components: an observation stays with its component when that gets another number. The permuted
+    draws are draws of the same posterior only if it is symmetric: if priors tell components apart,
+    they were not to be exchanged.
 
     Args:
         result: Result of :func:`inference.mcmc`.
         components: Axis of the components by site, as ``{"mu": 0, "share": 0}``: an axis of one
             value of the site, or several for a matrix of transitions, as ``{"move": (0, 1)}``. Or
             the name of a dimension that ``ppl.label`` gave to all of them, as ``"component"``.
+        assignments: Names of sites whose values are numbers of components, counted from 0, as
+            ``["z"]`` of a mixture whose assignments are sampled. Without any, ``[]``; by default
+            there must be no site that looks so.
 
     Returns:
         A result with the permuted draws, whose summary is that of these draws. It does not hold its
@@ -47,7 +61,8 @@ def relabel(result: MCMCResult, components: str | Mapping[str, int | Sequence[in
     Raises:
         TypeError: if `result` is not a result of `mcmc`, or `components` is of another type.
         ValueError: if no site has the dimension, a site or an axis does not exist, the axes have
-            different lengths, every site has several axes, or draws are not finite.
+            different lengths, every site has several axes, or draws are not finite; if assignments
+            are not numbers of components, or others than those that are named look so.
 
     References:
         - Celeux (1998), Bayesian inference for mixture: the label switching problem, COMPSTAT.
@@ -71,13 +86,57 @@ def relabel(result: MCMCResult, components: str | Mapping[str, int | Sequence[in
     names, leaves = zip(*named_leaves(result.draws), strict=True)
     draws = dict(zip(names, map(np.asarray, leaves), strict=True))
     axes = _axes_by_site(draws, result.sites, components)
+    num_components = next(draws[name].shape[2 + of_site[0]] for name, of_site in axes.items())
+    assigned = _check_assignments(draws, axes, assignments, num_components)
     permutations = match_components(_features(draws, axes), _pivots(result.stats, draws))
     for name, of_site in axes.items():
         for axis in of_site:
             draws[name] = permute(draws[name], axis, permutations)
+    for name in assigned:
+        draws[name] = renumber(draws[name], permutations)
     structure = jax.tree.structure(result.draws)
     permuted = jax.tree.unflatten(structure, [draws[name] for name in names])
     return dataclasses.replace(result, draws=permuted, chains=None)
+
+
+def _check_assignments(
+    draws: Mapping[str, np.ndarray], axes: Mapping[str, Any], given: Any, num_components: int
+) -> tuple[str, ...]:
+    """Names of the sites whose values are numbers of components.
+
+    Raises:
+        TypeError: if they are not given as names.
+        ValueError: if there is no such site, it has an axis of components, or it has other values;
+            if none are given, and there are some that look so.
+    """
+    numbers = [
+        name for name, x in draws.items() if name not in axes and are_numbers(x, num_components)
+    ]
+    if given is None:
+        if numbers:
+            raise ValueError(
+                f"relabel: draws of {', '.join(map(repr, numbers))} are integers from 0 to "
+                f"{num_components - 1}: are they numbers of components, which get others here? "
+                f"Then pass assignments={numbers}, else assignments=[]"
+            )
+        return ()
+    names = (given,) if isinstance(given, str) else given
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise TypeError(
+            f'relabel: assignments must be names of sites, such as ["z"], got {short_repr(given)}'
+        )
+    for name in names:
+        if name not in draws:
+            raise ValueError(
+                f"relabel: assignments: no site is called {name!r}; there are {', '.join(draws)}"
+            )
+        if name not in numbers:
+            raise ValueError(
+                f"relabel: assignments: site {name!r} must have integers from 0 to "
+                f"{num_components - 1} and no axis of components, got "
+                f"{short_repr(draws[name].reshape(-1)[:4])} in an array of {draws[name].dtype}"
+            )
+    return tuple(dict.fromkeys(names))
 
 
 def _pivots(stats: Mapping[str, Any], draws: Mapping[str, np.ndarray]) -> list[int]:

@@ -9,6 +9,8 @@ from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import numpy as np
 
+_MAX_RHAT = 1000  # beyond it, rounding says how large it is
+
 
 def print_to_scale(values: np.ndarray, decimals: int | None) -> list[str]:
     """Numbers with the given decimals, so many that standard deviations have three digits."""
@@ -26,9 +28,9 @@ def print_whole(values: np.ndarray, _: int | None) -> list[str]:
     return [f"{x:.0f}" for x in values]
 
 
-def print_three_decimals(values: np.ndarray, _: int | None) -> list[str]:
-    """Numbers with three decimals."""
-    return [f"{x:.3f}" for x in values]
+def print_rhat(values: np.ndarray, _: int | None = None) -> list[str]:
+    """Numbers with three decimals; beyond a thousand, as of chains that stand still, the bound."""
+    return [f">{_MAX_RHAT}" if x > _MAX_RHAT else f"{x:.3f}" for x in values]
 
 
 def decimals_of(scales: np.ndarray, sizes: np.ndarray, digits: int = 3) -> int | None:
@@ -75,7 +77,7 @@ class SummaryRow(NamedTuple):
     mcse_mean: Annotated[Any, Column("MCSE", print_two_digits, is_diagnostic=True)]
     ess_bulk: Annotated[Any, Column("ESS bulk", print_whole, is_diagnostic=True)]
     ess_tail: Annotated[Any, Column("ESS tail", print_whole, is_diagnostic=True)]
-    rhat: Annotated[Any, Column("R-hat", print_three_decimals, is_diagnostic=True)]
+    rhat: Annotated[Any, Column("R-hat", print_rhat, is_diagnostic=True)]
 
 
 _HINTS = get_type_hints(SummaryRow, include_extras=True)

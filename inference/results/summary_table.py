@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from inference.results.summary_columns import decimals_of
+from inference.results.summary_columns import decimals_of, print_rhat
 from inference.results.summary_data import SummaryData, SummarySite
 
 _WIDTH = 88  # columns of the notes
@@ -110,7 +110,7 @@ def _say(summary: SummaryData, entry: _Gap | str) -> str:
     text = f"{entry.name}[{first} .. {last}]: mean {means.min():.3g} to {means.max():.3g}"
     ess = np.fmin(summary.ess_bulk, summary.ess_tail)[places]
     if np.isfinite(summary.rhat[places]).any():
-        text += f", R-hat at most {np.nanmax(summary.rhat[places]):.3f}"
+        text += f", R-hat at most {print_rhat(np.nanmax(summary.rhat[places], keepdims=True))[0]}"
     if np.isfinite(ess).any():
         text += f", ESS at least {np.nanmin(ess):.0f}"
     return text

@@ -107,6 +107,42 @@ def test_overlapping_components_have_the_least_loss():
     np.testing.assert_allclose(loss(found), min(every), rtol=1e-6)
 
 
+def test_assignments_get_the_new_numbers_of_their_components():
+    """Each observation keeps the mean of its component; else predictions are of another one."""
+    draws = true_draws()
+    mixed = permuted(draws, WITHIN)
+    z = RNG.integers(0, 3, size=(4, 300, 5))
+    # Component k of the mixed draws is component WITHIN[..., k] of the true ones.
+    mixed["z"] = np.take_along_axis(np.argsort(WITHIN, -1), z.reshape(4, 300, 5), -1)
+    found = inference.relabel(result(mixed), "component", assignments="z").draws
+    own = np.take_along_axis(np.asarray(found["mu"]), np.asarray(found["z"]), -1)
+    np.testing.assert_array_equal(own, np.take_along_axis(draws["mu"], z, -1))
+    assert found["z"].dtype == mixed["z"].dtype
+    back = np.asarray(found["mu"])[0, 0].argsort()[draws["mu"][0, 0].argsort().argsort()]
+    np.testing.assert_array_equal(np.asarray(found["z"]), back[z])
+    halves = {"mu": mixed["mu"][..., :2], "z": mixed["z"] == 1}
+    both = inference.relabel(result(halves), {"mu": 0}, ["z"]).draws["z"]
+    assert both.dtype == bool
+
+
+def test_assignments_are_never_forgotten():
+    draws = {**true_draws(1, 5), "z": np.tile([0, 2, 1], (1, 5, 1)), "n": np.full((1, 5), 7)}
+    words = r"draws of 'z' are integers from 0 to 2.*assignments=\['z'\], else assignments=\[\]"
+    with pytest.raises(ValueError, match=words):
+        inference.relabel(result(draws), "component")
+    same = inference.relabel(result(draws), "component", assignments=[]).draws["z"]
+    np.testing.assert_array_equal(same, draws["z"])
+    for wrong, words in [
+        ("t", "no site is called 't'"),
+        ("n", "from 0 to 2 and no axis"),
+        ("mu", ""),
+    ]:
+        with pytest.raises(ValueError, match=f"assignments: .*{words}"):
+            inference.relabel(result(draws), "component", assignments=[wrong])
+    with pytest.raises(TypeError, match="names of sites"):
+        inference.relabel(result(draws), "component", {"z": 0})  # pyright: ignore[reportArgumentType]
+
+
 def test_matrices_are_permuted_along_both_axes():
     mu = MEANS + 0.1 * RNG.normal(size=(2, 50, 3))
     move = np.arange(9.0).reshape(3, 3) + 0.1 * RNG.normal(size=(2, 50, 3, 3))
@@ -167,6 +203,24 @@ def test_the_summary_names_label_switching(switched):
     assert "If the model is symmetric in these entries" in found[0]
     assert CALL in found[0]
     assert "Raise" not in found[0]
+
+
+def test_the_summary_names_assignments_that_switch():
+    draws = permuted(true_draws(), BETWEEN)
+    draws["z"] = np.argsort(BETWEEN, -1)[..., [0, 2, 1, 1]]
+    found = result(draws).summary().problems
+    assert len(found) == 1
+    assert f'{CALL[:-1]}, assignments=["z"])' in found[0]
+    assert "nan" not in found[0]
+
+
+def test_chains_that_stand_still_are_no_label_switching():
+    """Each chain at a place of its own: no permutation mends that."""
+    mu = RNG.normal(size=(4, 1, 3)) * np.ones((4, 300, 1))
+    found = MCMCResult({"mu": mu}, {}, None).summary()
+    assert "label" not in "\n".join(found.problems)
+    assert "(>1000)" in found.problems[0]
+    assert str(found).count(">1000") == 4
 
 
 def test_unequal_modes_that_match_are_no_label_switching():

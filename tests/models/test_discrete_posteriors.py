@@ -176,7 +176,7 @@ def test_topics_are_recovered_up_to_their_order():
     known = ppl.intervene(discrete.topics, {"terms": jnp.array(truth, jnp.float32)})
     words = jax.jit(lambda key: ppl.simulate(known)(key, *args)["word"])(jax.random.key(1))
     result = sample(discrete.topics, {"word": words}, *args, num_draws=500)
-    matched = inference.relabel(result, {"terms": 0, "weights": 1})
+    matched = inference.relabel(result, {"terms": 0, "weights": 1}, ["topic"])
     found = np.asarray(matched.draws["terms"]).mean((0, 1))
     distances = 0.5 * np.abs(found[:, None] - truth).sum(-1)
     assert sorted(distances.argmin(1)) == [0, 1, 2]
