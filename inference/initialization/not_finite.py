@@ -17,6 +17,8 @@ ADVICE = (
     "draws of the prior (init='prior') or at values that you know (init={'site': value})."
 )
 
+_OTHER_CAUSE = "for the map from unconstrained space"
+
 
 def start_failure(who: str, num_attempts: int, checked: str, culprits: Sequence[str]) -> str:
     """Message for a chain, or whatever else starts, that found no finite starting point.
@@ -44,13 +46,14 @@ def not_finite(
 
     1. sites whose log probability is not finite;
     2. sites by which the gradient is not finite;
-    3. the log density itself, through the map from unconstrained space.
+    3. the log density itself, through the map from unconstrained space, or `other_cause` of the
+       target.
     """
     of_leaves = {} if gradient is None else layout.unravel(gradient)
     return (
         _not_finite_sites(target.sites(layout.unravel(position)), target_labels(target))
         or not_finite_gradients("log density", of_leaves)
-        or [f"the log density is {log_density}, for the map from unconstrained space"]
+        or [f"the log density is {log_density}, {getattr(target, 'other_cause', _OTHER_CAUSE)}"]
     )
 
 

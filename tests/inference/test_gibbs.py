@@ -330,6 +330,34 @@ def test_bounds_that_are_not_given_are_those_of_the_model(kernel, bounds):
     assert tuple(x["k"] if isinstance(x, dict) else x for x in found) == bounds
 
 
+@pytest.mark.parametrize(
+    "kernel",
+    [CountSlice(lower=2, upper=4), GibbsWithGradients(gradient=False, lower=2, upper=4)],
+)
+def test_chains_start_and_stay_within_bounds_of_the_user(kernel):
+    """Draws of the prior, about 20, are out of bounds, and a kernel would never leave them."""
+
+    def model(key):
+        n = ppl.sample(key, dist.iid(dist.Poisson(20.0), (2,)), name="n")
+        ppl.sample(key, dist.Normal(n, 1.0), name="y")
+
+    posterior = ppl.condition(model, {"y": jnp.array([2.2, 3.9])})
+    n = np.arange(2, 5)
+    log_weights = (
+        st.poisson.logpmf(n, 20.0)[:, None] - 0.5 * (n[:, None] - np.array([2.2, 3.9])) ** 2
+    )
+    weights = np.exp(log_weights)
+    exact = (n @ weights) / weights.sum(0)
+    settings = {"kernel": Gibbs({"n": kernel}), "num_warmup": 200, "num_draws": 1000}
+    draws = np.asarray(mcmc(random.key(0), posterior, **settings).draws["n"], np.float64)
+    assert set(np.unique(draws)) == {2, 3, 4}
+    errors = [mcse_mean(draws[..., i]) for i in range(2)]
+    assert (np.abs(draws.mean((0, 1)) - exact) < Z * np.array(errors)).all()
+    if isinstance(kernel, CountSlice):
+        with pytest.raises(ValueError, match="a value is out of the bounds of the kernel"):
+            mcmc(random.key(0), posterior, init={"n": jnp.array([2, 9])}, **settings)
+
+
 def test_every_block_tells_of_its_transitions():
     posterior = ppl.condition(wide, {"counts": jnp.array([3, 4]), "y": jnp.array([0.1, 0.5, 0.2])})
     target = GibbsTarget.of(posterior, (), {}, Gibbs({"a": NUTS()}, rest=NUTS()))

@@ -225,8 +225,13 @@ class _Look:
         has_end = kernel.upper is not None or getattr(kernel, "num_values", None) is not None
         if kernel.lower is None:
             kernel = dataclasses.replace(kernel, lower=_least_values(program, paths, kernel))
-        if isinstance(kernel, CountKernel) or has_end:
+        if isinstance(kernel, CountKernel):
             return kernel
+        if has_end and kernel.num_values is not None:
+            return kernel
+        if has_end:  # counted here, as bounds are traced later
+            form = kernel.form_of(nest_by_path({path: self.shapes[path] for path in paths}))
+            return dataclasses.replace(kernel, num_values=kernel.bounds(form)[1])
         try:
             states = find_states(program, paths)
         except ValueError as error:

@@ -1,7 +1,7 @@
 """Target of Gibbs sampling: a position holds the values of all latent sites, of any kind."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -13,6 +13,7 @@ from inference.common.layout import Layout
 from inference.initialization.initial_positions import Init
 from inference.kernels.discrete.counts import CountKernel
 from inference.kernels.discrete.informed import InformedKernel
+from inference.kernels.discrete.integers import Bounds, Integers
 from inference.kernels.gibbs.gibbs import Gibbs
 from inference.kernels.gibbs.gibbs_plan import (
     GibbsPlan,
@@ -48,6 +49,7 @@ class GibbsTarget:
     # not fields
     mesh = None
     positions_are_values = True
+    other_cause = "as a value is out of the bounds of the kernel that moves it"
 
     @classmethod
     def of(cls, model: Any, args: tuple[Any, ...], kwargs: Any, kernel: Gibbs) -> "GibbsTarget":
@@ -107,8 +109,13 @@ class GibbsTarget:
         return self.base.labels
 
     def log_density(self, position: Mapping[str, Any]) -> jax.Array:
-        """Log density of the values of all latent sites."""
-        return self.base.log_density(position)
+        """Log density of the values of all latent sites; minus infinity out of bounds."""
+        found = self.base.log_density(position)
+        values = self.by_path(position)
+        for paths, form, (lower, upper) in self._bounds():
+            vector = form.ravel(_part(values, paths))
+            found = jnp.where(jnp.all((vector >= lower) & (vector <= upper)), found, -jnp.inf)
+        return found
 
     def prior(self, key: jax.Array) -> dict[str, Any]:
         """A position drawn from the prior."""
@@ -129,7 +136,7 @@ class GibbsTarget:
         are given stay.
         """
         if init.strategy == "prior":
-            return self.prior(key)
+            return self._within_bounds(self.prior(key))
         for_discrete, for_real = random.split(key)
         shapes = self.shapes
         given = {
@@ -140,7 +147,7 @@ class GibbsTarget:
         discrete = [path for path, shape in shapes.items() if not is_real(shape)]
         kept = {path: x for path, x in given.items() if path in discrete}
         if len(kept) < len(discrete):
-            drawn = self.by_path(self.prior(for_discrete))
+            drawn = self.by_path(self._within_bounds(self.prior(for_discrete)))
             kept = {path: drawn[path] for path in discrete} | kept
         found = dict(kept)
         if len(kept) < len(shapes):
@@ -152,6 +159,27 @@ class GibbsTarget:
             flat = init.position(rest, layout, for_real, real or None, attempt)
             found |= self.by_path(rest.constrain(layout.unravel(flat)))
         return nest_by_path({path: found[path] for path in shapes})
+
+    def _within_bounds(self, position: Mapping[str, Any]) -> dict[str, Any]:
+        """A position whose discrete values are within the bounds of the kernels that move them.
+
+        A kernel would never leave a value that is out of its bounds.
+        """
+        values = self.by_path(position)
+        for paths, form, (lower, upper) in self._bounds():
+            inside = jnp.clip(form.ravel(_part(values, paths)), lower, upper)
+            values |= self.by_path(form.unravel(inside))
+        return _part(values, self.shapes)
+
+    def _bounds(self) -> Iterator[tuple[tuple[Path, ...], Integers, Bounds]]:
+        """Sites that kernels of integers move, the form of their values, and their bounds."""
+        for block in self.blocks:
+            kernel = block.kernel
+            if isinstance(kernel, InformedKernel | CountKernel):
+                form = kernel.form_of(_part(self.shapes, block.paths))
+                found = kernel.bounds(form)
+                bounds = found if isinstance(found, Bounds) else found[0]
+                yield block.paths, form, bounds
 
     @property
     def follows_gradients(self) -> bool:
@@ -209,6 +237,11 @@ def _refuse_integers(kernel: Any, model: Any, args: tuple[Any, ...], kwargs: Any
             "NUTS moves all other sites"
         )
     raise TypeError(f"{name} moves integers, and mcmc moves unconstrained numbers; {remedy}")
+
+
+def _part(values: Mapping[Path, Any], paths: Iterable[Path]) -> dict[str, Any]:
+    """Values of some sites, nested as their scopes are."""
+    return nest_by_path({path: values[path] for path in paths})
 
 
 def plan_of(target: Any) -> GibbsPlan | None:
