@@ -17,6 +17,7 @@ from inference.drivers.proper_priors import check_proper_priors
 from inference.evidence.bridge_sampling import bridge_sampling
 from inference.models.observed_data import digest_data
 from inference.models.same_model import check_model, in_coordinates_of, latent_draws
+from inference.models.value_target import ValueTarget
 from inference.results.evidence import Evidence, evidence_problems
 from inference.results.mcmc_result import MCMCResult
 from inference.results.mcmc_results import MCMCResults
@@ -26,6 +27,7 @@ from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
 from ppl.common.draw_chunks import choose_chunk_size, join_chunks, map_chunks
+from ppl.harvest.survey import join_scopes
 
 _MIN_DRAWS = 50  # of a chain
 _CHUNK_NUMBERS = 1 << 22  # coordinates of one chunk
@@ -96,6 +98,7 @@ def evidence(
     key = jax.random.key(0) if key is None else key
     check_inputs(evidence, key, model, args, kwargs)
     with settings(None):
+        _check_no_discrete(model, args, kwargs)
         target = ppl.unconstrain(model, *args, **kwargs)
         check_proper_priors("evidence", model, args, kwargs, target)
         latent = {".".join(map(str, path)) for path, _ in target.shapes}
@@ -116,12 +119,17 @@ def evidence(
             found.se, found.overlap, found.pareto_k, found.rhat, lost, rounding
         ),
         about=(
-            f"Bridge sampling: {num_chains} chains of {num_draws} draws on unconstrained space of "
-            f"{size} dimensions, whose overlap with a normal distribution is {found.overlap:.2f}."
+            f"Bridge sampling: {_count(num_chains, 'chain')} of {_count(num_draws, 'draw')} on "
+            f"unconstrained space of {_count(size, 'dimension')}, whose overlap with a normal "
+            f"distribution is {found.overlap:.2f}."
         ),
         digest=digest,
         num_observed=num_observed,
     )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _check_result(result: Any) -> None:
@@ -140,6 +148,23 @@ def _check_result(result: Any) -> None:
         raise TypeError(
             "result must be a result of Markov chains, as of mcmc, and comes first: "
             f"inference.evidence(result, posterior, *args); got {given}.{own}"
+        )
+
+
+def _check_no_discrete(model: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    """Checks that all latent sites are real.
+
+    Raises:
+        ValueError: if some are discrete; it names how they are summed.
+    """
+    shapes = ValueTarget.of(model, args, kwargs).shapes
+    discrete = [join_scopes(path) for path, x in shapes if not np.issubdtype(x.dtype, np.floating)]
+    if discrete:
+        raise ValueError(
+            f"evidence: the values of {', '.join(map(repr, discrete))} are discrete, and bridge "
+            "sampling integrates real ones. Sum them out, inference.evidence(result, "
+            f"ppl.marginalize(model, {discrete}), *args), also for draws of Gibbs sampling; if "
+            "they are data, condition on them"
         )
 
 

@@ -18,10 +18,11 @@ from inference.drivers.run_description import (
 from inference.initialization.initial_positions import STRATEGIES
 from inference.kernels.ensemble.differences import DifferenceKernel
 from inference.kernels.ensemble.kernel import is_ensemble
-from inference.kernels.gibbs.gibbs import Gibbs
+from inference.kernels.gibbs.gibbs import Conjugate, Gibbs
 from inference.kernels.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.kernels.tempering.parallel_tempering import ParallelTempering
 from inference.results.guide_result import GuideResult
+from ppl import Enumerate
 
 NUM_WARMUP = 1000
 NUM_DRAWS = 1000
@@ -176,6 +177,8 @@ def check_kernel(kernel: Any, mass_matrix: Any, target_acceptance_rate: Any) -> 
     if not isinstance(kernel, Kernel) or isinstance(kernel, type):
         made = f"; did you mean {kernel.__name__}()?" if isinstance(kernel, type) else ""
         made = "; did you mean Gibbs.auto()?" if kernel in (Gibbs, Gibbs.auto) else made
+        if isinstance(kernel, Conjugate | Enumerate):
+            made = f'; as a block of Gibbs it has sites, kernel=Gibbs({{"z": {name}()}})'
         own = "" if made else "; one of your own has init(position) and step(key, state)"
         raise TypeError(f"kernel must be a kernel such as NUTS(), got {kernel!r}{made}{own}")
     if not dataclasses.is_dataclass(kernel) or jax.tree_util.all_leaves([kernel]):

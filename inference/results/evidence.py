@@ -64,7 +64,7 @@ def evidence_problems(
         se: Standard error.
         overlap: Overlap of the posterior and the normal distribution.
         pareto_k: Pareto k of the density ratios.
-        rhat: Largest R-hat of the coordinates and of the log density ratio.
+        rhat: Largest R-hat of the coordinates and of the log density ratio; NaN for a single chain.
         lost: Share of draws at the edge of a support, where they have no position.
         rounding: Rounding of the log density to its dtype, in nats.
     """
@@ -76,7 +76,12 @@ def evidence_problems(
             f"approximation by {overlap:.2g} only (Pareto k {pareto_k:.2g}). Draw more, or "
             "take inference.evidence(result) of a run with kernel=inference.ParallelTempering()."
         )
-    if not rhat <= _MAX_RHAT:
+    if math.isnan(rhat):
+        problems.append(
+            "the draws are of a single chain: nothing shows whether it has found the whole "
+            "posterior. Run several, and look at result.summary()."
+        )
+    elif rhat > _MAX_RHAT:
         problems.append(
             f"the chains disagree: R-hat on unconstrained space is {rhat:.2f} at the most. The "
             "estimate holds for the part of the posterior that the chains have found, in the "

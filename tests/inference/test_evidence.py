@@ -176,7 +176,9 @@ def test_evidence_sums_discrete_sites():
     close(inference.evidence(fit(summed, 5), summed, 5), expected)
     gibbs = fit(posterior, 5, kernel=inference.Gibbs.auto())
     close(inference.evidence(gibbs, summed, 5), expected)
-    with pytest.raises(ValueError, match="site 'z': its values are discrete"):
+    with pytest.raises(
+        ValueError, match=r"ppl.marginalize\(model, \['z'\]\), \*args\), also for draws of"
+    ):
         inference.evidence(gibbs, posterior, 5)
 
 
@@ -259,6 +261,8 @@ def test_doubts_are_told():
     shifted = np.random.default_rng(0).standard_normal((4, 200, 2)) + np.arange(4)[:, None, None]
     found = bridge_sampling(lambda x: stats.norm.logpdf(x).sum(-1), shifted, [0])
     assert "the chains disagree" in words(0.01, 1.0, 0, found.rhat, 0, 0)[0]
+    alone = bridge_sampling(lambda x: stats.norm.logpdf(x).sum(-1), shifted[:1], [0])
+    assert words(0.01, 1.0, 0, alone.rhat, 0, 0)[0].startswith("the draws are of a single chain")
     assert "at the edge of a support" in words(0.01, 1.0, 0, 1.0, 0.1, 0)[0]
     assert "are rounded to 0.12, which" in words(0.01, 1.0, 0, 1.0, 0.0, 0.12)[0]
 

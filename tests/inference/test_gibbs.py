@@ -142,6 +142,14 @@ ENDLESS = (
         (lambda: run({("p", "z"): Slice()}), ValueError, "has real and discrete sites"),
         (lambda: run({"p": Conjugate()}), ValueError, "site 'z' is discrete, and in no block"),
         (lambda: Gibbs({"z": Conjugate()}).init({}), TypeError, "pass it to inference.mcmc"),
+        (lambda: sampled(Conjugate()), TypeError, 'has sites, kernel=Gibbs({"z": Conjugate()})'),
+        (lambda: sampled(ppl.Enumerate()), TypeError, 'kernel=Gibbs({"z": Enumerate()})'),
+        (lambda: Gibbs.auto(NUTS()), TypeError, "by name, Gibbs.auto(rest=NUTS())"),  # pyright: ignore
+        (
+            lambda: Gibbs({"z": Conjugate()}, rest=Gibbs.auto()),
+            TypeError,
+            "to plan all other sites, give the blocks to Gibbs.auto({...})",
+        ),
         (lambda: Gibbs({}), ValueError, "there is no block, so the rest would move all sites"),
         (lambda: run({"p": ppl.Enumerate()}), ValueError, "site 'p' is real. Move counts by"),
         (lambda: sampled(CountSlice()), TypeError, 'kernel=inference.Gibbs({"z": CountSlice()})'),
@@ -471,6 +479,15 @@ def test_the_plan_says_what_moves_each_site_and_why():
     assert lines[0].split() == ["site", "by", "reason"]
     assert "groups  exact draw  jointly normal given all others" in lines
     assert "tau     exact draw  its full conditional is Gamma" in lines
+
+
+def test_the_plan_names_coupled_normal_elements_in_words():
+    def model(key):
+        steps = ppl.sample(key, dist.Normal(jnp.zeros(2), 1.0), name="steps")
+        ppl.sample(key, dist.Normal(jnp.cumsum(steps), 1.0), name="y")
+
+    (site,) = gibbs_plan(ppl.condition(model, {"y": jnp.array([0.1, 0.3])})).sites
+    assert site == ("steps", "exact draw", "jointly normal given all others")
 
 
 @pytest.mark.slow

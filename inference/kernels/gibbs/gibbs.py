@@ -115,6 +115,12 @@ class Gibbs:
             blocks: Blocks that are not to be planned, as for :class:`Gibbs`.
             rest: Kernel of the real sites without a full conditional.
         """
+        if isinstance(blocks, Kernel):
+            made = blocks if isinstance(blocks, type) else type(blocks)
+            raise TypeError(
+                "Gibbs.auto: blocks must be a dict by site; the kernel of the rest is by name, "
+                f"Gibbs.auto(rest={made.__name__}())"
+            )
         return cls({} if blocks is None else blocks, rest, plans_others=True)
 
     def __post_init__(self) -> None:
@@ -177,7 +183,10 @@ def _check_kernel(what: str, kernel: Any) -> None:
     if what != "rest":
         expected = "Conjugate(), Enumerate(), or a kernel such as Slice()"
     if isinstance(kernel, Gibbs):
-        raise TypeError(f"Gibbs: {what} must be {expected}, got {short_repr(kernel)}")
+        remedy = ""
+        if what == "rest" and kernel.plans_others:
+            remedy = "; to plan all other sites, give the blocks to Gibbs.auto({...})"
+        raise TypeError(f"Gibbs: {what} must be {expected}, got a Gibbs kernel{remedy}")
     if isinstance(kernel, EllipticalSlice):
         _check_bare(what, kernel)
         return

@@ -37,6 +37,7 @@ from ppl.marginal.full_conditional import FiniteJointConditional
 _HEADER = ("site", "by", "reason")
 _FINITE = "finite"
 _COUPLED = "finite and coupled: their states are summed jointly"
+_JOINTLY_NORMAL = "jointly normal given all others"
 _NO_FORM = "no full conditional in closed form"
 _COSTLY = "joint draws would sum over more than 4096 states at once"
 _MAX_JOINT_STATES = 4096
@@ -315,7 +316,7 @@ def _plan_block(look: _Look, block: Block) -> tuple[PlannedBlock, list[PlannedSi
     if isinstance(block.kernel, Conjugate):
         if len(paths) > 1 and look.why_not_jointly(paths, ppl.Gaussian()) is None:
             planned = PlannedBlock(paths, block.kernel, is_joint=True)
-            return planned, _drawn(paths, "jointly normal given all others")
+            return planned, _drawn(paths, _JOINTLY_NORMAL)
         sites = []
         for path in paths:
             family = look.family(path)
@@ -327,7 +328,7 @@ def _plan_block(look: _Look, block: Block) -> tuple[PlannedBlock, list[PlannedSi
                     f"Gibbs: the full conditional of site {join_scopes(path)!r} is no distribution "
                     f"that ppl.conditional knows. {remedy}"
                 )
-            sites.extend(_drawn([path], f"its full conditional is {family}"))
+            sites.extend(_drawn([path], _of_family(family)))
         return PlannedBlock(paths, block.kernel), sites
     if len(are_real) > 1:
         raise ValueError(
@@ -339,7 +340,10 @@ def _plan_block(look: _Look, block: Block) -> tuple[PlannedBlock, list[PlannedSi
     look.check_prior(paths, block.kernel)
     kernel = look.within_bounds(block.kernel, paths) if is_discrete else block.kernel
     planned = PlannedBlock(paths, kernel, is_discrete=is_discrete)
-    return planned, _by_kernel(paths, block.kernel, "as its block says")
+    reason = "as its block says"
+    if any(getattr(block.kernel, name, None) is not None for name in ("lower", "upper")):
+        reason += ", within the bounds of its kernel"
+    return planned, _by_kernel(paths, block.kernel, reason)
 
 
 def _least_values(program: Any, paths: Sequence[Path], kernel: Any) -> dict[str, int]:
@@ -403,7 +407,7 @@ def _plan_others(
     found = []
     if joint:
         planned = PlannedBlock(joint, Conjugate(), is_joint=True)
-        found.append((planned, _drawn(joint, "jointly normal given all others")))
+        found.append((planned, _drawn(joint, _JOINTLY_NORMAL)))
     finite = [path for path in paths if families[path] == _FINITE and path not in look.costly]
     for group in _finite_groups(look, finite):
         kernel = EnumeratedBlock(_MAX_JOINT_STATES)
@@ -413,7 +417,7 @@ def _plan_others(
     for path in paths:
         is_costly = path in look.costly
         if families[path] is not None and path not in joint and not is_costly:
-            reason = f"its full conditional is {families[path]}"
+            reason = _of_family(families[path])
             found.append((PlannedBlock((path,), Conjugate()), _drawn([path], reason)))
         elif is_costly or (families[path] is None and not is_real(look.shapes[path])):
             kernel = look.kernel_of_integers(path)
@@ -465,6 +469,13 @@ def _check_real(look: _Look, paths: Sequence[Path]) -> None:
 
 def _names(paths: Iterable[Path]) -> str:
     return ", ".join(repr(join_scopes(path)) for path in paths)
+
+
+def _of_family(family: str | None) -> str:
+    """Reason for a draw from a full conditional."""
+    if family == "NormalConditional":
+        return _JOINTLY_NORMAL
+    return f"its full conditional is {family}"
 
 
 def _drawn(paths: Iterable[Path], reason: str) -> list[PlannedSite]:
