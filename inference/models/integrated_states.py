@@ -58,6 +58,10 @@ class IntegratedStates:
     (Rao-Blackwellized particle filter). The square is read off by a Hessian, whose cost grows with
     the number of normal values of a step.
 
+    Values have all sites: the normal ones are drawn given the data up to their step and the other
+    values of the path. Scores are of the others, and read no normal value but as a place from where
+    to begin.
+
     Attributes:
         space: The state space with all sites.
         at_start: Paths of the normal sites before the first step.
@@ -85,34 +89,35 @@ class IntegratedStates:
         return None
 
     def start(self, key: jax.Array) -> tuple[NormalState, Values, jax.Array]:
-        """State before step 0, other values drawn there, log weight."""
-        _, values, _ = self.space.start(key)
+        """State before step 0, values drawn there, log weight."""
+        of_space, of_normal = random.split(key)
+        _, values, _ = self.space.start(of_space)
         rest, near = self._start_parts.split(values)
         state, _, weight = self._begin(rest, near)
-        return state, rest, weight
+        return state, self._start_parts.merge(rest, _draw_values(of_normal, state)), weight
 
     def score_start(self, values: Values) -> tuple[NormalState, jax.Array, jax.Array]:
         """State before step 0 for given other values; their log density and the log weight."""
-        return self._begin(values, self._start_parts.zeros())
+        return self._begin(*self._start_parts.split(values))
 
     def move(
         self, key: jax.Array, state: NormalState, t: Any
     ) -> tuple[NormalState, Values, jax.Array]:
-        """State after step `t`, other values drawn in it, log weight."""
-        of_state, of_step = random.split(key)
+        """State after step `t`, values drawn in it, log weight."""
+        of_state, of_step, of_normal = random.split(key, 3)
         normal = random.normal(of_state, state.mean.shape, state.mean.dtype)
         factor = jnp.linalg.cholesky(state.precision)
         before = self._at(state, solve_triangular(factor, normal, lower=True, trans=1))
         _, values, _ = self.space.move(of_step, before, t)
         rest, near = self._step_parts.split(values)
         state, _, weight, _ = self._advance(state, rest, near, t)
-        return state, rest, weight
+        return state, self._step_parts.merge(rest, _draw_values(of_normal, state)), weight
 
     def score(
         self, state: NormalState, values: Values, t: Any
     ) -> tuple[NormalState, jax.Array, jax.Array]:
         """State after step `t` for given other values; their log density and the log weight."""
-        return self._advance(state, values, self._step_parts.zeros(), t)[:3]
+        return self._advance(state, *self._step_parts.split(values), t)[:3]
 
     def finish(self, state: NormalState) -> jax.Array:
         """Log weight of what is observed after the last step."""
@@ -131,7 +136,7 @@ class IntegratedStates:
 
         def forward(state: NormalState, inputs: Any) -> tuple[NormalState, Any]:
             t, values = inputs
-            state, _, _, square = self._advance(state, values, self._step_parts.zeros(), t)
+            state, _, _, square = self._advance(state, *self._step_parts.split(values), t)
             return state, (square, state.mean)
 
         times = jnp.arange(self.num_steps, dtype=jnp.int32)
@@ -258,11 +263,13 @@ class _Parts:
         return jnp.zeros(self.size, jnp.result_type(float, *(x.dtype for x in self.shapes)))
 
     def split(self, values: Values) -> tuple[Values, jax.Array]:
-        """Values of the other sites, and those of these sites, flat."""
+        """Values of the other sites, and those of these sites, flat; zeros where there are none."""
         found = dict(paths_in(values, self.all_paths))
         zeros = self.zeros()
+        if not self.paths or self.paths[0] not in found:
+            return nest_by_path(found), zeros
         parts = [jnp.ravel(found.pop(path)).astype(zeros.dtype) for path in self.paths]
-        return nest_by_path(found), jnp.concatenate([zeros[:0], *parts])
+        return nest_by_path(found), jnp.concatenate(parts)
 
     def merge(self, rest: Values, flat: jax.Array) -> Values:
         """Values of all sites."""
@@ -332,6 +339,13 @@ def _draw(key: jax.Array, square: Square) -> jax.Array:
     noise = random.normal(key, square.slope.shape, square.slope.dtype)
     half = solve_triangular(square.factor, square.slope, lower=True)
     return square.point + solve_triangular(square.factor, half + noise, lower=True, trans=1)
+
+
+def _draw_values(key: jax.Array, state: NormalState) -> jax.Array:
+    """Integrated values of the last step given the data up to it, flat and padded."""
+    noise = random.normal(key, state.mean.shape, state.mean.dtype)
+    factor = jnp.linalg.cholesky(state.precision)
+    return state.mean + solve_triangular(factor, noise, lower=True, trans=1)
 
 
 def _draw_before(key: jax.Array, square: Square, after: jax.Array) -> jax.Array:

@@ -37,6 +37,9 @@ class SummedStates:
     particle filter). A step scores all pairs of combinations before and after it. The state after a
     step must depend on the values of this step alone: a memory of 1.
 
+    Values have all sites: the summed ones are drawn given the data up to their step and the other
+    values of the path. Scores are of the others, and read no summed value.
+
     Attributes:
         space: The state space with all sites.
         values: Values of the summed sites by path, one row a combination.
@@ -74,14 +77,12 @@ class SummedStates:
     def move(
         self, key: jax.Array, state: MixedState, t: Any
     ) -> tuple[MixedState, Values, jax.Array]:
-        """State after step `t`, other values drawn in it, log weight."""
-        of_state, of_step = random.split(key)
+        """State after step `t`, values drawn in it, log weight."""
+        of_state, of_step, of_summed = random.split(key, 3)
         before = _pick(state.each, random.categorical(of_state, state.log_probs))
         _, values, _ = self.space.move(of_step, before, t)
-        found = dict(paths_in(values, self.space.step_sites))
-        rest = nest_by_path({path: x for path, x in found.items() if path not in self.paths})
-        state, _, weight = self.score(state, rest, t)
-        return state, rest, weight
+        state, _, weight = self.score(state, values, t)
+        return state, self._put(values, random.categorical(of_summed, state.log_probs)), weight
 
     def score(
         self, state: MixedState, values: Values, t: Any
@@ -127,9 +128,13 @@ class SummedStates:
         keys = random.split(of_steps, self.num_steps)
         index = random.categorical(of_last, self._last(last))
         _, indices = lax.scan(back, index, (keys, pairs), reverse=True)
-        found = dict(paths_in(path, self.space.step_sites))
-        found |= {p: x[indices] for p, x in zip(self.paths, self.values, strict=True)}
-        return start, nest_by_path(found)
+        return start, self._put(path, indices)
+
+    def _put(self, values: Values, index: jax.Array) -> Values:
+        """Values with those of a combination."""
+        found = dict(paths_in(values, self.space.step_sites))
+        found |= {path: x[index] for path, x in zip(self.paths, self.values, strict=True)}
+        return nest_by_path(found)
 
     def _certain(self, state: Any) -> MixedState:
         """One state: the first combination stands for it."""
