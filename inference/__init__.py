@@ -3,7 +3,7 @@
 A driver joins a model to an algorithm. The algorithms themselves see a log density, and no model.
 
 - Drivers: :func:`mcmc`, :func:`svi`, :func:`laplace`, :func:`optimize`, :func:`pathfinder`,
-  :func:`importance` and :func:`svgd`.
+  :func:`importance`, :func:`svgd` and :func:`smc`.
 - Kernels, for :func:`mcmc`: :class:`NUTS`, :class:`WALNUTS`, :class:`HMC`, :class:`MALA`,
   :class:`Barker`; :class:`RandomWalk` and :class:`Slice` without gradients, and with many chains
   :class:`DifferentialEvolution` and :class:`AffineInvariant`, or any :class:`Kernel`;
@@ -45,6 +45,7 @@ from inference.drivers.prior_to_arviz import prior_to_arviz
 from inference.drivers.resume import resume
 from inference.drivers.sample_guide import sample_guide
 from inference.drivers.sampler import sampler
+from inference.drivers.smc import smc
 from inference.drivers.svgd import svgd
 from inference.drivers.svi import svi
 from inference.drivers.svi_step import SVIInfo, SVIStep, svi_step
@@ -132,6 +133,7 @@ from inference.results.optimize_result import ModeSummary, OptimizeResult
 from inference.results.pathfinder_result import PathfinderResult
 from inference.results.psis import psis
 from inference.results.relabel import relabel
+from inference.results.smc_result import SMCResult
 from inference.results.summary import Summary
 from inference.results.svgd_result import SVGDResult
 from inference.results.svi_result import SVIResult
@@ -217,6 +219,7 @@ __all__ = [
     "RandomWalkState",
     "Reference",
     "Renyi",
+    "SMCResult",
     "SVGDResult",
     "SVIInfo",
     "SVIResult",
@@ -268,6 +271,7 @@ __all__ = [
     "rhat",
     "sample_guide",
     "sampler",
+    "smc",
     "svgd",
     "svi",
     "svi_step",

@@ -75,6 +75,7 @@ TAGS = {
     "PowerScaling": "inference.comparison.power_scaling:PowerScaling",
     "Renyi": "inference.variational.multi_sample_bounds:Renyi",
     "RunFacts": "inference.results.run_facts:RunFacts",
+    "SMCResult": "inference.results.smc_result:SMCResult",
     "SVGDResult": "inference.results.svgd_result:SVGDResult",
     "SVGDState": "inference.variational.svgd_step:SVGDState",
     "SVIResult": "inference.results.svi_result:SVIResult",

@@ -22,6 +22,7 @@ from inference.results.evidence import Evidence, evidence_problems
 from inference.results.mcmc_result import MCMCResult
 from inference.results.mcmc_results import MCMCResults
 from inference.results.optimize_result import coordinate_names
+from inference.results.smc_result import SMCResult, smc_evidence
 from inference.results.tempering import tempering_evidence
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
@@ -34,7 +35,7 @@ _CHUNK_NUMBERS = 1 << 22  # coordinates of one chunk
 
 
 def evidence(
-    result: MCMCResult,
+    result: MCMCResult | SMCResult,
     model: Callable[..., Any] | None = None,
     *args: Any,
     key: jax.Array | None = None,
@@ -42,10 +43,10 @@ def evidence(
 ) -> Evidence:
     r"""Log evidence :math:`\log \int p(y \mid \theta)\, p(\theta)\, d\theta` from draws.
 
-    Given the model, it is by bridge sampling from the draws of any chains. Of a run with
-    :class:`ParallelTempering` the result alone is enough: the run has estimated the integral along
-    its path, relative to its reference, for modes that are far apart and posteriors far from
-    normal.
+    Given the model, it is by bridge sampling from the draws of any chains. Of :func:`smc`, and of a
+    run with :class:`ParallelTempering`, the result alone is enough: the run has estimated the
+    integral along its path, relative to its reference, for modes that are far apart and posteriors
+    far from normal.
 
     Bridge sampling compares the draws with those of a normal distribution on unconstrained space
     that is fitted to other draws. Skewness and several modes do no harm, if the chains have visited
@@ -60,9 +61,11 @@ def evidence(
     usually suffice.
 
     Args:
-        result: Result of :func:`mcmc`, or one of :func:`mcmc_each`, for this model and data.
+        result: Result of :func:`mcmc`, or one of :func:`mcmc_each`, for this model and data; or of
+            :func:`smc`.
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on. By
-            default the estimate is that of parallel tempering.
+            default the estimate is that of parallel tempering. The estimate of :func:`smc` is taken
+            with a model, too.
         *args: Arguments of the model: data.
         key: Key of the draws of the normal distribution; by default ``jax.random.key(0)``.
         **kwargs: More arguments of the model.
@@ -91,6 +94,8 @@ def evidence(
         Journal of Computational and Graphical Statistics 11; Gronau et al. (2017), A tutorial on
         bridge sampling, Journal of Mathematical Psychology 81.
     """
+    if isinstance(result, SMCResult):
+        return smc_evidence(result)
     _check_result(result)
     if model is None:
         return _of_tempering(result)

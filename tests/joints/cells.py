@@ -348,6 +348,23 @@ def tempering(row: Row) -> None:
     assert abs(gap) < Z * found.se + 0.1
 
 
+def smc(row: Row) -> None:
+    """The posterior of mu and b by particles from the prior, and the log evidence."""
+    kernel = inference.HMC(num_steps=4)
+    result = inference.smc(key(15), made(row), row.argument(), kernel=kernel, progress=False)
+    check_posterior(row, result.draws)
+    draws, oracle = flat(row, result.draws), row.oracle
+    for i in range(8):
+        values = {k: np.asarray(draws[k][0, i], float) for k in oracle.latent}
+        own = oracle.own_scores(values)
+        expected = oracle.log_density(values) - sum(np.sum(own[k]) for k in oracle.latent)
+        np.testing.assert_allclose(
+            result.stats["log_likelihood"][0, i], expected, rtol=1e-4, atol=1e-3
+        )
+    gap = result.log_evidence - row.oracle.posterior().log_evidence
+    assert abs(gap) < Z * result.standard_error + 1e-3
+
+
 def evidence(row: Row) -> None:
     """The log evidence by the draws of NUTS."""
     found = inference.evidence(sampled(row), made(row), row.argument())
@@ -589,7 +606,7 @@ SLOW = (
     *(mcmc, evidence, svi, importance, loo),
     *(cross_validate, to_arviz, calibrate, mcmc_each, checkpoint),
 )
-BY_OTHER_KERNELS = (gibbs, tempering)
+BY_OTHER_KERNELS = (gibbs, tempering, smc)
 COLUMNS = (*QUICK, *SLOW, *BY_OTHER_KERNELS)
 
 

@@ -7,7 +7,7 @@ OF_PARAMETERS = (
     *("conditional", "svi"),
 )
 
-FROM_PRIOR = ("importance", "tempering")
+FROM_PRIOR = ("importance", "tempering", "smc")
 
 
 def refusal(row: Row, column: str) -> str | None:
