@@ -16,6 +16,7 @@ A driver joins a model to an algorithm. The algorithms themselves see a log dens
 - Guides and objectives, for :func:`svi`: :class:`MeanField`, :class:`ELBO` and their kin.
 - Predictive accuracy and checks of priors: :func:`loo`, :func:`cross_validate`, :func:`compare`,
   :func:`power_scale` and :func:`prior_to_arviz`; :func:`evidence`, for Bayes factors.
+- Series: :func:`particle_filter`, for models whose steps are a scan.
 - Results, diagnostics and :func:`psis`.
 """
 
@@ -39,6 +40,7 @@ from inference.drivers.loo import loo
 from inference.drivers.mcmc import mcmc
 from inference.drivers.mcmc_each import mcmc_each
 from inference.drivers.optimize import optimize
+from inference.drivers.particle_filter import particle_filter
 from inference.drivers.pathfinder import pathfinder
 from inference.drivers.power_scale import power_scale
 from inference.drivers.prior_to_arviz import prior_to_arviz
@@ -130,6 +132,7 @@ from inference.results.mcmc_result import MCMCResult
 from inference.results.mcmc_results import MCMCResults
 from inference.results.nested_rhat import nested_rhat
 from inference.results.optimize_result import ModeSummary, OptimizeResult
+from inference.results.particle_filter_result import ParticleFilterResult
 from inference.results.pathfinder_result import PathfinderResult
 from inference.results.psis import psis
 from inference.results.relabel import relabel
@@ -210,6 +213,7 @@ __all__ = [
     "Objective",
     "OptimizeResult",
     "ParallelTempering",
+    "ParticleFilterResult",
     "PathfinderResult",
     "PointMass",
     "PowerScaling",
@@ -262,6 +266,7 @@ __all__ = [
     "mcse_sd",
     "nested_rhat",
     "optimize",
+    "particle_filter",
     "pathfinder",
     "power_scale",
     "prior_to_arviz",

@@ -70,6 +70,7 @@ TAGS = {
     "NeuralSpline": "inference.guides.flows:NeuralSpline",
     "OptimizeResult": "inference.results.optimize_result:OptimizeResult",
     "PartParameters": "inference.guides.by_site:PartParameters",
+    "ParticleFilterResult": "inference.results.particle_filter_result:ParticleFilterResult",
     "PathfinderResult": "inference.results.pathfinder_result:PathfinderResult",
     "PointMass": "inference.guides.normal:PointMass",
     "PowerScaling": "inference.comparison.power_scaling:PowerScaling",

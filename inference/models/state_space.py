@@ -1,13 +1,14 @@
 """State space of a model: the start, the steps and the end of one particle, read off its scan."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import random
 
+import ppl
 from ppl.common.arguments import Arguments
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
@@ -162,6 +163,12 @@ class ModelStateSpace:
         """Paths of the latent sites of a step."""
         return tuple(self.split.body.latent)
 
+    @property
+    def observed_sites(self) -> tuple[tuple[Path, ...], ...]:
+        """Paths of observed sites and factors before the scan, in its body, and after it."""
+        before = (*self.split.before.observed, *self.fixed)
+        return before, self.split.body.observed, self.split.after.observed
+
     def start(self, key: jax.Array) -> tuple[PathState, Values, jax.Array]:
         """The first state, the values drawn before the scan, and the log weight."""
         state, records = self._start(key, {})
@@ -177,6 +184,52 @@ class ModelStateSpace:
         """
         state, records = self._step(key, state, t, {})
         return state, *self._values_and_weight(records, self.step_sites)
+
+    def move_by(
+        self,
+        proposal: Callable[..., Any],
+        key: jax.Array,
+        state: PathState,
+        t: Any,
+    ) -> tuple[PathState, Values, jax.Array]:
+        """The state after step `t` by a proposal, the values drawn, and the log weight.
+
+        Sites that the proposal does not draw are drawn as the model draws them.
+
+        Args:
+            proposal: Function of a key, the distributions of latent sites of the step that depend
+                on none of the others, the data of the step (both dicts by site), and the number of
+                the step. Like a model, it draws latent sites of the step by `ppl.sample`.
+            key: As for :meth:`move`.
+            state: As for :meth:`move`.
+            t: As for :meth:`move`.
+
+        Raises:
+            ValueError: if the proposal draws a site that is none of the latent ones of a step.
+        """
+        for_proposal, for_rest = random.split(key)
+        prior, data = self.split.body.context(self.split.operands(self._results(state), t))
+        context = nest_by_path(prior), nest_by_path(data), jnp.asarray(t)
+        drawn = ppl.simulate(proposal)(for_proposal, *context)
+        proposed = ppl.log_density(proposal)(drawn, *context)
+        sites = self.split.body.latent
+        plants: dict[Path, Any] = {}
+        for path, value in paths_in(drawn, sites):
+            if path not in sites:
+                raise ValueError(
+                    f"the proposal draws {describe(path)}, which is no latent site in the body of "
+                    f"the scan of {self.split.name}. "
+                    f"{suggest_names(self.step_sites, path, what='latent sites')}"
+                )
+            found = sites[path]
+            where = f"proposal of site {describe(path)}"
+            plants[path] = fit(where, value, found.site.tree, found.avals, same_kind=True)
+        state, records = self._step(for_rest, state, t, plants)
+        rest = [path for path in self.step_sites if path not in plants]
+        values, weight = self._values_and_weight(records, rest)
+        chosen = {path: jax.tree.unflatten(sites[path].site.tree, x) for path, x in plants.items()}
+        values = nest_by_path({**dict(paths_in(values, sites)), **chosen})
+        return state, values, weight - proposed.astype(weight.dtype)
 
     def score_start(self, values: Values) -> tuple[PathState, jax.Array, jax.Array]:
         """The first state, the log density of given values, and the log weight."""

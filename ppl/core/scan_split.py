@@ -14,6 +14,7 @@ from jax import random
 from jax.extend import core as jex
 
 from ppl.common import distribution_protocol
+from ppl.common.lift import lift
 from ppl.common.missing_data import is_imputed
 from ppl.common.scaled_distribution import factors_at
 from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
@@ -124,6 +125,34 @@ class _Cut(SiteAction):
 
 
 @dataclasses.dataclass(frozen=True)
+class _Context(SiteAction):
+    """Action that records the distributions of some latent sites, and the values of data.
+
+    Attributes:
+        latent: These latent sites, whose values are not read.
+    """
+
+    latent: Sites
+
+    def matches(self, site: Site) -> bool:
+        kind = kind_of(site)
+        return kind == OBSERVED or (kind == LATENT and site.path in self.latent)
+
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        return kind_of(site) == OBSERVED, False, kind_of(site) == LATENT
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        def restore(*leaves: Any) -> Any:
+            d = jax.tree.unflatten(site.extra_tree, leaves)
+            return distribution_protocol.with_all_batch_axes(d)
+
+        if kind_of(site) == OBSERVED:
+            return operands.values, jax.tree.unflatten(site.tree, operands.values)
+        unread = [jax.numpy.zeros(a.shape, a.dtype) for a in self.latent[site.path].avals]
+        return unread, lift(restore, site.axes)(*operands.extras)
+
+
+@dataclasses.dataclass(frozen=True)
 class Part:
     """One of the three programs of a model that is split at its scan.
 
@@ -142,6 +171,11 @@ class Part:
         """The part with a jaxpr."""
         sites = _survey(LATENT)(jaxpr)
         return cls(jaxpr, sites, any(found.depth for found in sites.values()))
+
+    @property
+    def observed(self) -> tuple[Path, ...]:
+        """Paths of observed sites and factors."""
+        return tuple(_survey(OBSERVED, FACTOR)(self.jaxpr))
 
     def action(self, key: Any) -> DrawAndWeigh:
         """The action that draws latent sites by `key`, and weighs all others."""
@@ -181,6 +215,28 @@ class Part:
         return tuple(
             not isinstance(v, jex.Literal) and v in random_vars for v in self.jaxpr.outvars
         )
+
+    def find_first(self) -> list[Path]:
+        """Paths of the latent sites whose distribution depends on no other latent site."""
+        survey = _survey(LATENT)
+        drawn: set[Any] = set()
+        found = []
+        for eqn in self.jaxpr.eqns:
+            paths = list(survey.survey_equation(eqn))
+            if paths and eqn.primitive.name == "sow":
+                extras = _variables(eqn.params["site"].split(eqn.invars)[2])
+                found += paths * drawn.isdisjoint(extras)
+            if paths or not drawn.isdisjoint(_variables(eqn.invars)):
+                drawn |= set(eqn.outvars)
+        return found
+
+    def context(self, args: Sequence[Any]) -> tuple[dict[Path, Any], dict[Path, Any]]:
+        """Distributions of the latent sites in `find_first`, and values of data, by path."""
+        first = {path: self.latent[path] for path in self.find_first()}
+        nothing = [False] * len(self.jaxpr.outvars)
+        records = self._harvester(_Context(first), args).run({}, live_outs=nothing)[1]
+        prior = {path: x for path, x in records.items() if path in first}
+        return prior, {path: x for path, x in records.items() if path not in first}
 
     def _harvester(self, action: SiteAction, args: Sequence[Any] | None) -> Harvester:
         operands = [None] * len(self.jaxpr.invars) if args is None else list(args)
@@ -254,16 +310,20 @@ class ScanSplit:
             t: The number of the step.
             plants: Values of latent sites of the step.
         """
+        num_rest = len(self.body.jaxpr.outvars) - self.sizes[1]
+        _, live, _, _ = self.groups(self.live)
+        args = self.operands(results, t)
+        outs, records = self.body.run(key, args, plants, [*live, *[False] * num_rest])
+        return outs[: self.sizes[1]], records
+
+    def operands(self, results: Sequence[Any], t: Any) -> list[Any]:
+        """Inputs of the body in step `t`, None where nothing needs them; see `step`."""
         consts, carry, xs, _ = self.groups(results)
         at = self.length - 1 - t if self.is_reversed else t
         row = [
             None if x is None else jax.lax.dynamic_index_in_dim(x, at, keepdims=False) for x in xs
         ]
-        num_rest = len(self.body.jaxpr.outvars) - self.sizes[1]
-        _, live, _, _ = self.groups(self.live)
-        args = [*self.constants, *consts, *carry, *row]
-        outs, records = self.body.run(key, args, plants, [*live, *[False] * num_rest])
-        return outs[: self.sizes[1]], records
+        return [*self.constants, *consts, *carry, *row]
 
     def finish(self, results: Sequence[Any]) -> dict[Path, Any]:
         """Log probabilities after the scan by path.

@@ -223,7 +223,8 @@ NEVER_SAVED = re.findall(
     Live MALA MEADS MEADSInfo MEADSState Masks ModeSearchResult ModeSummary ModelDescription
     ModelGroups ModelParameters NUTS NUTSInfo NUTSTrajectory NormalStart Observed Odds Origin
     PaddedFactor Pairs ParallelTempering PathfinderEnds PathfinderPath Point PointwiseLOO
-    ModelStateSpace PathState Predictions PriorReference
+    IntegratedStates MixedState ModelStateSpace NormalState PathState Predictions PriorReference
+    Square SummedStates _Degrees _Parts _Sizes _Traced
     Progress ProgressReport Proposal RandomWalk RandomWalkInfo RandomWalkState Ranks
     RecordedInit Reference ReportedModel RoundLengths RowValues RunDraws RunSettings
     SVGDAdvance

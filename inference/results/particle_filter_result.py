@@ -1,0 +1,112 @@
+"""Result of a particle filter: draws of paths, draws step by step, and the evidence."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from inference.results.result import Result
+from inference.results.summary import Summary, describe
+from ppl.harvest.pytrees import register_dataclass
+
+_MAX_SE = 1.0  # nats; a larger standard error is itself uncertain
+_MIN_ESS = 10
+_MIN_ANCESTORS = 20
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class ParticleFilterResult(Result):
+    r"""Draws of paths by a particle filter, and the evidence. A pytree.
+
+    Entries of `increments`, `ess` and `num_ancestors` are for the time before the first step, and
+    then for each step of the scan.
+
+    Attributes:
+        draws: Values of the latent sites given all data, ``(1, draw, *shape)``, with equal weights;
+            a scope is a dict in the dict. A draw is a whole path.
+        filtered: Values of the latent sites of the scan, each step given the data up to it,
+            ``(1, draw, *shape)``. Steps are drawn apart: a row is not a path.
+        log_evidence: Logarithm of an unbiased estimate of the likelihood, of all data together. The
+            logarithm itself is too low on average, by half of its variance.
+        standard_error: Standard error of `log_evidence`, from the genealogy of the particles (Chan
+            and Lai, 2013); as particles are resampled systematically, it is rather too large. It
+            needs some number of `num_ancestors` before the first step.
+        increments: Terms of `log_evidence`, ``(steps + 1,)``: the log predictive density of the
+            data of each step given the data before.
+        ess: Effective sample sizes of the weights, ``(steps + 1,)``.
+        num_ancestors: Number of different ancestors of the last particles, ``(steps + 1,)``.
+        num_particles: Number of particles.
+        smoothing: How paths were drawn: "backward" or "ancestors".
+    """
+
+    draws: dict[str, Any]
+    filtered: dict[str, Any]
+    log_evidence: Any
+    standard_error: Any
+    increments: Any
+    ess: Any
+    num_ancestors: Any
+    num_particles: int = dataclasses.field(metadata={"static": True})
+    smoothing: str = dataclasses.field(metadata={"static": True})
+
+    def _summarize(self, intervals: float | Sequence[float]) -> Summary:
+        drawn = "backward" if self.smoothing == "backward" else "as histories of particles"
+        about = (
+            f"{self._num_draws} paths drawn {drawn}, {self.num_particles} particles, "
+            f"{len(self.ess) - 1} steps; log evidence {float(self.log_evidence):.2f} (standard "
+            f"error {float(self.standard_error):.2g}), least ESS {np.min(self.ess):.0f}"
+        )
+        verdict = (
+            f"No problem found: ESS at least {_MIN_ESS} in each step, standard error of the log "
+            f"evidence at most {_MAX_SE:g}, from {_MIN_ANCESTORS} ancestors at least."
+        )
+        summary = describe(self.draws, sites=self.sites, intervals=intervals)
+        problems = tuple(self._problems())
+        return dataclasses.replace(summary, problems=problems, about=about, verdict=verdict)
+
+    @property
+    def _num_draws(self) -> int:
+        return next((np.shape(x)[1] for x in self.filtered.values() if hasattr(x, "shape")), 0)
+
+    def _problems(self) -> Iterator[str]:
+        ess = np.asarray(self.ess)
+        first = int(self.num_ancestors[0])
+        if (least := float(np.min(ess))) < _MIN_ESS:
+            at = int(np.argmin(ess))
+            where = "before the first step" if at == 0 else f"in step {at - 1}"
+            yield (
+                f"{where} the weights of {self.num_particles} particles are worth {least:.1f}: "
+                "few of them explain its data. Raise num_particles, or give a proposal that looks "
+                "at the data."
+            )
+        if first < _MIN_ANCESTORS:
+            yield (
+                f"all last particles come from {first} of the {self.num_particles} first ones, "
+                "which is too few for the standard error of the log evidence. Raise num_particles, "
+                "or take the spread of log_evidence over other keys."
+            )
+        elif not float(self.standard_error) <= _MAX_SE:
+            yield (
+                f"the standard error of the log evidence, {float(self.standard_error):.2g}, is "
+                "large: raise num_particles, or give a proposal that looks at the data."
+            )
+        yield from self._problems_of_paths()
+
+    def _problems_of_paths(self) -> Iterator[str]:
+        counts = np.asarray(self.num_ancestors)
+        if self.smoothing != "ancestors" or (fewest := int(np.min(counts))) >= _MIN_ANCESTORS:
+            return
+        yield (
+            f"paths share their beginnings: {fewest} values at the fewest stand for all draws of "
+            "an early step. Where parameters are drawn before the scan, particles keep those of a "
+            "few first particles: give parameters, by ppl.condition. Where the carry holds sums, "
+            "carry what the next step needs only, so that paths can be drawn backward."
+        )
+
+    def __repr__(self) -> str:
+        return f"ParticleFilterResult({self.num_particles} particles: {self._sites()})"
+
+    def _statistics(self) -> dict[str, Any]:
+        return {}

@@ -1,0 +1,323 @@
+"""particle_filter of models: against Kalman filters, forward algorithms and normal smoothers."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax, random
+from jax.extend.core import jaxprs_in_params
+from jax.flatten_util import ravel_pytree
+from jax.scipy.special import logsumexp
+
+import distributions as dist
+import inference
+import ppl
+from inference.drivers.particle_filter import _run, _Sizes
+from inference.models.state_space import ModelStateSpace
+from inference.models.value_target import ValueTarget
+from inference.particles.particle_filter import particle_filter as run_filter
+from ppl.harvest.function_equality import ComparedByContents
+
+KEY = random.key(0)
+NUM_RUNS = 2_000
+Y = jnp.array([0.3, 1.9, jnp.nan, -1.0, 0.4, 2.0])
+
+
+def walk(key, num_steps=6):
+    """Autoregression from a drawn start, with data behind the last state."""
+    start_key, key = random.split(key)
+
+    def body(x, key):
+        x = ppl.sample(key, dist.Normal(0.9 * x, 0.7), name="x")
+        ppl.deterministic(2 * x, name="twice")
+        ppl.sample(key, dist.Normal(x, 0.5), name="y")
+        return x, None
+
+    x = ppl.sample(start_key, dist.Normal(0.0, 1.0), name="x0")
+    x, _ = lax.scan(body, x, random.split(key, num_steps))
+    ppl.sample(start_key, dist.Normal(x, 1.0), name="last")
+
+
+def second_order(key):
+    def body(carry, key):
+        before, last = carry
+        x = ppl.sample(key, dist.Normal(1.2 * last - 0.5 * before, 1.0), name="x")
+        ppl.sample(key, dist.Normal(x, 0.5), name="y")
+        return (last, x), None
+
+    lax.scan(body, (0.0, 0.0), random.split(key, 6))
+
+
+def sum_of_path(key):
+    def body(carry, key):
+        x, total = carry
+        x = ppl.sample(key, dist.Normal(0.5 * x, 1.0), name="x")
+        ppl.sample(key, dist.Normal(total + x, 1.0), name="y")
+        return (x, total + x), None
+
+    lax.scan(body, (0.0, 0.0), random.split(key, 6))
+
+
+TRANSITION = jnp.array([[0.9, 0.1], [0.3, 0.7]])
+
+
+def hidden_chain(key):
+    def body(state, key):
+        state = ppl.sample(key, dist.Categorical(probs=TRANSITION[state]), name="state")
+        ppl.sample(key, dist.Normal(2.0 * state, 1.0), name="y")
+        return state, None
+
+    lax.scan(body, 0, random.split(key, 6))
+
+
+WALK = ppl.condition(walk, {"y": ppl.ignore(Y), "last": 0.5})
+GAPS = {"y": ppl.ignore(Y)}
+NORMAL = {
+    "walk": (WALK, {"x0": ppl.Gaussian(), "x": ppl.Gaussian()}),
+    "second_order": (ppl.condition(second_order, GAPS), {"x": ppl.Gaussian()}),
+    "sum_of_path": (ppl.condition(sum_of_path, GAPS), {"x": ppl.Gaussian()}),
+}
+MODELS = {**NORMAL, "hidden_chain": (ppl.condition(hidden_chain, GAPS), {"state": ppl.Enumerate()})}
+
+
+def best_guide(key, prior, data, t):
+    """The distribution of a state of `walk` given the last state and the data of its step."""
+    d = prior["x"]
+    is_there = ~jnp.isnan(data["y"])
+    precision = d.scale**-2 + is_there / 0.5**2
+    mean = (d.loc * d.scale**-2 + jnp.where(is_there, data["y"], 0) / 0.5**2) / precision
+    ppl.sample(key, dist.Normal(mean, precision**-0.5), name="x")
+
+
+def log_ratios(model, sites, *, proposal=None, num_particles=30):
+    """Logs of estimated over exact evidence, one for each of many runs."""
+    exact = ppl.log_density(ppl.marginalize(model, sites))({})
+    space = ModelStateSpace.of(model)
+
+    def run(key):
+        move = None
+        if proposal is not None:
+
+            def move(key, state, t):
+                return space.move_by(proposal, key, state, t)
+
+        return run_filter(key, space, num_particles, move=move).log_evidence - exact
+
+    return jax.jit(jax.vmap(run))(random.split(KEY, NUM_RUNS))
+
+
+def is_unbiased(log_ratios):
+    """Whether the mean ratio is 1 within 4 standard errors: 1 false alarm in 16,000."""
+    ratios = np.exp(np.asarray(log_ratios, float))
+    error = ratios.std() / NUM_RUNS**0.5
+    assert error < 0.05  # else the test would see nothing
+    return abs(ratios.mean() - 1) < 4 * error
+
+
+def slow(*names):
+    return [pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+@pytest.mark.parametrize("name", ["sum_of_path", "hidden_chain", *slow("walk", "second_order")])
+def test_likelihood_is_unbiased_for_few_particles(name):
+    """Missing data, data behind the scan, a carry of two states, a sum, a discrete state."""
+    assert is_unbiased(log_ratios(*MODELS[name]))
+
+
+def test_likelihood_by_a_proposal_is_unbiased_and_more_exact():
+    """The locally optimal proposal has some half of the prior's standard deviation."""
+    guided = log_ratios(*MODELS["walk"], proposal=best_guide)
+    assert is_unbiased(guided)
+    assert guided.std() < 0.6 * log_ratios(*MODELS["walk"]).std()
+
+
+def test_a_proposal_without_its_own_density_is_caught():
+    """A broken variant: the density of the proposal is left out of the weight."""
+
+    def broken(key, prior, data, t):
+        best_guide(key, prior, data, t)
+        x = data["y"] * 0
+        ppl.factor(jnp.where(jnp.isnan(x), 0.0, 0.3), name="lost")
+
+    assert not is_unbiased(log_ratios(*MODELS["walk"], proposal=broken))
+
+
+def exact_moments(model):
+    """Mean and covariance of the normal sites of a model, from gradient and Hessian."""
+    drawn = {k: jnp.zeros_like(x) for k, x in ppl.simulate(model)(KEY).items() if k in ("x0", "x")}
+    flat, unflatten = ravel_pytree(drawn)
+
+    def density(flat):
+        return ppl.log_density(model)(unflatten(flat))
+
+    covariance = jnp.linalg.inv(-jax.hessian(density)(flat))
+    mean = covariance @ jax.grad(density)(flat)
+    return unflatten(mean), unflatten(jnp.sqrt(jnp.diagonal(covariance)))
+
+
+@pytest.mark.parametrize("name", ["walk", *slow("second_order", "sum_of_path")])
+def test_paths_have_the_exact_means(name):
+    """Means of paths within 5 standard errors of some 300 independent draws; the words are right.
+
+    Draws are 1,000, the particles 2,000; paths of `sum_of_path` are histories, as sums remember.
+    """
+    model, _ = NORMAL[name]
+    result = inference.particle_filter(KEY, model, num_particles=2_000)
+    mean, sd = exact_moments(model)
+    for site in mean:
+        error = abs(result.draws[site][0].mean(0) - mean[site])
+        assert (error < 5 * sd[site] / 300**0.5).all(), site
+        assert (abs(result.draws[site][0].std(0) / sd[site] - 1) < 0.2).all(), site
+    assert result.smoothing == ("ancestors" if name == "sum_of_path" else "backward")
+    last = result.filtered["x"][0, :, -1]
+    if name != "walk":  # there, data behind the scan come with the last step
+        assert abs(last.mean() - mean["x"][-1]) < 5 * sd["x"][-1] / 300**0.5
+    text = str(result.summary())
+    assert f"log evidence {result.log_evidence:.2f}" in text
+    assert "No problem found" in text
+
+
+@pytest.mark.slow
+def test_filtered_draws_see_the_data_so_far():
+    """Draws of each step agree with the smoother of the data up to it, whose later data are cut."""
+    model, _ = NORMAL["second_order"]
+    filtered = inference.particle_filter(KEY, model, num_particles=2_000).filtered["x"][0]
+    for t in range(6):
+        cut = ppl.condition(second_order, {"y": ppl.ignore(Y, jnp.isnan(Y) | (jnp.arange(6) > t))})
+        mean, sd = exact_moments(cut)
+        assert abs(filtered[:, t].mean() - mean["x"][t]) < 5 * sd["x"][t] / 300**0.5
+
+
+@pytest.mark.slow
+def test_standard_error_is_that_of_many_runs():
+    """Within a factor 2 of the spread over runs, on average, with many particles."""
+    space = ModelStateSpace.of(WALK)
+    errors = [
+        float(inference.particle_filter(random.key(i), WALK).standard_error) for i in range(3)
+    ]
+    runs = jax.vmap(lambda key: run_filter(key, space, 1_000).log_evidence)
+    spread = jax.jit(runs)(random.split(KEY, 200)).std()
+    assert 0.7 < np.mean(errors) / spread < 2.5
+
+
+def program_size(num_steps):
+    """Number of equations of the whole program, at all depths."""
+
+    def count(jaxpr):
+        inner = [x for eqn in jaxpr.eqns for x in jaxprs_in_params(eqn.params)]
+        return len(jaxpr.eqns) + sum(count(getattr(x, "jaxpr", x)) for x in inner)
+
+    model = ppl.condition(walk, {"y": jnp.zeros(num_steps), "last": 0.5})
+    space = ModelStateSpace.of(model, (num_steps,))
+    target = ValueTarget.of(model, (num_steps,), {})
+    sizes = _Sizes(10, 10, "backward")
+    guide = ComparedByContents.of(None)
+    return count(jax.make_jaxpr(lambda x: _run(x, guide, sizes))((KEY, space, target)).jaxpr)
+
+
+def test_ten_thousand_steps_compile_as_ten():
+    """The program has as many equations."""
+    assert program_size(10_000) == program_size(10)
+
+
+def test_results_are_like_others(tmp_path):
+    """Deterministic sites, files, ArviZ, predictions; new data compile nothing."""
+    result = inference.particle_filter(KEY, WALK, num_particles=100, num_draws=50)
+    assert np.array_equal(result.draws["twice"], 2 * result.draws["x"])
+    assert result.draws["x"].shape == result.filtered["x"].shape == (1, 50, 6)
+    assert "twice" not in result.filtered
+    assert result.increments.shape == result.ess.shape == result.num_ancestors.shape == (7,)
+    assert np.allclose(result.increments.sum(), result.log_evidence)
+    result.save(tmp_path / "filter.npz")
+    loaded = inference.ParticleFilterResult.load(tmp_path / "filter.npz")
+    assert str(loaded.summary()) == str(result.summary())
+    assert result.to_arviz().posterior["x"].shape == (1, 50, 6)
+    assert "ParticleFilterResult(100 particles" in repr(result)
+    again = inference.particle_filter(KEY, WALK, num_particles=100, num_draws=50)
+    assert np.array_equal(again.draws["x"], result.draws["x"])
+    predicted = ppl.predict(walk, result.draws)(KEY)
+    assert predicted["y"].shape == (1, 50, 6)
+
+
+def unseen_scale(key):
+    """Walk whose step size is drawn with the particle."""
+    scale = ppl.sample(key, dist.HalfNormal(1.0), name="scale")
+
+    def body(x, key):
+        x = ppl.sample(key, dist.Normal(x, scale), name="x")
+        ppl.sample(key, dist.Normal(x, 0.3), name="y")
+        return x, None
+
+    lax.scan(body, 0.0, random.split(key, 60))
+
+
+def test_words_where_particles_die():
+    """An outlier, a single ancestor, parameters in particles, and a step without any weight."""
+    y = jnp.zeros(60).at[30].set(8.0)
+    model = ppl.condition(unseen_scale, {"y": y})
+    found = inference.particle_filter(KEY, model, num_particles=100, num_draws=20).summary()
+    words = "\n".join(found.problems)
+    assert "in step 30 the weights of 100 particles are worth 1" in words
+    assert "come from 1 of the 100 first ones" in words
+    assert "give parameters, by ppl.condition" in words
+
+    def bounded(key):
+        def body(x, key):
+            x = ppl.sample(key, dist.Normal(x, 1.0), name="x")
+            ppl.sample(key, dist.Uniform(x - 1.0, x + 1.0), name="y")
+            return x, None
+
+        lax.scan(body, 0.0, random.split(key, 5))
+
+    far = ppl.condition(bounded, {"y": jnp.zeros(5).at[3].set(100.0)})
+    with pytest.raises(ValueError, match="weight zero in step 3 of 5: the density of 'y' is 0"):
+        inference.particle_filter(KEY, far, num_particles=100, num_draws=20)
+
+
+def test_wrong_arguments_are_refused_in_words():
+    """A proposal that is none, or draws other sites; smoothing of another name."""
+
+    def other(key, prior, data, t):
+        ppl.sample(key, dist.Normal(0.0, 1.0), name="z")
+
+    with pytest.raises(ValueError, match="the proposal draws 'z', which is no latent site in"):
+        inference.particle_filter(KEY, WALK, proposal=other)
+    with pytest.raises(TypeError, match="proposal must be a function"):
+        inference.particle_filter(KEY, WALK, proposal="optimal")
+    with pytest.raises(ValueError, match="smoothing must be 'backward', 'ancestors' or None"):
+        inference.particle_filter(KEY, WALK, smoothing="forward")
+    with pytest.raises(ValueError, match="num_particles"):
+        inference.particle_filter(KEY, WALK, num_particles=1)
+
+
+@pytest.mark.slow
+def test_stochastic_volatility_against_a_grid_filter():
+    """200 likelihoods of 200 returns, each by 1,000 particles: right on average, by 400 cells."""
+    level, phi, sigma = -0.5, 0.97, 0.2
+
+    def volatility(key):
+        def body(h, key):
+            h = ppl.sample(key, dist.Normal(level + phi * (h - level), sigma), name="h")
+            ppl.sample(key, dist.Normal(0.0, jnp.exp(h / 2)), name="y")
+            return h, None
+
+        first = ppl.sample(key, dist.Normal(level, sigma / (1 - phi**2) ** 0.5), name="h0")
+        lax.scan(body, first, random.split(key, 200))
+
+    y = ppl.simulate(volatility)(random.key(5))["y"]
+    spread = sigma / (1 - phi**2) ** 0.5
+    grid = jnp.linspace(level - 6 * spread, level + 6 * spread, 400)
+    cell = jnp.log(grid[1] - grid[0])
+    moves = dist.Normal(level + phi * (grid[:, None] - level), sigma).log_prob(grid[None]) + cell
+
+    def step(log_weights, y):
+        ahead = logsumexp(log_weights[:, None] + moves, axis=0)
+        return ahead + dist.Normal(0.0, jnp.exp(grid / 2)).log_prob(y), None
+
+    first = dist.Normal(level, spread).log_prob(grid) + cell
+    exact = logsumexp(lax.scan(step, first, y)[0])
+    space = ModelStateSpace.of(ppl.condition(volatility, {"y": y}))
+    runs = jax.vmap(lambda key: run_filter(key, space, 1_000).log_evidence)
+    ratios = np.exp(np.asarray(jax.jit(runs)(random.split(KEY, 200)) - exact, float))
+    assert ratios.std() < 1
+    assert abs(ratios.mean() - 1) < 4 * ratios.std() / 200**0.5
