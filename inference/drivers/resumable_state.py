@@ -61,7 +61,10 @@ def recorder_of(
         )
     found = describe_object(kernel)
     if found != held["settings"]["kernel"]:
-        raise ValueError(f"kernel: the run has {held['settings']['kernel']}, the call {found}")
+        raise ValueError(
+            f"kernel: the run has {held['settings']['kernel']}, the call {found}. Give that of the "
+            "run: resume(result, model, *args, kernel=...)"
+        )
     arrays = result.draws, result.stats
     lengths = {np.shape(x)[1] for x in jax.tree.leaves(arrays)}
     if lengths != {held["num_drawn"]}:

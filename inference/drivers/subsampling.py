@@ -69,9 +69,9 @@ def with_rows_of(kernel: Any, moved: Target, key: jax.Array) -> Any:
         )
     target: Any = copy_to_default_device(moved)
     layout = Layout.of(target.position_shapes)
-    _check_size(kernel, layout)
     for_climb, for_place, for_order, for_noise, _ = _keys_of(key)
     split, rows = split_rows(target, kernel.rows_at_once, kernel.batch_size, who)
+    _check_size(kernel, layout)
     center = _find_center(kernel, target, layout, for_climb)
     mode = center
     covariance = kernel.covariance

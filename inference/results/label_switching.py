@@ -4,7 +4,7 @@ Only the draws are looked at. That the chains agree so does not show that the mo
 the components; unequal log densities show that it is not, or that the chains differ in more.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -85,6 +85,19 @@ def find_assignments(
         for name, leaf in named_leaves(draws)
         if np.any(np.asarray(rhats.get(name, np.nan)) > high_rhat)
         and are_numbers(np.asarray(leaf), num_components)
+    ]
+
+
+def as_many_entries(
+    summary: Summary, switched: Mapping[str, int], assigned: Sequence[str]
+) -> list[str]:
+    """Other sites with an axis as long as there are components, which may be one of components."""
+    shapes = {site.name: np.shape(summary[site.name].rhat) for site in summary.sites}
+    sizes = {shapes[name][axis] for name, axis in switched.items()}
+    return [
+        name
+        for name, shape in shapes.items()
+        if sizes.intersection(shape) and name not in {*switched, *assigned}
     ]
 
 

@@ -10,7 +10,12 @@ from inference.common.far_chains import find_lost
 from inference.common.leaf_names import named_leaves
 from inference.common.warm_up import MIN_ITERATIONS, WarmUp
 from inference.results.diagnostics import MIN_DRAWS, ebfmi
-from inference.results.label_switching import find_assignments, find_switching, unequal_densities
+from inference.results.label_switching import (
+    as_many_entries,
+    find_assignments,
+    find_switching,
+    unequal_densities,
+)
 from inference.results.nested_rhat import HIGH_RHAT, nested_rhat_limit, rhat_limit
 from inference.results.run_facts import RunFacts
 from inference.results.summary import Summary
@@ -400,7 +405,9 @@ def _mixing_problems(
             why = "chains have not forgotten the starts that they share"
         remedy = ""
         if switched:
-            remedy = _switching_remedy(switched, assigned)
+            remedy = _switching_remedy(
+                switched, assigned, as_many_entries(summary, switched, assigned)
+            )
         elif unequal is not None:
             remedy = _unequal_modes(matched, unequal)
         if not switched or np.any(is_high & ~is_switched):
@@ -434,17 +441,23 @@ def _mixing_problems(
         )
 
 
-def _switching_remedy(switched: Mapping[str, int], assigned: Sequence[str]) -> str:
+def _switching_remedy(
+    switched: Mapping[str, int], assigned: Sequence[str], others: Sequence[str]
+) -> str:
     """Sentences, with a space in front, on sites whose labels switch."""
     some = _in_words(switched)
     axes = ", ".join(f'"{name}": {axis}' for name, axis in switched.items())
     numbers = ", ".join(f'"{name}"' for name in assigned)
     option = f", assignments=[{numbers}]" if assigned else ""
+    doubt = ""
+    if others:
+        doubt = f" ({_in_words(others)} {'have' if len(others) > 1 else 'has'} as many entries)"
     return (
         f" This looks like label switching: with the entries of {some} permuted in each draw, the "
         "chains agree. If the model is symmetric in these entries, so that no permutation changes "
         f"its density, match them by inference.relabel(result, {{{axes}}}{option}), with every "
-        "other site that has an entry for each component, or order the components in the model."
+        f"other site that has an entry for each component{doubt}, or order the components in the "
+        "model."
     )
 
 
@@ -491,6 +504,12 @@ def _slow_remedy(facts: RunFacts) -> str:
     known = facts.noncentering
     if facts.transport:
         return f"Raise num_draws, or {_fit_remedies(facts)[0]}."
+    if facts.kernel == "Gibbs":
+        return (
+            "Raise num_draws; blocks that depend strongly on each other move slowly one by one: "
+            "let NUTS() move them together, with discrete sites summed out by ppl.marginalize"
+            " where their states are few."
+        )
     if known == "possible":
         return f"Raise num_draws, or reparameterize hierarchical sites, as by {REPARAM}."
     if known == "impossible":

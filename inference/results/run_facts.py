@@ -37,11 +37,11 @@ class RunFacts:
             moved on unconstrained space.
         mass_matrix: Kind of the mass matrix; `None` for a kernel that warm-up does not adapt. The
             summary reads it off the result.
-        kernel: Name of the kernel.
+        kernel: Name of the kernel, which chooses the advice on slow blocks of Gibbs sampling.
         seconds: Wall time of the call, with compilation.
         device: Kind of the device.
 
-    The last three choose nothing: facts that differ in them are equal.
+    The last two choose nothing. Facts that differ in the last three are equal.
     """
 
     num_warmup: int | None = None

@@ -101,6 +101,10 @@ def test_low_ess_asks_for_the_rule():
     assert "Raise num_draws, or reparameterize hierarchical sites, as by ppl.reparam" in found
     settings = KNOWN | {"noncentering": "impossible"}
     assert "eparam" not in " ".join(result(settings, draws=slow).summary().problems)
+    settings = KNOWN | {"noncentering": "possible", "kernel": "Gibbs"}
+    found = " ".join(result(settings, draws=slow).summary().problems)
+    assert "let NUTS() move them together" in found
+    assert "eparam" not in found  # full conditionals are of the model's own coordinates
 
 
 def test_guides_recommend_the_rule_where_it_changes_sites():

@@ -205,6 +205,17 @@ def test_the_summary_names_label_switching(switched):
     assert "Raise" not in found[0]
 
 
+def test_the_summary_names_sites_with_as_many_entries():
+    """A spread that all components have in common looks as if it did not switch."""
+    draws = permuted(true_draws(), BETWEEN)
+    draws["spread"] = RNG.normal(size=(4, 300, 3))
+    found = result(draws).summary().problems
+    assert CALL in found[0]
+    assert "for each component (spread has as many entries), or order" in found[0]
+    draws["slope"] = RNG.normal(size=(4, 300, 2, 3))
+    assert "(slope and spread have as many entries)" in result(draws).summary().problems[0]
+
+
 def test_the_summary_names_assignments_that_switch():
     draws = permuted(true_draws(), BETWEEN)
     draws["z"] = np.argsort(BETWEEN, -1)[..., [0, 2, 1, 1]]

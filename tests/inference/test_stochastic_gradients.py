@@ -295,6 +295,7 @@ MISSING = np.where(np.arange(1000) == 3, np.nan, Y)
 REFUSED = {
     "series": (walk, (Y,), "the sum of its parts, of 10 rows each"),
     "values by row": (given(by_row, Y), (X,), r"the latent sites are z \(10,\)"),
+    "many values": (given(by_row, jnp.resize(Y, 2500)), (jnp.resize(X, 2500),), "of their own"),
     "factor": (given(with_factor, Y), (X,), "the sum of its parts"),
     "prior of rows": (given(with_prior_of_rows, Y), (X,), "prior of latent sites changes"),
     "one number": (given(one_number, 1.0), (), "has none"),
@@ -304,7 +305,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.quick_rows("series", "values by row", "factor", "one number", "missing")
+@pytest.mark.quick_rows("series", "values by row", "many values", "factor", "one number", "missing")
 @pytest.mark.parametrize("name", REFUSED)
 def test_data_without_independent_rows_are_refused(name):
     model, args, words = REFUSED[name]
