@@ -356,7 +356,7 @@ def test_chains_start_and_stay_within_bounds_of_the_user(kernel):
     )
     weights = np.exp(log_weights)
     exact = (n @ weights) / weights.sum(0)
-    settings = {"kernel": Gibbs({"n": kernel}), "num_warmup": 200, "num_draws": 1000}
+    settings: Any = {"kernel": Gibbs({"n": kernel}), "num_warmup": 200, "num_draws": 1000}
     draws = np.asarray(mcmc(random.key(0), posterior, **settings).draws["n"], np.float64)
     assert set(np.unique(draws)) == {2, 3, 4}
     errors = [mcse_mean(draws[..., i]) for i in range(2)]
