@@ -521,6 +521,8 @@ def _step_remedies(facts: RunFacts) -> list[str]:
     """Remedies against a too large step size; an empty list if no target rate is higher."""
     if facts.is_ensemble:
         return ["take smaller steps (target_acceptance_rate or step_size_factor of the kernel)"]
+    if facts.kernel == "ParallelTempering":
+        return ["raise the rate of the kernel, ParallelTempering(target_acceptance_rate=0.95)"]
     if not _is_adapted(facts):
         return ["take smaller steps"]
     if facts.num_warmup == 0:

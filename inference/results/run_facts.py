@@ -37,7 +37,8 @@ class RunFacts:
             moved on unconstrained space.
         mass_matrix: Kind of the mass matrix; `None` for a kernel that warm-up does not adapt. The
             summary reads it off the result.
-        kernel: Name of the kernel, which chooses the advice on slow blocks of Gibbs sampling.
+        kernel: Name of the kernel, which chooses the advice on slow blocks of Gibbs sampling, and
+            on divergences of parallel tempering.
         seconds: Wall time of the call, with compilation.
         device: Kind of the device.
 

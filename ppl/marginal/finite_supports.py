@@ -13,7 +13,7 @@ from ppl.harvest import jax_core, jaxprs
 from ppl.harvest.construct import wiring_of
 from ppl.harvest.program import Program
 from ppl.harvest.sowing import Site, sow_p
-from ppl.harvest.survey import Path, describe, struct_of
+from ppl.harvest.survey import Path, describe, join_scopes, struct_of
 from ppl.harvest.wirings import Branches, Call, Scan
 
 Found = TypeVar("Found")
@@ -21,6 +21,7 @@ Found = TypeVar("Found")
 _TFP_BINARY = ("Bernoulli", "ProbitBernoulli")
 _TFP_CATEGORICAL = ("Categorical",)
 _INFINITE = "which has infinitely many states"
+_REAL = "which is not discrete"
 _UNKNOWN_NUMBER = "whose number of states is not known before it runs"
 
 
@@ -113,13 +114,19 @@ def _read_states(site: Site, d: Any) -> np.ndarray:
         name = distribution_protocol.name_of(d)
         raise ValueError(
             f"marginalize: site {describe(site.path)} has the family {name}, {states}. "
-            f"{_remedy(states, name)}"
+            f"{_remedy(states, name, site)}"
         )
     return states
 
 
-def _remedy(reason: str, name: str) -> str:
+def _remedy(reason: str, name: str, site: Site) -> str:
     """Words on what to do about a site without states that are known and finite in number."""
+    if reason == _REAL:
+        return (
+            "If it is normal given all others, integrate it: ppl.marginalize(model, "
+            f"{{{join_scopes(site.path)!r}: ppl.Gaussian()}}). Else leave it among the sites to "
+            "sample."
+        )
     if reason == _INFINITE:
         return (
             f"Give it an end, dist.Truncated(dist.{name}(...), high=...), beyond which nothing "
@@ -150,7 +157,9 @@ def _of_distribution(d: Any) -> np.ndarray | str:
         return np.unique(np.asarray(members))
     low = getattr(support, "low", None)
     high = getattr(support, "high", None)
-    if not getattr(support, "is_discrete", False) or low is None or high is None:
+    if not getattr(support, "is_discrete", False):
+        return _REAL
+    if low is None or high is None:
         return _INFINITE
     if jax_core.is_traced(low) or jax_core.is_traced(high):
         return _UNKNOWN_NUMBER

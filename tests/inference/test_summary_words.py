@@ -74,6 +74,12 @@ UNDO = (
             f"{REPARAM}, let warm-up find the step size (num_warmup=1000), {FINER}, or {NARROW}",
         ),
         (OWN, None, f"{REPARAM}, take smaller steps, or {NARROW}"),
+        (
+            OWN | {"kernel": "ParallelTempering", "noncentering": "impossible"},
+            None,
+            "Raise the rate of the kernel, ParallelTempering(target_acceptance_rate=0.95), or "
+            f"{NARROW}",
+        ),
     ],
 )
 def test_advice_on_divergences_is_for_this_run(settings, matrix, advice):

@@ -332,6 +332,8 @@ def test_divergences_are_of_kernels_that_may_diverge(inner):
 
 
 def test_one_temperature_and_no_density_are_refused():
+    with pytest.raises(TypeError, match=r"is by name, ParallelTempering\(kernel=Slice\(\)\)"):
+        ParallelTempering(Slice())  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="num_temperatures must be an integer of at least 2"):
         ParallelTempering(num_temperatures=1)
     with pytest.raises(ValueError, match="ParallelTempering has no log_density"):

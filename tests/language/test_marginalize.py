@@ -380,6 +380,11 @@ def model_of_counts(key):
 MISTAKES = {
     "unknown": (model_of_counts, ["x"], "has no site 'x'. Use one of: 'z', 'y'"),
     "infinite": (model_of_counts, ["z"], "'z' has the family Poisson, which has infinitely many"),
+    "real": (
+        model_of_counts,
+        ["y"],
+        r"Normal, which is not discrete. If .* ppl.marginalize\(model, {'y': ppl.Gaussian\(\)}\)",
+    ),
     "all steps": (model_of_all_earlier_states, ["z"], "carry of a scan .* depends on all earlier"),
     "pairs": (model_of_pairs, ["a"], "'y' depends on many elements of 'a' at once"),
     "crossed": (

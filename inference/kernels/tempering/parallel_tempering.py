@@ -16,7 +16,7 @@ from inference.common.log_densities import require_log_density, wrap_log_density
 from inference.common.threefry import seed_of, threefry, uniform
 from inference.kernels.gradient_free.scale import is_window_end
 from inference.kernels.hamiltonian.adaptive_hamiltonian import AdaptiveHamiltonian
-from inference.kernels.hamiltonian.kernel import HamiltonianKernel
+from inference.kernels.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.kernels.hamiltonian.nuts import NUTS
 from inference.kernels.inner_kernel import check_inner_kernel
 from inference.kernels.tempering.ladder import (
@@ -147,6 +147,12 @@ class ParallelTempering:
     )
 
     def __post_init__(self) -> None:
+        if isinstance(self.log_density, Kernel):
+            name = type(self.log_density).__name__
+            raise TypeError(
+                "ParallelTempering: log_density must be a function of a position; the kernel of "
+                f"the replicas is by name, ParallelTempering(kernel={name}())"
+            )
         wrap_log_density(self)
         number = check_count("num_temperatures", self.num_temperatures, least=2)
         object.__setattr__(self, "num_temperatures", number)
