@@ -1,5 +1,6 @@
 """smc: sequential Monte Carlo from the prior of a model to its posterior."""
 
+import dataclasses
 import os
 from collections.abc import Callable
 from typing import Any, Literal
@@ -16,16 +17,16 @@ from inference.common.target import Target, named_sites
 from inference.common.threefry import seed_of
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.proper_priors import check_proper_priors
-from inference.initialization.not_finite import not_finite
+from inference.drivers.smc_start import Rows, Start, check_prior, draw_prior
 from inference.kernels.hamiltonian.kernel import Kernel
 from inference.kernels.hamiltonian.nuts import NUTS
 from inference.kernels.inner_kernel import check_inner_kernel
 from inference.kernels.tempering.parallel_tempering import ParallelTempering
 from inference.models.observed_data import digest_data
-from inference.particles.moves import Mover, draw_reference
-from inference.particles.path_weights import Place
+from inference.particles.moves import Mover
 from inference.particles.paths import LikelihoodPath
-from inference.particles.tempering import Population, Step, advance_to_target, seed_at
+from inference.particles.tempering import Population, Step, advance_to_target
+from inference.results.mcmc_result import MCMCResult
 from inference.results.smc_result import SMCResult
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
@@ -44,7 +45,9 @@ def smc(
     *args: Any,
     num_particles: int = 2048,
     kernel: Kernel = NUTS(),
-    path: Literal["likelihood"] = "likelihood",
+    path: Literal["likelihood", "data"] = "likelihood",
+    init: SMCResult | MCMCResult | None = None,
+    batch_size: int | None = None,
     chain_length: int | None = None,
     ess_fraction: float = 0.5,
     cache_dir: str | os.PathLike[str] | None = None,
@@ -77,7 +80,20 @@ def smc(
             :class:`MALA` and other :class:`HamiltonianKernel`, :class:`Slice`,
             :class:`RandomWalk`, or any :class:`Kernel` of one chain with a field `log_density`,
             which is taken as it is.
-        path: ``"likelihood"``, powers of the likelihood.
+        path: The densities between the prior and the posterior:
+
+            - ``"likelihood"``: powers of the likelihood of all data;
+            - ``"data"``: the posteriors of the first rows of the data, batch by batch (IBIS). Rows
+              are along the first axis of the arrays among `args` and `kwargs`, and among the values
+              that the model is conditioned on, that have the longest one. The likelihood has to be
+              a product over rows, which is checked. A batch that says very much comes in powers.
+
+        init: Result of :func:`smc` or :func:`mcmc` for this model and the first rows of the data:
+            its draws go on to the posterior of all rows, as with ``path="data"``. How many rows it
+            has seen is found by its log densities, which also shows that it is of these. The prior
+            need not be proper. Of a result of :func:`mcmc` the log evidence stays unknown, NaN;
+            the sum of ``result.steps["log_increment"]`` is that of the new rows given the old ones.
+        batch_size: Rows of a batch with ``path="data"`` or `init`; by default a 64th of them.
         chain_length: States of a chain of the moves, which divides `num_particles`; by default the
             divisor nearest to 16.
         ess_fraction: Share of the effective sample size that a step keeps, between 0 and 1.
@@ -91,8 +107,9 @@ def smc(
 
     Raises:
         TypeError: if an argument has the wrong type.
-        ValueError: if a value is out of range, a latent site is discrete, a prior is improper, or
-            the likelihood is 0 at all particles.
+        ValueError: if a value is out of range, a latent site is discrete, a prior is improper, the
+            likelihood is 0 at all particles, the data do not come in rows, or `init` is of another
+            model or other data.
         NotImplementedError: if the prior cannot be drawn, or scored apart from data.
 
     Example:
@@ -105,38 +122,76 @@ def smc(
         >>> round(float(result.log_evidence), 1)  # exactly -log(11)
         -2.4
 
+    New data arrive: the posterior of the first rows goes on.
+
+        >>> def normal(key, y):
+        ...     mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
+        ...     return ppl.sample(key, dist.Normal(mu * jnp.ones(y.shape), 1.0), name="y")
+        >>> y = jnp.linspace(0.0, 4.0, 20)
+        >>> first = ppl.condition(normal, {"y": y[:12]})
+        >>> result = inference.smc(jax.random.key(1), first, y[:12], num_particles=512)
+        >>> both = ppl.condition(normal, {"y": y})
+        >>> result = inference.smc(jax.random.key(2), both, y, num_particles=512, init=result)
+        >>> bool(abs(result.draws["mu"].mean() - 2.0) < 0.1)  # exactly 40 / (20 + 1/9)
+        True
+
     References:
         Del Moral, Doucet and Jasra (2006), Sequential Monte Carlo samplers, JRSS B 68; Dau and
         Chopin (2022), Waste-free sequential Monte Carlo, JRSS B 84; Buchholz, Chopin and Jacob
         (2021), Adaptive tuning of Hamiltonian Monte Carlo within sequential Monte Carlo, Bayesian
-        Analysis 16.
+        Analysis 16; Chopin (2002), A sequential particle filter method for static models,
+        Biometrika 89, on data that come row by row.
     """
     # Check the arguments.
     check_inputs(smc, key, model, args, kwargs)
     num_particles = check_count("num_particles", num_particles, least=4)
     length = _chain_length(num_particles, chain_length)
     share = check_fraction("ess_fraction", ess_fraction)
-    if path != "likelihood":
-        raise ValueError(f'path must be "likelihood", got {short_repr(path)}')
+    if path not in ("likelihood", "data"):
+        raise ValueError(f'path must be "likelihood" or "data", got {short_repr(path)}')
+    if batch_size is not None and path == "likelihood" and init is None:
+        raise ValueError('batch_size is for path="data", on which rows come in batches')
     _check_kernel(kernel)
     with settings(cache_dir), show_progress(progress, _PERCENT, "percent") as report:
         target: Any = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
-        check_proper_priors("smc", model, args, kwargs, target)
-        _check_prior(target)
         layout = Layout.of(target.position_shapes)
+        # The path, and where it starts.
+        start = None
+        if init is None:
+            check_proper_priors("smc", model, args, kwargs, target)
+            check_prior(target)
+            along = (
+                Rows.of(target).path(0, batch_size) if path == "data" else LikelihoodPath(target)
+            )
+        else:
+            start = Start.of(init, target, num_particles)
+            target = start.target
+            rows = Rows.of(target)
+            along = rows.path(start.num_rows(rows, layout), batch_size)
         chunk = _chunk(target, layout, num_particles)
-        mover = Mover(copy_to_default_device(kernel), LikelihoodPath(target), layout, length, chunk)
+        mover = Mover(copy_to_default_device(kernel), along, layout, length, chunk)
         _check_protocol(mover, target)
         seed = np.asarray(seed_of(key))
-        # Run from the prior to the posterior.
+        note = ""
+        if start is None:
+            population = draw_prior(mover, target, seed, num_particles)
+        else:
+            population, note = start.population(mover)
+        # Reweight, resample, move.
         population = advance_to_target(
-            mover,
-            seed,
-            _begin(mover, target, seed, num_particles),
-            share,
-            lambda population: _tell(report, population),
+            mover, seed, population, share, lambda population: _tell(report, population)
         )
-        return _result(mover, target, population, digest_data(model, args, kwargs))
+        result = _result(mover, target, population, digest_data(model, args, kwargs))
+    return result if init is None else _with_evidence_of(init, result, note)
+
+
+def _with_evidence_of(init: Any, result: SMCResult, note: str) -> SMCResult:
+    """Result with the evidence of all rows, NaN if that of the first rows is not known."""
+    log_evidence = error = np.float64(np.nan)
+    if isinstance(init, SMCResult):
+        log_evidence = init.log_evidence + result.log_evidence
+        error = np.hypot(init.standard_error, result.standard_error)
+    return dataclasses.replace(result, log_evidence=log_evidence, standard_error=error, note=note)
 
 
 def _check_kernel(kernel: Any) -> None:
@@ -198,57 +253,10 @@ def _chain_length(num_particles: int, given: int | None) -> int:
     return min(divisors, key=lambda x: abs(np.log(x / _CHAIN_LENGTH)))
 
 
-def _check_prior(target: Target) -> None:
-    """Checks that the prior can be drawn, and scored apart from data.
-
-    Raises:
-        NotImplementedError: if it cannot.
-    """
-    try:
-        jax.eval_shape(target.prior, jax.eval_shape(lambda: jax.random.key(0)))
-        jax.eval_shape(target.split_log_density, target.position_shapes)
-    except (NotImplementedError, ValueError) as error:
-        raise _no_prior(error) from error
-
-
-def _no_prior(error: Exception) -> NotImplementedError:
-    """Error for a model whose prior cannot be drawn, or scored apart."""
-    reason = str(error).split(". ")[0]
-    return NotImplementedError(
-        f"smc starts with draws from the prior, and {reason}. Use mcmc, which needs none: "
-        "kernel=inference.ParallelTempering(reference=...) gives an evidence, too."
-    )
-
-
 def _chunk(target: Any, layout: Layout, num_particles: int) -> int:
     """Number of positions at which the density is evaluated at once."""
     size = layout.size + sum(np.size(x) for x in jax.tree.leaves(target))
     return int(np.clip(_CHUNK_NUMBERS // size, 1, num_particles))
-
-
-def _begin(mover: Mover, target: Target, seed: np.ndarray, num_particles: int) -> Population:
-    """Population of draws from the prior.
-
-    Raises:
-        NotImplementedError: if the prior cannot be drawn.
-        ValueError: if the likelihood is not finite anywhere.
-    """
-    numbers = np.arange(num_particles)
-    own = seed_at(seed, 0)
-    arguments = mover, target, own, numbers.astype(np.uint32)
-    try:
-        program = compile_once(draw_reference, *arguments)
-    except NotImplementedError as error:  # some distributions say so where they are drawn
-        raise _no_prior(error) from error
-    particles = jax.device_get(program(*arguments))
-    if not np.isfinite(particles.terms).all(1).any():
-        found = not_finite(target, mover.layout, particles.positions[0], np.nan, None)
-        raise ValueError(
-            f"smc: the log likelihood is not finite at any of {num_particles} draws from the prior."
-            f" At the first one, {'; '.join(found)}. Check that the prior allows the data, that "
-            "these hold no NaN, and that parameters stay in their domain; or raise num_particles."
-        )
-    return Population(particles, Place(0, 0.0), [numbers], numbers)
 
 
 def _tell(report: Report, population: Population) -> None:

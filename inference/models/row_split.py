@@ -16,6 +16,7 @@ from ppl.harvest.survey import describe_all
 from ppl.transforms.unconstrain import Unconstrained
 
 _ROWS_AT_ONCE = 64  # in the check, where parts have fewer
+_REMEDY = "Use NUTS(), which reads all data in each step, or svi(batch=...)"
 
 
 @register_dataclass
@@ -68,7 +69,7 @@ def log_parts(target: Unconstrained, position: Any) -> tuple[jax.Array, jax.Arra
 
 
 def split_rows(
-    target: Unconstrained, size: int, batch_size: int, who: str
+    target: Unconstrained, size: int, batch_size: int, who: str, remedy: str = _REMEDY
 ) -> tuple[RowSplit, list[Any]]:
     """Target without its rows, and the rows: the arrays with the longest first axis.
 
@@ -77,12 +78,12 @@ def split_rows(
         size: Number of rows at which a kernel evaluates the model at once.
         batch_size: Number of rows of a batch.
         who: Name of the kernel, for messages.
+        remedy: What reads all data at once, in words for messages.
 
     Raises:
         ValueError: if there are no arrays, a site is observed in part, or a model of fewer rows has
             other latent sites or cannot be evaluated.
     """
-    remedy = "Use NUTS(), which reads all data in each step, or svi(batch=...)"
     if target.missing:
         raise ValueError(
             f"{who}: {describe_all(list(target.missing))} is observed in part, and its missing "
@@ -95,7 +96,7 @@ def split_rows(
         raise ValueError(
             f"{who} draws rows of the data, and the model has none: no array among its arguments, "
             "or among the values that it is conditioned on, has two rows or more. Data that a "
-            f"model reads from a closure cannot be split; make them arguments. Or use NUTS()."
+            f"model reads from a closure cannot be split; make them arguments. {remedy}."
         )
     if batch_size > num_rows:
         raise ValueError(
@@ -142,7 +143,7 @@ def _check_latent_sites(split: RowSplit, target: Unconstrained, who: str, remedy
         raise ValueError(
             f"{who}: with {number} of {split.num_rows} rows the latent sites are {of_batch}, and "
             f"with all {of_all}: rows have latent values of their own, which a batch would leave "
-            f"where they are. Sum them out (ppl.marginalize), or use NUTS()."
+            f"where they are. Sum them out (ppl.marginalize). {remedy}."
         )
 
 

@@ -113,6 +113,11 @@ def _log_density(path: Path, powers: jax.Array, position: Any) -> jax.Array:
     return log_density_on_path(path, powers, position)
 
 
+def split_particles(mover: Mover, positions: jax.Array) -> Particles:
+    """Particles at flat positions, ``(particle, size)``."""
+    return mover.split(positions)
+
+
 def draw_reference(mover: Mover, target: Target, seed: jax.Array, numbers: jax.Array) -> Particles:
     """Particles that are independent draws from the prior of a target.
 

@@ -35,17 +35,19 @@ class SMCResult(Result):
             dict in the dict. The states of one chain of the last move stand side by side.
         stats: Statistics of each particle, ``(1, particle)``: `log_density` on unconstrained space,
             and `log_likelihood`.
-        log_evidence: Estimate of the log evidence.
+        log_evidence: Estimate of the log evidence; NaN for data that come after a result of
+            :func:`mcmc`.
         standard_error: Its standard error, from the spread of families of chains.
-        steps: Steps from the prior to the posterior, ``(step,)`` each: `temperature`, `ess` of the
-            weights, `log_increment` of the evidence, `num_possible` particles
-            with a likelihood above 0, `num_undefined` ones where it is NaN or infinite,
-            `num_ancestors` among the first particles, `num_distinct`
+        steps: Steps from the start to the posterior, ``(step,)`` each: `place` on the path from 0
+            to 1, `temperature` of the last term, `ess` of the weights, `log_increment` of the
+            evidence, `num_possible` particles with a likelihood above 0, `num_undefined` ones where
+            it is NaN or infinite, `num_ancestors` among the first particles, `num_distinct`
             particles that were resampled, and of the moves `step_size`, `acceptance_rate` and
             `num_divergent`.
         num_chains: Number of chains of the last move, all of the same length.
         digest: Checksum of the observed numbers, see :class:`Evidence`; `None` if it is not known.
         num_observed: How many numbers are observed; `None` if it is not known.
+        note: How well the draws of an earlier result carried new rows, in words.
     """
 
     draws: dict[str, Any]
@@ -56,6 +58,7 @@ class SMCResult(Result):
     num_chains: int = dataclasses.field(metadata={"static": True})
     digest: int | None = dataclasses.field(default=None, metadata={"static": True})
     num_observed: int | None = dataclasses.field(default=None, metadata={"static": True})
+    note: str = dataclasses.field(default="", metadata={"static": True})
 
     def _summarize(self, intervals: float | Sequence[float]) -> Summary:
         num_particles = np.shape(self.stats["log_density"])[1]
@@ -70,12 +73,15 @@ class SMCResult(Result):
         num_steps = len(self.steps["temperature"])
         about = (
             f"{num_particles} particles, {self.num_chains} chains of {length} states, after "
-            f"{num_steps} temperature{'s' * (num_steps != 1)}; log evidence "
-            f"{float(self.log_evidence):.2f} (standard error {float(self.standard_error):.2g})"
+            f"{num_steps} step{'s' * (num_steps != 1)}"
         )
+        if not math.isnan(self.log_evidence):
+            error = float(self.standard_error)
+            about += f"; log evidence {float(self.log_evidence):.2f} (standard error {error:.2g})"
+        about += f"; {self.note}" * bool(self.note)
         verdict = (
             f"No problem found: ESS at least {_MIN_ESS}, standard error of the log evidence at "
-            f"most {_MAX_SE}, moves accepted at all temperatures."
+            f"most {_MAX_SE}, moves accepted at all steps."
         )
         problems = tuple(self._problems(summary))
         return dataclasses.replace(summary, problems=problems, about=about, verdict=verdict)
@@ -107,7 +113,7 @@ class SMCResult(Result):
         """
         steps = {name: np.asarray(x) for name, x in self.steps.items()}
         error = float(self.standard_error)
-        if not error <= _MAX_SE:
+        if not (error <= _MAX_SE or math.isnan(self.log_evidence)):
             yield (
                 f"the standard error of the log evidence, {error:.2g}, is large, and itself "
                 "uncertain: raise num_particles."
@@ -151,8 +157,8 @@ class SMCResult(Result):
             )
         if len(rates) > _MANY:
             yield (
-                f"{len(rates)} temperatures were needed from the prior to the posterior, each with "
-                "an error of its own: priors that are less vague need fewer."
+                f"{len(rates)} steps were needed from the start to the posterior, each with an "
+                "error of its own: priors that are less vague need fewer."
             )
 
     def __repr__(self) -> str:

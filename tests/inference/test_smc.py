@@ -340,6 +340,9 @@ def undefined(key):
         (cauchy, {"chain_length": 100}, ValueError, "num_particles=2100 would do"),
         (cauchy, {"ess_fraction": 1.5}, ValueError, "ess_fraction must lie between 0 and 1"),
         (cauchy, {"path": "prior"}, ValueError, "path must be"),
+        (cauchy, {"batch_size": 2}, ValueError, 'batch_size is for path="data"'),
+        (cauchy, {"path": "data"}, ValueError, 'the model has none.*Use path="likelihood"'),
+        (cauchy, {"init": 3}, TypeError, "init must be a result of smc or mcmc"),
         (cauchy, {"kernel": NUTS}, TypeError, re.escape("did you mean NUTS()?")),
         (cauchy, {"kernel": inference.ChEES()}, TypeError, "moves all chains together"),
         (cauchy, {"kernel": inference.Gibbs.auto()}, TypeError, "kernel of smc must be"),
@@ -369,3 +372,97 @@ def test_undefined_likelihoods_are_told():
     result = smc(key(0), ppl.condition(model, {"y": 0.5}), kernel=RandomWalk(num_steps=3))
     assert result.draws["x"].min() > 0
     assert any("NaN or infinite at" in x for x in result.summary().problems)
+
+
+def regression(key, x):
+    w = ppl.sample(key, dist.Normal(jnp.zeros(2), 3.0), name="w")
+    return ppl.sample(key, dist.Normal(x @ w, 0.5), name="y")
+
+
+X = np.random.default_rng(5).standard_normal((30, 2)).astype(np.float32)
+Y = (X @ [1.0, -2.0] + 0.5 * np.random.default_rng(6).standard_normal(30)).astype(np.float32)
+
+
+def of_regression(number):
+    """Log evidence, posterior mean and covariance of the first rows."""
+    x, y = X[:number].astype(float), Y[:number].astype(float)
+    covariance = np.linalg.inv(x.T @ x / 0.25 + np.eye(2) / 9)
+    marginal = 0.25 * np.eye(number) + 9 * x @ x.T
+    evidence = stats.multivariate_normal.logpdf(y, np.zeros(number), marginal)
+    return evidence, covariance @ x.T @ y / 0.25, covariance
+
+
+def of_rows(number):
+    return ppl.condition(regression, {"y": Y[:number]}), X[:number]
+
+
+def check_regression(result):
+    """The posterior of all rows."""
+    _, mean, covariance = of_regression(30)
+    rows = result.summary()["w"]
+    assert (abs(rows.mean - mean) < 4.5 * rows.mcse_mean).all()
+    np.testing.assert_allclose(rows.sd, np.sqrt(np.diag(covariance)), rtol=0.15)
+
+
+def check_evidence(result):
+    gap = result.log_evidence - of_regression(30)[0]
+    assert abs(gap) < 4.5 * result.standard_error
+    assert result.standard_error < 0.3
+
+
+@pytest.mark.parametrize("batch_size", [None, 7])
+@pytest.mark.quick_rows("7")
+def test_data_come_row_by_row(batch_size):
+    """The last batch of 7 has two rows."""
+    model, x = of_rows(30)
+    result = smc(key(0), model, x, path="data", batch_size=batch_size, kernel=QUICK)
+    check_regression(result)
+    check_evidence(result)
+    assert result.steps["place"][0] < 0.3
+
+
+def test_new_rows_go_on_from_a_result():
+    model, x = of_rows(20)
+    first = smc(key(0), model, x, kernel=QUICK)
+    model, x = of_rows(30)
+    result = smc(key(1), model, x, init=first, kernel=QUICK)
+    check_regression(result)
+    check_evidence(result)
+    assert result.note.startswith("for 10 new rows, the 2048 old draws were worth")
+    with pytest.raises(ValueError, match="a result of all 30 rows"):
+        smc(key(1), model, x, init=result, kernel=QUICK)
+    other = ppl.condition(regression, {"y": Y[::-1]})
+    with pytest.raises(ValueError, match="not those of the first rows, for no number of rows"):
+        smc(key(1), other, x, init=first, kernel=QUICK)
+
+
+@pytest.mark.slow
+def test_new_rows_go_on_from_chains():
+    chains = inference.mcmc(key(0), of_rows(20)[0], X[:20], num_warmup=300, num_draws=1000)
+    model, x = of_rows(30)
+    result = smc(key(1), model, x, init=chains, kernel=QUICK)
+    check_regression(result)
+    assert np.isnan(result.log_evidence)
+    gap = result.steps["log_increment"].sum() - (of_regression(30)[0] - of_regression(20)[0])
+    assert abs(gap) < 0.2
+    assert not any("evidence" in x for x in result.summary().problems)
+
+
+def walk(key, y):
+    """Rows that depend on each other given the latent site."""
+    scale = ppl.sample(key, dist.HalfNormal(1.0), name="scale")
+    before = jnp.concatenate([jnp.zeros(1), y[:-1]])
+    return ppl.sample(key, dist.Normal(before, scale), name="y")
+
+
+def with_factor(key, y):
+    mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+    ppl.factor(-(mu**2), name="more")
+    return ppl.sample(key, dist.Normal(mu * jnp.ones(y.shape), 1.0), name="y")
+
+
+@pytest.mark.parametrize("model", [walk, with_factor])
+def test_data_that_are_no_rows_are_refused(model):
+    y = jnp.arange(1.0, 6.0)
+    with pytest.raises(ValueError, match=r"cannot split the data of the model into rows"):
+        smc(key(0), ppl.condition(model, {"y": y}), y, path="data", num_particles=64)

@@ -1,0 +1,244 @@
+"""Starts of sequential Monte Carlo: paths through rows, draws from the prior or of a result."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from inference.common.argument_checks import check_count, short_repr
+from inference.common.layout import Layout
+from inference.common.target import Target
+from inference.drivers.init_from_result import check_sites_of, positions_of
+from inference.initialization.not_finite import not_finite
+from inference.models.row_path import RowPath
+from inference.models.row_split import RowSplit, split_rows
+from inference.models.same_model import in_coordinates_of, latent_draws
+from inference.particles.moves import Mover, Particles, draw_reference, split_particles
+from inference.particles.path_weights import Place, log_weights
+from inference.particles.tempering import Population, seed_at
+from inference.results.mcmc_result import MCMCResult
+from inference.results.psis import largest_pareto_k, psis_on_host
+from inference.results.smc_result import SMCResult
+from inference.runtime.compiled_program import compile_once
+
+_NUM_BATCHES = 64  # of rows, by default
+_NUM_CHECKED = 8  # particles whose log densities are compared
+_WHO = 'smc with path="data"'
+_REMEDY = 'Use path="likelihood", which reads all data at each temperature'
+
+
+class Rows(NamedTuple):
+    """Data of a model without its rows, and the rows."""
+
+    data: RowSplit
+    rows: list[Any]
+
+    @classmethod
+    def of(cls, target: Any) -> "Rows":
+        """Rows of the data of a target.
+
+        Raises:
+            ValueError: if there are none, or a model of one row has other latent sites.
+        """
+        return cls(*split_rows(target, 1, 1, _WHO, _REMEDY))
+
+    def path(self, num_first: int, batch_size: int | None) -> RowPath:
+        """Path on which the first rows come together, and then batches.
+
+        Raises:
+            TypeError: if `batch_size` is not an integer.
+            ValueError: if it is larger than the number of rows.
+        """
+        number = self.data.num_rows - num_first
+        size = -(-number // _NUM_BATCHES)
+        if batch_size is not None:
+            size = check_count("batch_size", batch_size, least=1, most=number)
+        return RowPath(self.data, self.rows, num_first, size)
+
+
+def draw_prior(mover: Mover, target: Target, seed: np.ndarray, number: int) -> Population:
+    """Population of draws from the prior.
+
+    Raises:
+        NotImplementedError: if the prior cannot be drawn.
+        ValueError: if the likelihood is not finite anywhere.
+    """
+    numbers = np.arange(number)
+    arguments = mover, target, seed_at(seed, 0), numbers.astype(np.uint32)
+    try:
+        program = compile_once(draw_reference, *arguments)
+    except NotImplementedError as error:  # some distributions say so where they are drawn
+        raise no_prior(error) from error
+    particles = jax.device_get(program(*arguments))
+    if not np.isfinite(particles.terms).all(1).any():
+        found = not_finite(target, mover.layout, particles.positions[0], np.nan, None)
+        raise ValueError(
+            f"smc: the log likelihood is not finite at any of {number} draws from the prior. At "
+            f"the first one, {'; '.join(found)}. Check that the prior allows the data, that these "
+            "hold no NaN, and that parameters stay in their domain; or raise num_particles."
+        )
+    if isinstance(mover.path, RowPath):
+        _check_rows(mover, target, particles, is_prior=True)
+    return Population(particles, Place(0, 0.0), [numbers], numbers)
+
+
+def check_prior(target: Target) -> None:
+    """Checks that the prior can be drawn, and scored apart from data.
+
+    Raises:
+        NotImplementedError: if it cannot.
+    """
+    try:
+        jax.eval_shape(target.prior, jax.eval_shape(lambda: jax.random.key(0)))
+        jax.eval_shape(target.split_log_density, target.position_shapes)
+    except (NotImplementedError, ValueError) as error:
+        raise no_prior(error) from error
+
+
+def no_prior(error: Exception) -> NotImplementedError:
+    """Error for a model whose prior cannot be drawn, or scored apart."""
+    reason = str(error).split(". ")[0]
+    return NotImplementedError(
+        f"smc starts with draws from the prior, and {reason}. Use mcmc, which needs none: "
+        "kernel=inference.ParallelTempering(reference=...) gives an evidence, too."
+    )
+
+
+class Start(NamedTuple):
+    """Draws of a result at which particles start.
+
+    Attributes:
+        target: Target in the coordinates of the result.
+        positions: Flat positions, ``(particle, size)``.
+        log_densities: Log densities that the result has of them.
+    """
+
+    target: Any
+    positions: np.ndarray
+    log_densities: np.ndarray
+
+    @classmethod
+    def of(cls, result: Any, target: Any, number: int) -> "Start":
+        """As many draws of a result, evenly spaced.
+
+        Raises:
+            TypeError: if it is not a result of `smc` or `mcmc`.
+            ValueError: if it is of another model.
+        """
+        if not isinstance(result, MCMCResult | SMCResult) or "log_density" not in result.stats:
+            raise TypeError(
+                "init must be a result of smc or mcmc with a log density among its stats, of the "
+                f"first rows of the data, got {short_repr(result)}"
+            )
+        target = in_coordinates_of(result, target)
+        layout = Layout.of(target.position_shapes)
+        log_densities = np.ravel(result.stats["log_density"])
+        chosen = np.int64((np.arange(number) + 0.5) * log_densities.size / number)
+        draws = jax.tree.map(
+            lambda x: np.reshape(x, (-1, *np.shape(x)[2:]))[chosen], dict(result.draws)
+        )
+        check_sites_of(draws, target, type(result).__name__, 1)
+        values = latent_draws(target.position_shapes, draws)
+        positions = positions_of(values, target, layout).astype(layout.dtype)
+        return cls(target, positions, log_densities[chosen])
+
+    def num_rows(self, rows: Rows, layout: Layout) -> int:
+        """Number of the first rows that the result has seen, by its log densities.
+
+        Raises:
+            ValueError: if it is of other data, or of all rows.
+        """
+        is_finite = np.flatnonzero(np.isfinite(self.log_densities))
+        some = is_finite[np.linspace(0, len(is_finite) - 1, _NUM_CHECKED, dtype=int)]
+        mover = Mover(None, rows.path(0, 1), layout, 1, _NUM_CHECKED)
+        arguments = mover, self.positions[some]
+        found = jax.device_get(compile_once(split_particles, *arguments)(*arguments))
+        terms = np.asarray(found.terms, np.float64)
+        zero = np.zeros((len(some), 1))
+        sums = np.concatenate([zero, np.cumsum(terms, 1)], 1) + found.reference[:, None]
+        extent = 1 + np.abs(found.reference) + np.abs(terms).sum(1)
+        gaps = np.abs(sums - self.log_densities[some][:, None]) / extent[:, None]
+        worst = np.nan_to_num(gaps.max(0), nan=np.inf)
+        number = int(np.argmin(worst))
+        total = rows.data.num_rows
+        if worst[number] > np.sqrt(np.finfo(layout.dtype).eps):
+            raise ValueError(
+                "init must be a result for this model and the first rows of these data: its log "
+                f"densities are not those of the first rows, for no number of rows up to {total}. "
+                "Give the old rows first, in their order, and the new ones behind; nothing else "
+                "may change. Or start anew, without init"
+            )
+        if number == total:
+            raise ValueError(
+                f"init is a result of all {total} rows of these data: there are no new ones. Give "
+                "the old rows first, and the new ones behind"
+            )
+        return number
+
+    def population(self, mover: Mover) -> tuple[Population, str]:
+        """Population of these draws, and in words how well they carry all data.
+
+        Raises:
+            ValueError: if the likelihood of the model is not a sum over rows.
+        """
+        arguments = mover, self.positions
+        particles = jax.device_get(compile_once(split_particles, *arguments)(*arguments))
+        _check_rows(mover, self.target, particles, is_prior=False)
+        path: Any = mover.path
+        place = Place(int(path.num_first > 0), 0.0)
+        found = log_weights(particles.terms, place, Place(particles.terms.shape[1], 0.0))
+        number = len(found)
+        blocks = np.arange(number // mover.chain_length)
+        population = Population(particles, place, [blocks], np.arange(number))
+        return population, _carried(found, path.data.num_rows - path.num_first)
+
+
+def _carried(found: np.ndarray, num_new: int) -> str:
+    """Worth of old draws for new rows, in words."""
+    pareto_k = float(psis_on_host(found).pareto_k)
+    weights = np.exp(found - found.max())
+    ess = weights.sum() ** 2 / (weights**2).sum()
+    words = (
+        f"for {num_new} new row{'s' * (num_new != 1)}, the {len(found)} old draws were worth "
+        f"{ess:.0f} (Pareto k {pareto_k:.2f})"
+    )
+    if pareto_k > largest_pareto_k(len(found)):
+        words += ", too few to carry them by weights: moves have brought new ones"
+    return words
+
+
+def _check_rows(mover: Mover, target: Target, particles: Particles, *, is_prior: bool) -> None:
+    """Checks that the density of a model is the path's prior and its sum over rows.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    sums = particles.reference + particles.terms.sum(1)
+    some = np.flatnonzero(np.isfinite(sums))[:_NUM_CHECKED]
+    arguments = mover, target, particles.positions[some]
+    wholes = jax.device_get(compile_once(_log_densities, *arguments)(*arguments))
+    extent = 1 + np.abs(particles.reference[some]) + np.abs(particles.terms[some]).sum(1)
+    tolerance = np.sqrt(np.finfo(mover.layout.dtype).eps) * extent
+    is_equal = np.abs(sums[some] - wholes) <= tolerance
+    if is_prior:
+        priors = jax.device_get(compile_once(_log_priors, *arguments)(*arguments))
+        is_equal &= np.abs(particles.reference[some] - priors) <= tolerance
+    if is_equal.all():
+        return
+    at = int(np.argmin(is_equal))
+    raise ValueError(
+        f"{_WHO} cannot split the data of the model into rows: at a particle, the log density is "
+        f"{wholes[at]:.6g}, and the log prior with the sum over rows {sums[some][at]:.6g}. Rows "
+        "that depend on each other given the latent sites, as a time series or a Gaussian process, "
+        "a factor, scaled sites, and sites whose arrays have other numbers of rows, are in the "
+        f"way. {_REMEDY}."
+    )
+
+
+def _log_densities(mover: Mover, target: Target, positions: jax.Array) -> jax.Array:
+    return jax.vmap(lambda x: target.log_density(mover.layout.unravel(x)))(positions)
+
+
+def _log_priors(mover: Mover, target: Target, positions: jax.Array) -> jax.Array:
+    """Log densities of the draws of the prior."""
+    return jax.vmap(lambda x: target.split_log_density(mover.layout.unravel(x))[0])(positions)

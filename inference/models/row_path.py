@@ -1,0 +1,55 @@
+"""Path through the rows of data: the likelihoods of batches of rows are its terms."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from inference.models.row_split import RowSplit
+from ppl.harvest.pytrees import register_dataclass
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class RowPath:
+    """Path from the prior to the posterior on which data come in batches of rows.
+
+    The first term is the log likelihood of the first rows together, if there are any.
+
+    Attributes:
+        data: The data without their rows.
+        rows: The rows.
+        num_first: Number of the first rows.
+        batch_size: Number of rows of each further batch; the last one may have fewer.
+    """
+
+    data: RowSplit
+    rows: list[Any]
+    num_first: int = dataclasses.field(metadata={"static": True})
+    batch_size: int = dataclasses.field(metadata={"static": True})
+
+    @property
+    def num_terms(self) -> int:
+        """Number of batches, with that of the first rows."""
+        rest = self.data.num_rows - self.num_first
+        return (self.num_first > 0) + -(-rest // self.batch_size)
+
+    def split(self, position: Any) -> tuple[jax.Array, jax.Array]:
+        """Log density of the prior, and log likelihoods of batches of rows, ``(term,)``."""
+        size = self.batch_size
+        start = self.num_first
+        number = (self.data.num_rows - start) // size
+        stop = start + number * size
+        terms = []
+        if start:
+            terms.append(self._score(position, [x[:start] for x in self.rows])[None])
+        if number:
+            batches = [x[start:stop].reshape(number, size, *x.shape[1:]) for x in self.rows]
+            terms.append(jax.vmap(lambda rows: self._score(position, rows))(batches))
+        if stop < self.data.num_rows:
+            terms.append(self._score(position, [x[stop:] for x in self.rows])[None])
+        return self.data.log_prior(position), jnp.concatenate(terms)
+
+    def _score(self, position: Any, rows: list[Any]) -> jax.Array:
+        return self.data.log_likelihood(position, rows)
