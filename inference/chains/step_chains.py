@@ -17,6 +17,7 @@ from inference.common.target import Target
 from inference.common.threefry import threefry
 from inference.kernels.hamiltonian.kernel import Kernel
 from inference.runtime.signature import shapes_of
+from inference.runtime.xla import fuse_as_loop
 
 
 class StepChain(NamedTuple):
@@ -78,7 +79,9 @@ def step_chains(
 
     A row is a position and statistics; the first transition fills the row at `offset`.
     """
-    return lax.map(lambda state: _steps(kernel, layout, offset, number, *state), (chains, rows))
+    return lax.map(
+        lambda state: _steps(kernel, layout, offset, number, *state, is_fused=True), (chains, rows)
+    )
 
 
 def step_chains_mapped(
@@ -100,8 +103,9 @@ def _steps(
     number: jax.Array,
     chain: StepChain,
     rows: Any,
+    is_fused: bool = False,
 ) -> tuple[StepChain, Any]:
-    advance = functools.partial(make_transition, kernel, layout)
+    advance = functools.partial(make_transition, kernel, layout, is_fused=is_fused)
     return repeat_transitions(advance, chain, rows, offset, number, axis=0)
 
 
@@ -136,15 +140,20 @@ def repeat_transitions(
 
 
 def make_transition(
-    kernel: Kernel, layout: Layout, chain: StepChain
+    kernel: Kernel, layout: Layout, chain: StepChain, is_fused: bool = False
 ) -> tuple[StepChain, tuple[Any, dict[str, jax.Array]]]:
     """Chain after a transition, and in warm-up adapted; its position, statistics by name.
 
     The position is flat, unless it has integers, which a vector of floating-point numbers rounds.
+    If it is fused, the step is one function of machine code, unless it is large: warm-up, which is
+    a branch, keeps XLA from compiling the loop over transitions that way.
     """
     words = jnp.stack(threefry(chain.seed, chain.iteration))
     key = random.wrap_key_data(words, impl="threefry2x32")
-    state, info = kernel.step(key, chain.state)
+    if is_fused:
+        state, info = _step_as_loop(kernel, key, chain.state, chain.iteration)
+    else:
+        state, info = kernel.step(key, chain.state)
     state, stats = jax.tree.map(jnp.asarray, (state, statistics_of(info, state)))
     state = adapt_in_warmup(kernel, state, info, chain.iteration, chain.num_warmup)
     new = chain._replace(iteration=chain.iteration + 1, state=state)
@@ -234,6 +243,15 @@ def shapes_of_step(kernel: Any, state: Any, what: str) -> tuple[Any, Any]:
 
 def _step(kernel: Any, key: jax.Array, state: Any) -> Any:
     return kernel.step(key, state)
+
+
+def _step_as_loop(kernel: Any, key: jax.Array, state: Any, count: jax.Array) -> Any:
+    """A step, see :func:`inference.runtime.xla.fuse_as_loop`."""
+    # One trace gives the shapes of the info, and the body of the loop.
+    step = jax.jit(lambda state: jax.tree.map(jnp.asarray, kernel.step(key, state)))
+    _, info = jax.eval_shape(step, state)
+    empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), info)
+    return fuse_as_loop(lambda carry: step(carry[0]), (state, empty), count)
 
 
 def check_form(kernel: Any, method: str, state: Any, new: Any) -> None:
