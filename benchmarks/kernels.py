@@ -12,11 +12,19 @@ together. It is divided by a thousand evaluations of the density (with its gradi
 uses it) that the draws took, as the kernel's statistics count them: `num_steps` or
 `num_evaluations`, summed over chains. Those of warm-up are not counted, and there is no count for
 `Gibbs` and `ParallelTempering`, whose statistics have none of all their blocks and temperatures.
-Seconds are CPU time of a whole call on all threads, with warm-up and without compiling. The error
-is that of means, in posterior standard deviations, as a root mean square over parameters. Ours and
-the peer take turns in one process. Figures are medians over rounds, each with a seed of its own,
-and ratios have their least and largest. The first round compiles: it counts for all columns but
-seconds.
+Seconds are CPU time of all threads, with warm-up, from the first transition on: a peer is a jitted
+function that the benchmark keeps, and our call traces the model again each time, so that our time
+up to there stands in a column of its own, "set-up". The error is that of means, in posterior
+standard deviations, as a root mean square over parameters. Ours and the peer take turns in one
+process. Figures are medians over rounds, each with a seed of its own, and ratios have their least
+and largest. The first round compiles: it counts for all columns but seconds. Where the largest
+R-hat of a round is 1.4 or more, or the error 0.25 or more, chains have missed a part of the
+posterior, and effective draws mean nothing: that round counts for R-hat, which is the largest of
+all rounds, and for errors.
+
+For seconds of one core:
+
+    OMP_NUM_THREADS=1 XLA_FLAGS=--xla_cpu_multi_thread_eigen=false taskset -c 1 python ...
 
     python benchmarks/kernels.py [--parts kernels gibbs classics] [--posteriors ...] [--kernels ...]
 
@@ -24,6 +32,7 @@ Rows that are measured replace those of the file; the others stay.
 """
 
 import argparse
+import contextlib
 import dataclasses
 import importlib.util
 import json
@@ -34,6 +43,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import jax
 import numpy as np
@@ -42,14 +52,18 @@ if __name__ == "__main__":
     sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 import inference
-from benchmarks.comparison.gibbs_problems import GIBBS_PEERS, GIBBS_PROBLEMS, classic
+from benchmarks.comparison.gibbs_problems import CLASSICS, GIBBS_PEERS, GIBBS_PROBLEMS, classic
 from benchmarks.comparison.kernel_peers import KERNEL_PEERS
 from benchmarks.comparison.kernel_problems import KERNEL_PROBLEMS, KernelProblem, kernel_problem
 from benchmarks.comparison.problems import Problem
 from benchmarks.comparison.tools import Output, Settings, Tool
+from inference.chains.chain_run import ChainRun
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 PARTS = ("kernels", "gibbs", "classics")
+SECONDS = ("cpu_seconds", "set_up_cpu_seconds", "ess_per_cpu_second")
+MAX_RHAT = 1.4
+MAX_ERROR = 0.25  # posterior standard deviations
 MANY = 128  # chains, of kernels that move an ensemble
 
 
@@ -98,7 +112,6 @@ ENTRIES = {
 }
 CONJUGATE = ("eight schools", "correlated normal")
 GIBBS_RUN = Settings(4, 500, 1000)
-CLASSICS = ("pumps", "rats", "dyes", "seeds")
 
 
 def ours(kernel: Any, problem: Problem, settings: Settings) -> Tool:
@@ -122,19 +135,36 @@ def ours(kernel: Any, problem: Problem, settings: Settings) -> Tool:
     return Tool(call=call)
 
 
+@contextlib.contextmanager
+def set_up_times() -> Iterator[list[float]]:
+    """CPU times at which our runs of chains were set up, meanwhile."""
+    times: list[float] = []
+    start = ChainRun.start
+
+    def timed(run: ChainRun, *how: Any) -> None:
+        start(run, *how)
+        times.append(time.process_time())
+
+    with mock.patch.object(ChainRun, "start", timed):
+        yield times
+
+
 def measured(
     tool: Tool, moments: Mapping[str, tuple[Any, Any]], sites: Iterable[str] | None, seed: int
 ) -> dict[str, Any]:
     """Figures of one call."""
     start = time.process_time()
-    output = tool.call(seed)
-    seconds = time.process_time() - start
+    with set_up_times() as times:
+        output = tool.call(seed)
+    begin = times[-1] if times else start
+    seconds = time.process_time() - begin
     draws = {name: np.asarray(x, float) for name, x in tool.finish(output.draws).items()}
     draws = {name: draws[name] for name in sites or draws}
     kinds = inference.ess_bulk, inference.ess_tail
     ess = min(float(np.min(kind(x))) for x in draws.values() for kind in kinds)
     figures: dict[str, Any] = {
         "cpu_seconds": seconds,
+        "set_up_cpu_seconds": begin - start,
         "ess": ess,
         "ess_per_cpu_second": ess / seconds,
         "rhat": max(float(np.max(inference.rhat(x))) for x in draws.values()),
@@ -161,7 +191,7 @@ def in_turn(
         for name, tool in tools.items():
             rounds[name].append(measured(tool, moments, sites, seed))
     for name in tools:
-        for key in ("cpu_seconds", "ess_per_cpu_second"):
+        for key in SECONDS:
             del rounds[name][0][key]
     return rounds
 
@@ -206,8 +236,8 @@ def gibbs_rows(num_rounds: int) -> Iterator[dict[str, Any]]:
         yield {"part": "gibbs", "posterior": name, "kernel": "NumPyro Gibbs", "rounds": rounds}
 
 
-def classic_rows(num_rounds: int) -> Iterator[dict[str, Any]]:
-    for name in CLASSICS:
+def classic_rows(names: Iterable[str], num_rounds: int) -> Iterator[dict[str, Any]]:
+    for name in names:
         problem = classic(name)
         kernels = {"ours": inference.Gibbs.auto(), "peer": inference.NUTS()}
         tools = {key: ours(kernel, problem, GIBBS_RUN) for key, kernel in kernels.items()}
@@ -215,9 +245,15 @@ def classic_rows(num_rounds: int) -> Iterator[dict[str, Any]]:
         yield {"part": "classics", "posterior": name, "kernel": "NUTS", "rounds": rounds}
 
 
+def counts(one: Mapping[str, Any], key: str) -> bool:
+    """Whether a round has a figure; effective draws need chains that have missed nothing."""
+    has_missed = one.get("rhat", 1.0) >= MAX_RHAT or one.get("error", 0.0) >= MAX_ERROR
+    return key in one and not (key.startswith("ess") and has_missed)
+
+
 def figure(rounds: list[dict[str, Any]] | None, key: str, summary: Callable[..., Any]) -> str:
     """A figure over rounds, to three digits."""
-    found = [x[key] for x in rounds or () if key in x]
+    found = [x[key] for x in rounds or () if counts(x, key)]
     return format_number(summary(found)) if found else ""
 
 
@@ -228,7 +264,7 @@ def format_number(x: float) -> str:
 def ratio(rounds: Mapping[str, list[dict[str, Any]]], key: str) -> str:
     """Ratio of ours to the peer's: the median, and the least and largest of rounds."""
     pairs = zip(rounds["ours"], rounds.get("peer", ()), strict=False)
-    found = [a[key] / b[key] for a, b in pairs if key in a and key in b]
+    found = [a[key] / b[key] for a, b in pairs if counts(a, key) and counts(b, key)]
     if not found:
         return ""
     least, largest = format_number(min(found)), format_number(max(found))
@@ -239,9 +275,9 @@ def lines(part: str, rows: list[dict[str, Any]]) -> Iterator[str]:
     """A table of a part, in Markdown."""
     heads = {
         "kernels": "posterior | kernel | ESS per 1000 evaluations | peer | ratio | "
-        "ESS a CPU second | peer | ratio | R-hat | peer | error | peer",
-        "gibbs": "model | beside | ESS a CPU second | peer | ratio | R-hat | peer",
-        "classics": "model | beside | ESS a CPU second | NUTS | ratio | R-hat | NUTS",
+        "ESS a CPU second | peer | ratio | set-up (s) | R-hat | peer | error | peer",
+        "gibbs": "model | beside | ESS a CPU second | peer | ratio | set-up (s) | R-hat | peer",
+        "classics": "model | beside | ESS a CPU second | NUTS | ratio | set-up (s) | R-hat | NUTS",
     }
     keys = ("ess_per_1000", "ess_per_cpu_second") if part == "kernels" else ("ess_per_cpu_second",)
     yield f"| {heads[part]} |"
@@ -253,6 +289,7 @@ def lines(part: str, rows: list[dict[str, Any]]) -> Iterator[str]:
         for key in keys:
             cells += [figure(x, key, statistics.median) for x in both]
             cells.append(ratio(rounds, key))
+        cells.append(figure(rounds["ours"], "set_up_cpu_seconds", statistics.median))
         cells += [figure(x, "rhat", max) for x in both]
         if part == "kernels":
             cells += [figure(x, "error", statistics.median) for x in both]
@@ -288,6 +325,7 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--posteriors", nargs="+", default=list(KERNEL_PROBLEMS))
     parser.add_argument("--kernels", nargs="+", choices=list(ENTRIES), default=list(ENTRIES))
+    parser.add_argument("--classics", nargs="+", choices=list(CLASSICS), default=list(CLASSICS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", type=pathlib.Path, default=RESULTS)
     parser.add_argument("--name", default="kernels")
@@ -296,7 +334,7 @@ def main() -> None:
     parts: dict[str, Callable[[], Iterator[dict[str, Any]]]] = {
         "kernels": partial(kernel_rows, settings.posteriors, settings.kernels, settings.rounds),
         "gibbs": partial(gibbs_rows, settings.rounds),
-        "classics": partial(classic_rows, settings.rounds),
+        "classics": partial(classic_rows, settings.classics, settings.rounds),
     }
     about = {"python": sys.version.split()[0], "jax": jax.__version__, "note": settings.note}
     file = settings.out / f"{settings.name}.json"

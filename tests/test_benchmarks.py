@@ -193,6 +193,8 @@ def test_ratios_of_kernels_are_of_rounds_that_both_have():
     assert ratio(rounds, "ess") == "3 (1 to 6)"
     assert ratio(rounds, "seconds") == "1.75 (0.5 to 3)"
     assert ratio({"ours": rounds["ours"]}, "ess") == ""
+    rounds["peer"][1]["rhat"] = 1.6  # chains that do not agree
+    assert ratio(rounds, "ess") == "4.5 (3 to 6)"
 
 
 def test_rows_of_kernels_stand_in_the_order_of_the_report():
