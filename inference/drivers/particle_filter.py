@@ -13,7 +13,10 @@ from jax import lax, random
 from inference.common.argument_checks import check_count, short_repr
 from inference.common.target import named_sites
 from inference.drivers.check_inputs import check_inputs
+from inference.models.exact_sites import carry_exactly
+from inference.models.integrated_states import IntegratedStates
 from inference.models.state_space import ModelStateSpace
+from inference.models.summed_states import SummedStates
 from inference.models.value_target import ValueTarget
 from inference.particles.backward_sampling import sample_backward
 from inference.particles.particle_filter import (
@@ -30,7 +33,7 @@ from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Shown, show_progress
 from ppl.harvest.function_equality import ComparedByContents
-from ppl.harvest.survey import describe_all
+from ppl.harvest.survey import Path, describe_all, join_scopes
 
 _MAX_DENSITIES = 2**20  # evaluated at once, when paths are drawn backward
 
@@ -45,6 +48,9 @@ class _Sizes:
     smoothing: str
 
 
+Space = ModelStateSpace | IntegratedStates | SummedStates
+
+
 def particle_filter(
     key: jax.Array,
     model: Callable[..., Any],
@@ -53,6 +59,7 @@ def particle_filter(
     num_draws: int = 1000,
     proposal: Callable[..., Any] | None = None,
     smoothing: str | None = None,
+    exact: bool = False,
     cache_dir: str | os.PathLike[str] | None = None,
     progress: Shown = None,
     **kwargs: Any,
@@ -88,6 +95,11 @@ def particle_filter(
             It must be able to draw all that the model can.
         smoothing: How paths are drawn: "backward" or "ancestors"; by default backward if the carry
             forgets.
+        exact: Whether each particle carries exactly what it can, as moments or probabilities
+            (Rao-Blackwellized): sites in which each step is normal given all others or, without
+            such sites, discrete sites of few values. Which sites, is found. The evidence has less
+            variance, and a step costs more; a linear and normal model is filtered exactly. Then
+            paths of the other sites are histories of particles.
         cache_dir: A directory to keep compiled programs in, for the next process.
         progress: Whether to show the stages; by default in a terminal and in a notebook. Or a
             function that gets a :class:`ProgressReport`.
@@ -120,9 +132,10 @@ def particle_filter(
 
     References:
         Gordon, Salmond and Smith (1993), Novel approach to nonlinear/non-Gaussian Bayesian state
-        estimation; Godsill, Doucet and West (2004), Monte Carlo smoothing for nonlinear time
-        series; Chan and Lai (2013), A general theory of particle filters in hidden Markov models
-        and some applications.
+        estimation; Doucet, de Freitas, Murphy and Russell (2000), Rao-Blackwellised particle
+        filtering for dynamic Bayesian networks; Godsill, Doucet and West (2004), Monte Carlo
+        smoothing for nonlinear time series; Chan and Lai (2013), A general theory of particle
+        filters in hidden Markov models and some applications.
     """
     check_inputs(particle_filter, key, model, args, kwargs)
     num_particles = check_count("num_particles", num_particles, least=2)
@@ -132,15 +145,21 @@ def particle_filter(
             "proposal must be a function (key, prior, data, t) that draws latent sites of a step "
             f"by ppl.sample, or None for the model's own, got {short_repr(proposal)}"
         )
+    if exact and proposal is not None:
+        raise ValueError(
+            "exact=True takes sites out of the particles, which a proposal would draw: give one "
+            "of both"
+        )
     with settings(cache_dir), show_progress(progress, 1, "stage") as report:
         report(0, "compiling and filtering")
         model, args, kwargs = copy_to_default_device((model, args, kwargs))
         space = ModelStateSpace.of(model, args, kwargs)
-        smoothing = _choose_smoothing(smoothing, space)
+        filtered = carry_exactly(space) if exact else space
+        smoothing = _choose_smoothing(smoothing, filtered)
         target = ValueTarget.of(model, args, kwargs)
         sizes = _Sizes(num_particles, num_draws, smoothing)
         guide = ComparedByContents.of(proposal)
-        arguments = jax.device_put((key, space, target)), guide, sizes
+        arguments = jax.device_put((key, space, filtered, target)), guide, sizes
         found = jax.device_get(compile_once(_run, *arguments)(*arguments))
         _check_alive(space, found["increments"])
         report(1, "draws")
@@ -148,11 +167,19 @@ def particle_filter(
         **found,
         num_particles=num_particles,
         smoothing=smoothing,
+        exact=tuple(map(join_scopes, _exact_sites(filtered))),
         sites=named_sites(cast(Any, target)),
     )
 
 
-def _choose_smoothing(smoothing: str | None, space: ModelStateSpace) -> str:
+def _exact_sites(space: Space) -> tuple[Path, ...]:
+    """Paths of the sites that particles carry exactly."""
+    if isinstance(space, IntegratedStates):
+        return (*space.at_start, *space.in_step)
+    return space.paths if isinstance(space, SummedStates) else ()
+
+
+def _choose_smoothing(smoothing: str | None, space: Space) -> str:
     if smoothing is None:
         return "ancestors" if space.memory is None else "backward"
     if smoothing not in ("backward", "ancestors"):
@@ -163,26 +190,31 @@ def _choose_smoothing(smoothing: str | None, space: ModelStateSpace) -> str:
 
 
 def _run(
-    inputs: tuple[Any, ModelStateSpace, ValueTarget],
+    inputs: tuple[Any, ModelStateSpace, Space, ValueTarget],
     proposal: ComparedByContents,
     sizes: _Sizes,
 ) -> dict[str, Any]:
     """Fields of the result, from one run of the filter."""
-    key, space, target = inputs
-    for_run, for_filtered, for_paths = random.split(key, 3)
+    key, space, filtered_space, target = inputs
+    for_run, for_filtered, for_paths, for_exact = random.split(key, 4)
     is_backward = sizes.smoothing == "backward"
 
     def move(key: jax.Array, state: Any, t: jax.Array) -> Any:
         if proposal.value is None:
-            return space.move(key, state, t)
+            return filtered_space.move(key, state, t)
         return space.move_by(proposal.value, key, state, t)
 
-    run = run_filter(for_run, space, sizes.num_particles, move=move, keeps_states=is_backward)
+    run = run_filter(
+        for_run, filtered_space, sizes.num_particles, move=move, keeps_states=is_backward
+    )
     if is_backward:
-        start, paths = _draw_backward(for_paths, space, run, sizes)
+        start, paths = _draw_backward(for_paths, filtered_space, run, sizes)
     else:
         start, paths = trace_paths(run, systematic(for_paths, run.log_weights, sizes.num_draws))
         paths = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), paths)
+    if not isinstance(filtered_space, ModelStateSpace):
+        keys = random.split(for_exact, sizes.num_draws)
+        start, paths = jax.vmap(filtered_space.draw_path)(keys, start, paths)
     values = jax.vmap(space.join)(start, paths)
     filtered = _draw_filtered(for_filtered, run, sizes.num_draws)
     filtered = jax.vmap(lambda x: space.join({}, x))(filtered)
@@ -201,9 +233,7 @@ def _with_chain(draws: Any) -> Any:
     return jax.tree.map(lambda x: x[None], draws)
 
 
-def _draw_backward(
-    key: jax.Array, space: ModelStateSpace, run: FilterRun, sizes: _Sizes
-) -> tuple[Any, Any]:
+def _draw_backward(key: jax.Array, space: Space, run: FilterRun, sizes: _Sizes) -> tuple[Any, Any]:
     """Paths by backward sampling, some at a time: values before the scan, and of all steps."""
     size = max(1, min(sizes.num_draws, _MAX_DENSITIES // sizes.num_particles))
     keys = random.split(key, sizes.num_draws)

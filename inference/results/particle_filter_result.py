@@ -39,6 +39,7 @@ class ParticleFilterResult(Result):
         num_ancestors: Number of different ancestors of the last particles, ``(steps + 1,)``.
         num_particles: Number of particles.
         smoothing: How paths were drawn: "backward" or "ancestors".
+        exact: Names of the sites that particles carried exactly, as moments or probabilities.
     """
 
     draws: dict[str, Any]
@@ -50,6 +51,7 @@ class ParticleFilterResult(Result):
     num_ancestors: Any
     num_particles: int = dataclasses.field(metadata={"static": True})
     smoothing: str = dataclasses.field(metadata={"static": True})
+    exact: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
 
     def _summarize(self, intervals: float | Sequence[float]) -> Summary:
         drawn = "backward" if self.smoothing == "backward" else "as histories of particles"
@@ -58,6 +60,8 @@ class ParticleFilterResult(Result):
             f"{len(self.ess) - 1} steps; log evidence {float(self.log_evidence):.2f} (standard "
             f"error {float(self.standard_error):.2g}), least ESS {np.min(self.ess):.0f}"
         )
+        if self.exact:
+            about += f"; carried exactly: {', '.join(self.exact)}"
         verdict = (
             f"No problem found: ESS at least {_MIN_ESS} in each step, standard error of the log "
             f"evidence at most {_MAX_SE:g}, from {_MIN_ANCESTORS} ancestors at least."

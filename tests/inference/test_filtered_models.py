@@ -1,5 +1,7 @@
 """particle_filter of models: against Kalman filters, forward algorithms and normal smoothers."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -200,6 +202,29 @@ def test_standard_error_is_that_of_many_runs():
     assert 0.7 < np.mean(errors) / spread < 2.5
 
 
+@pytest.mark.parametrize("name", ["walk", "hidden_chain"])
+def test_exact_sites_give_the_exact_evidence(name):
+    """A normal or discrete model has no particles left, and paths of the smoother itself."""
+    model, sites = MODELS[name]
+    exact = ppl.log_density(ppl.marginalize(model, sites))({})
+    result = inference.particle_filter(KEY, model, num_particles=20, num_draws=500, exact=True)
+    assert abs(result.log_evidence - exact) < 1e-3
+    assert result.standard_error < 1e-3
+    assert set(result.exact) == set(sites)
+    assert "carried exactly: " in str(result.summary()).replace("\n  ", " ")
+    if name == "walk":
+        mean, sd = exact_moments(model)
+        error = abs(result.draws["x"][0].mean(0) - mean["x"])
+        assert (error < 5 * sd["x"] / 500**0.5).all()
+        with pytest.raises(ValueError, match="give one of both"):
+            inference.particle_filter(KEY, model, exact=True, proposal=best_guide)
+    else:
+        paths = jnp.array([*itertools.product((0, 1), repeat=6)])
+        weights = jax.nn.softmax(jax.vmap(lambda x: ppl.log_density(model)({"state": x}))(paths))
+        error = abs(result.draws["state"][0].mean(0) - weights @ paths)
+        assert (error < 5 * 0.5 / 500**0.5).all()
+
+
 def program_size(num_steps):
     """Number of equations of the whole program, at all depths."""
 
@@ -212,7 +237,8 @@ def program_size(num_steps):
     target = ValueTarget.of(model, (num_steps,), {})
     sizes = _Sizes(10, 10, "backward")
     guide = ComparedByContents.of(None)
-    return count(jax.make_jaxpr(lambda x: _run(x, guide, sizes))((KEY, space, target)).jaxpr)
+    inputs = KEY, space, space, target
+    return count(jax.make_jaxpr(lambda x: _run(x, guide, sizes))(inputs).jaxpr)
 
 
 def test_ten_thousand_steps_compile_as_ten():

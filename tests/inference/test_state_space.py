@@ -210,9 +210,7 @@ def test_fixed_values_count_as_observed_ones():
     assert jnp.allclose(ours[3], theirs[3])
     assert ours[0]["sigma"] == jnp.float32(0.7)
     assert jnp.allclose(ours[1] + ours[3], ppl.log_density(WALK)(ours[0]), rtol=1e-5)
-    assert (
-        ModelStateSpace.of(WALK).memory is None
-    )  # sigma stays
+    assert ModelStateSpace.of(WALK).memory is None  # sigma stays
     assert fixed.memory == observed.memory == 1
 
 
