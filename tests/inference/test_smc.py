@@ -124,7 +124,7 @@ def test_two_modes_have_their_weights():
 
 
 @pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.quick_rows("HMC", "RandomWalk", "Slice")
+@pytest.mark.quick_rows("HMC", "RandomWalk")
 def test_each_kernel_finds_the_posterior(name):
     y = jnp.array([1.0, -2.0, 0.5])
     result = smc(key(3), ppl.condition(conjugate, {"y": y}), y, kernel=KERNELS[name])
@@ -300,6 +300,7 @@ def test_result_goes_into_cross_validation_and_arviz():
     assert any("posterior_predictive" in x for x in groups)
 
 
+@pytest.mark.slow
 def test_keys_of_both_kinds_and_float64():
     y = jnp.array([1.0, -2.0])
     model = ppl.condition(conjugate, {"y": y})
