@@ -75,11 +75,14 @@ class Law(NamedTuple):
         density: Function of a weight, by which the log density is multiplied, and a position.
         draws: Function of a number that returns so many exact draws for a weight of one.
         p_value: Function of draws that returns the least p-value of some tests.
+        uniforms: Function of draws of chains that move together, that returns independent uniform
+            numbers, an array for each coordinate.
     """
 
     density: Callable[[Any, Any], jax.Array]
     draws: Callable[[int], Any]
     p_value: Callable[[Any], float]
+    uniforms: Callable[[Any], Any] | None = None
 
 
 def least_p_value(uniforms: Any) -> float:
@@ -97,6 +100,7 @@ SKEWED = Law(
     skewed_density,
     lambda size: skewed_draws(1, size),
     lambda draws: least_p_value(skewed_uniforms(jax.tree.map(np.ravel, draws))),
+    skewed_uniforms,
 )
 
 _POTTS = potts()
@@ -132,6 +136,14 @@ def pair_p_value(draws: Any) -> float:
 
 
 COUNTS = Law(pair, pair_draws, pair_p_value)
+
+# One coordinate, for ensembles so small that a dependence between their chains shows.
+LINE = Law(
+    lambda weight, x: -0.5 * weight * x**2,
+    lambda size: np.random.default_rng(0).normal(size=size),
+    lambda draws: least_p_value([st.norm.cdf(np.asarray(draws))]),
+    lambda draws: [st.norm.cdf(np.asarray(draws))],
+)
 
 # A normal prior, and a normal likelihood.
 MEAN = np.array([1.5, -2.0])
@@ -318,6 +330,10 @@ def parameters_of_own_fold(honest):
     return parameters
 
 
+def others_of_own_half(honest):
+    return lambda self, seed, moving, others: honest(self, seed, moving, moving)
+
+
 def one_seed(honest):
     """All parts of a transition have the same seed."""
     return lambda seed, i: honest(seed, 0 * i)
@@ -412,7 +428,8 @@ class Row:
         rate = None if rate is None else float(np.mean(rate))
         if not self.together:
             return rate, self.law.p_value(draws)
-        independence = independence_within(skewed_uniforms(draws)) if size > 1 else 1.0
+        assert self.law.uniforms is not None
+        independence = independence_within(self.law.uniforms(draws)) if size > 1 else 1.0
         draws = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), draws)
         return rate, min(independence, self.law.p_value(draws))
 
@@ -578,6 +595,16 @@ ROWS = {
         VOLUME["snooker"],
         num_steps=3,
         together=8,
+        rates=(0.2, 0.9),
+    ),
+    # Stretch moves within one half are so nearly right that no law of few numbers tells.
+    "DifferentialEvolution, six chains": Row(
+        DifferentialEvolution(num_steps=1, snooker_rate=0.5),
+        LINE,
+        {"own half": (alter(DifferentialEvolution, "propose", others_of_own_half),)},
+        num_chains=12_000,
+        num_steps=10,
+        together=6,
         rates=(0.2, 0.9),
     ),
     "ParallelTempering": Row(

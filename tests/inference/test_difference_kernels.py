@@ -204,3 +204,24 @@ def test_devices_of_a_mesh_work_together(kernel):
     alone = run(kernel, **settings)
     together = run(kernel, mesh=jax.make_mesh((4,), ("x",)), **settings)
     np.testing.assert_allclose(together.draws["x"], alone.draws["x"], rtol=1e-2, atol=1e-2)
+
+
+@dataclasses.dataclass(frozen=True)
+class SumOfOthers(AffineInvariant):
+    """Each chain becomes the sum of the chains that stay."""
+
+    def propose(self, seed, moving, others):
+        return jnp.ones_like(moving) * jnp.sum(others), jnp.full(len(moving), 99.0)
+
+
+def test_a_half_moves_by_the_chains_of_the_other_half():
+    """A law of six numbers tells too little: stretch moves within one half are nearly right."""
+    kernel = SumOfOthers(lambda x: 0 * x, num_steps=1)
+    start = np.float32([1, 10, 100, 1000])
+    for number in range(4):
+        state, _ = kernel.step(random.key(number), kernel.init(start))
+        values, times = np.unique(state.position, return_counts=True)
+        first = state.position == values[0]
+        assert list(times) == [2, 2]
+        assert values[0] == start[~first].sum()
+        assert values[1] == 2 * values[0]

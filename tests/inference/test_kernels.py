@@ -20,9 +20,24 @@ from jax.tree_util import Partial
 import distributions as dist
 import inference
 import ppl
-from inference import EllipticalSlice, EnsembleKernel, Gibbs, Kernel, Slice, mcmc, resume
+from inference import (
+    EllipticalSlice,
+    EnsembleKernel,
+    Gibbs,
+    Kernel,
+    ParallelTempering,
+    RandomWalk,
+    Reference,
+    Slice,
+    mcmc,
+    resume,
+)
 from inference.common.log_densities import metropolis_rate
 from inference.kernels.discrete.informed import InformedKernel
+from inference.kernels.ensemble.differences import DifferenceKernel
+from inference.kernels.gibbs.gibbs_target import GibbsTarget
+from inference.kernels.gibbs.sweep import Sweep
+from inference.models.row_split import log_parts
 from tests.inference.kernel_rows import (
     COUNTS,
     FAILURE_RATE,
@@ -396,6 +411,19 @@ def hierarchical(key):
     ppl.sample(key, dist.Normal(theta, 1.0), name="y")
 
 
+def binomial(key):
+    p = ppl.sample(key, dist.Beta(2.0, 2.0), name="p")
+    k = ppl.sample(key, dist.Binomial(5, probs=p * jnp.ones(2)), name="k")
+    ppl.sample(key, dist.Poisson(0.5 + jnp.sum(k) * jnp.ones(2)), name="y")
+
+
+def binomial_uniform(draws, number):
+    """A uniform number for a count: of its cdf, at random within the step."""
+    law = st.binom(5, draws["p"])
+    units = np.random.default_rng(number).uniform(size=len(draws["p"]))
+    return law.cdf(draws["k"][:, number] - 1) + units * law.pmf(draws["k"][:, number])
+
+
 PRIORS = {
     "skewed": (skewed, {"rate": lambda x: st.gamma(0.8).cdf(x["rate"])}),
     "bounded": (bounded, {"p": lambda x: st.beta(0.7, 1.5).cdf(x["p"])}),
@@ -407,28 +435,141 @@ PRIORS = {
             "second": lambda x: st.norm.cdf(x["theta"][:, 1] / x["tau"]),
         },
     ),
+    "discrete": (
+        binomial,
+        {
+            "p": lambda x: st.beta(2, 2).cdf(x["p"]),
+            "first": lambda x: binomial_uniform(x, 0),
+            "second": lambda x: binomial_uniform(x, 1),
+        },
+    ),
 }
-REAL = [name for name, row in ROWS.items() if row.law is SKEWED and not row.together]
+REAL = ("skewed", "bounded", "hierarchical")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("model", PRIORS)
-@pytest.mark.parametrize("name", [name for name in REAL if "," not in name])
+def joint_of(model, key):
+    """Values of all latent sites, and data, drawn jointly."""
+    values = {name: site.value for name, site in ppl.trace(model)(key).sites.items()}
+    return values, {"y": values.pop("y")}
+
+
+def move_values(model, plan, key, values, data):
+    """Values after some sweeps of a kernel of blocks."""
+    sweep = Sweep(GibbsTarget.of(ppl.condition(model, data), (), {}, plan))
+    step = lambda state, key: (sweep.step(key, state)[0], None)  # noqa: E731
+    return lax.scan(step, sweep.init(values), random.split(key, 3))[0].position
+
+
+def move_position(model, kernel, key, values, data):
+    """Values after some transitions of a kernel on unconstrained space."""
+    target = ppl.unconstrain(ppl.condition(model, data))
+    kernel = dataclasses.replace(kernel, log_density=target.log_density)
+    if isinstance(kernel, ParallelTempering):
+        prior = lambda key: target.unconstrain(joint_of(model, key)[0])  # noqa: E731
+        reference = Reference(lambda x: log_parts(target, x)[0], prior)
+        kernel = dataclasses.replace(kernel, reference=reference)
+    step = lambda state, key: (kernel.step(key, state)[0], None)  # noqa: E731
+    start = kernel.init(target.unconstrain(values))
+    return target.constrain(lax.scan(step, start, random.split(key, 3))[0].position)
+
+
+def plain_of(name):
+    """The kernel of a row with the settings of its class; few temperatures."""
+    kind = type(ROWS[name].kernel)
+    settings = {"kernel": RandomWalk(), "num_temperatures": 2} if kind is ParallelTempering else {}
+    return kind(**settings)
+
+
+def moves_of(name):
+    """How the kernel of a row moves one chain, by model."""
+    law = ROWS[name].law
+    if law is SKEWED or law is PATH:
+        return dict.fromkeys(REAL, (move_position, plain_of(name)))
+    if law is SWITCHES:
+        return dict.fromkeys(PRIORS, (move_values, Gibbs.auto(rest=RandomWalk())))
+    if law is NORMAL:
+        plan = Gibbs({"theta": EllipticalSlice()}, rest=Slice())
+        return {"hierarchical": (move_values, plan)}
+    kernel = ROWS[name].kernel
+    fields = {"gradient": False} if isinstance(kernel, InformedKernel) else {}
+    return {"discrete": (move_values, Gibbs({"k": type(kernel)(**fields)}, rest=Slice()))}
+
+
+ALONE = [name for name, row in ROWS.items() if not row.together and "," not in name]
+MOVES = {(name, model): how for name in ALONE for model, how in moves_of(name).items()}
+
+
+def assert_prior(model, draws):
+    draws = {name: np.asarray(x, np.float64) for name, x in draws.items()}
+    uniforms = [cdf(draws) for cdf in PRIORS[model][1].values()]
+    assert least_p_value(uniforms) > FAILURE_RATE
+
+
+@pytest.mark.quick_rows("CountMetropolis-discrete")
+@pytest.mark.parametrize(("name", "model"), [pytest.param(*x, id="-".join(x)) for x in MOVES])
 def test_joint_draws_keep_their_law(name, model):
     """Geweke (2004): from exact joint draws, transitions given the data leave the prior."""
-    model, cdfs = PRIORS[model]
-    plain = type(ROWS[name].kernel)()
+    move, kernel = MOVES[name, model]
 
     def chain(key):
         for_joint, for_steps = random.split(key)
-        joint = {n: s.value for n, s in ppl.trace(model)(for_joint).sites.items()}
-        target = ppl.unconstrain(ppl.condition(model, {"y": joint.pop("y")}))
-        kernel = dataclasses.replace(plain, log_density=target.log_density)
-        state = kernel.init(target.unconstrain(joint))
-        keys = random.split(for_steps, 3)
-        state = lax.scan(lambda s, key: (kernel.step(key, s)[0], None), state, keys)[0]
-        return target.constrain(state.position)
+        values, data = joint_of(PRIORS[model][0], for_joint)
+        return move(PRIORS[model][0], kernel, for_steps, values, data)
 
-    draws = jax.jit(jax.vmap(chain))(random.split(random.key(0), 4000))
-    draws = {name: np.asarray(x, np.float64) for name, x in draws.items()}
-    assert least_p_value([cdf(draws) for cdf in cdfs.values()]) > FAILURE_RATE
+    assert_prior(model, jax.jit(jax.vmap(chain))(random.split(random.key(0), 4000)))
+
+
+def inverse_cdf(grid, densities, units):
+    """Draws, a row for each density on a grid."""
+    cdf = np.cumsum(densities, -1)
+    found = [np.interp(u, c / c[-1], grid) for u, c in zip(units, cdf, strict=True)]
+    return np.array(found)
+
+
+def exact_draws(model, rng, size, num_chains):
+    """Data of some replications, and exact posterior draws of all chains given each."""
+    shape = size, num_chains
+    if model == "skewed":
+        y = rng.poisson(rng.gamma(0.8, size=(size, 1)), (size, 2))
+        return y, {"rate": rng.gamma(0.8 + y.sum(1, keepdims=True), 1 / 3, shape)}
+    if model == "bounded":
+        y = rng.normal(rng.beta(0.7, 1.5, size), 0.3)
+        grid = st.beta(0.7, 1.5).ppf((np.arange(4000) + 0.5) / 4000)  # equally probable
+        densities = np.exp(-0.5 * ((y[:, None] - grid) / 0.3) ** 2)
+        return y, {"p": inverse_cdf(grid, densities, rng.uniform(size=shape))}
+    tau = np.abs(rng.normal(size=(size, 1)))
+    y = rng.normal(rng.normal(size=(size, 2)) * tau, 1.0)
+    grid = st.halfnorm().ppf((np.arange(4000) + 0.5) / 4000)
+    variances = 1 + grid**2
+    densities = np.exp(-0.5 * np.sum(y**2, 1)[:, None] / variances) / variances
+    tau = inverse_cdf(grid, densities, rng.uniform(size=shape))
+    share = (tau**2 / (1 + tau**2))[..., None]
+    return y, {"tau": tau, "theta": rng.normal(share * y[:, None], share**0.5)}
+
+
+TOGETHER = [name for name, row in ROWS.items() if row.together and "," not in name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", REAL)
+@pytest.mark.parametrize("name", TOGETHER)
+def test_joint_draws_of_ensembles_keep_their_law(name, model):
+    """One chain of each ensemble, with data of its own: transitions leave the prior."""
+    number = 8 if isinstance(ROWS[name].kernel, DifferenceKernel) else 16
+    y, values = exact_draws(model, np.random.default_rng(3), 4000, number)
+    kernel = type(ROWS[name].kernel)()
+    function = PRIORS[model][0]
+
+    def chains(key, y, values, chosen):
+        target = ppl.unconstrain(ppl.condition(function, {"y": y}))
+        moved = dataclasses.replace(kernel, log_density=target.log_density)
+        state = moved.init(jax.vmap(target.unconstrain)(values))
+        step = lambda state, key: (moved.step(key, state)[0], None)  # noqa: E731
+        state = lax.scan(step, state, random.split(key, 3))[0]
+        return target.constrain(jax.tree.map(lambda x: x[chosen], state.position))
+
+    keys = random.split(random.key(0), 4000)
+    chosen = np.arange(4000) % number
+    y = y if model == "skewed" else np.asarray(y, np.float32)
+    values = {name: np.asarray(x, np.float32) for name, x in values.items()}
+    assert_prior(model, jax.jit(jax.vmap(chains))(keys, y, values, chosen))
