@@ -299,7 +299,7 @@ OTHER_KERNELS = [  # singles that meet other kernels than NUTS
     Row((CONDITION,)),
     *(
         Row((CONDITION, step))
-        for step in (*OTHERS, LABEL, ENUMERATE, GAUSSIAN, LAPLACE, MODULE, NET)
+        for step in (*OTHERS, LABEL, STATE, TABLE, ENUMERATE, GAUSSIAN, LAPLACE, MODULE, NET)
     ),
     Row((IMPUTE,)),
     Row((IGNORE,)),
