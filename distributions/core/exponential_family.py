@@ -77,10 +77,7 @@ class ExponentialFamily(abc.ABC):
         """The natural parameters, from slopes at two values, which stand along the first axis."""
 
     def can_make(self, natural: Natural) -> Array | bool:
-        """Whether `make` takes natural parameters whose density has a finite integral, by element.
-
-        A family on its whole support has parameters for each density with a finite integral.
-        """
+        """Whether the density with natural parameters has a finite integral, by element."""
         del natural
         return True
 
@@ -140,6 +137,20 @@ class ScalarFamily(ExponentialFamily):
             (first[0] * slope[1] - first[1] * slope[0]) / det,
         )
 
+    def can_make(self, natural: Natural) -> Array:
+        """Whether the density with natural parameters has a finite integral, by element.
+
+        It has one if the parameters of the distribution satisfy their constraints.
+        """
+        d = self.make(*natural)
+        found = jnp.asarray(True)
+        for field in dataclasses.fields(d):
+            constraint = field.metadata.get("constraint")
+            if constraint is not None:
+                value = vars(d)[field.name]
+                found = found & constraint.check(value) & jnp.isfinite(value)
+        return found
+
 
 @dataclasses.dataclass(frozen=True)
 class SimplexFamily(ExponentialFamily):
@@ -179,6 +190,10 @@ class SimplexFamily(ExponentialFamily):
         square = jnp.sum(step * step, -1, keepdims=True)
         total = jnp.sum(step * (slope[0] - slope[1]), -1, keepdims=True) / square
         return ((slope[0] + slope[1] + (x[0] + x[1]) * total) / 2,)
+
+    def can_make(self, natural: Natural) -> Array:
+        """Whether the concentrations are positive, for all elements of a vector."""
+        return jnp.all(natural[0] > -1, -1, keepdims=True)
 
 
 def restrict_family(
@@ -270,14 +285,7 @@ class RestrictedFamily(ScalarFamily):
 
         `exp(x^2)` on an interval has one, and no normal distribution before truncation.
         """
-        d = self.base.make(*natural)
-        found = jnp.asarray(True)
-        for field in dataclasses.fields(d):
-            constraint = field.metadata.get("constraint")
-            if constraint is not None:
-                value = vars(d)[field.name]
-                found = found & constraint.check(value) & jnp.isfinite(value)
-        return found
+        return self.base.can_make(natural)
 
 
 @dataclasses.dataclass(frozen=True)

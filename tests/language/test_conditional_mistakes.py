@@ -1,5 +1,6 @@
 """conditional: mistakes are errors at the boundary, and what is no mistake."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -45,3 +46,22 @@ def test_an_improper_full_conditional_is_an_error():
 def test_the_value_of_the_site_itself_is_ignored():
     found = ppl.conditional(ppl.condition(simple, {"y": 0.5}), "x")({"x": 9.0, "z": 1.0})
     np.testing.assert_allclose([found.loc, found.scale], [0.5, 3**-0.5], rtol=1e-6)
+
+
+IMPROPER = {
+    "gamma": (dist.Gamma(0.5, 0.5), lambda x: 2.0 * x),
+    "beta": (dist.Beta(0.5, 0.5), lambda x: -3.0 * jnp.log(x)),
+    "Dirichlet": (dist.Dirichlet(jnp.ones(3)), lambda x: -2.0 * jnp.log(x[1])),
+}
+
+
+@pytest.mark.parametrize("name", IMPROPER)
+def test_a_density_without_an_integral_has_no_family(name):
+    prior, log_weight = IMPROPER[name]
+
+    def model(key, sign):
+        x = ppl.sample(key, prior, name="x")
+        ppl.factor(sign * log_weight(x), name="w")
+
+    assert ppl.conditional(lambda key: model(key, 1.0), "x")({}) is None
+    assert ppl.conditional(lambda key: model(key, -1.0), "x")({}) is not None
