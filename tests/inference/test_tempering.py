@@ -345,6 +345,12 @@ def test_one_temperature_and_no_density_are_refused():
         dataclasses.replace(on_path(Slice()), reference=wide).init(jnp.zeros(2))
 
 
+def test_a_density_without_a_prior_is_refused():
+    bare = ppl.from_density(lambda q: -0.5 * q["x"] ** 2, {"x": 0.0})
+    with pytest.raises(NotImplementedError, match="starts at the prior, and site 'x': a model of"):
+        mcmc(random.key(0), bare, kernel=ParallelTempering(), num_warmup=2, num_draws=2)
+
+
 def test_a_prior_that_is_not_apart_from_data_is_refused():
     def model(key):
         ppl.sample(key, dist.Normal(jnp.zeros(2), 1.0), name="y")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from inference.common.log_densities import check_log_density, wrap_log_density
 from inference.common.target import Target
@@ -70,8 +71,13 @@ class PriorReference:
         Raises:
             NotImplementedError: if it cannot.
         """
+        key = jax.eval_shape(lambda: jax.random.key(0))
+        shapes = jax.tree.map(
+            lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), target
+        )
         try:
-            jax.eval_shape(target.prior, jax.eval_shape(lambda: jax.random.key(0)))
+            # A distribution without draws says so only where its sampler is lowered.
+            jax.jit(lambda target, key: target.prior(key)).lower(shapes, key)
             jax.eval_shape(target.split_log_density, target.position_shapes)
         except (NotImplementedError, ValueError) as error:
             reason = str(error).split(". ")[0]
