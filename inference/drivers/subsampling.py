@@ -145,7 +145,10 @@ def _find_center(
             )
         return layout.ravel(center)
     climb = ClimbSettings.of("uniform", 1, _MAX_STEPS, None)
-    found = mode_of(key, target, Density(include_jacobian=True), climb)
+    try:
+        found = mode_of(key, target, Density(include_jacobian=True), climb)
+    except ValueError as error:
+        raise ValueError(f"{type(kernel).__name__} begins at the mode, and {error}") from None
     return layout.ravel(jax.tree.map(jnp.asarray, found.position))
 
 

@@ -301,6 +301,11 @@ REFUSED = {
     "one number": (given(one_number, 1.0), (), "has none"),
     "few rows": (given(regression, Y[:8]), (X[:8],), "the data have 8 rows"),
     "missing": (given(regression, ppl.impute(MISSING)), (X,), "'y' is observed in part"),
+    "NaN": (
+        given(regression, Y),
+        (np.where(MISSING == Y, X, np.nan),),
+        "the mode, and climb 0 found",
+    ),
     "no peak": (given(flat, Y), (X,), r"is flat along v\[0\], v\[1\]"),
 }
 
