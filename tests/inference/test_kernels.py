@@ -547,12 +547,16 @@ def exact_draws(model, rng, size, num_chains):
     return y, {"tau": tau, "theta": rng.normal(share * y[:, None], share**0.5)}
 
 
-TOGETHER = [name for name, row in ROWS.items() if row.together and "," not in name]
+TOGETHER = [
+    (name, model)
+    for name, row in ROWS.items()
+    if row.together and "," not in name
+    for model in (("hierarchical",) if name == "AdjustedMCLMC" else REAL)  # more coordinates
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", REAL)
-@pytest.mark.parametrize("name", TOGETHER)
+@pytest.mark.parametrize(("name", "model"), [pytest.param(*x, id="-".join(x)) for x in TOGETHER])
 def test_joint_draws_of_ensembles_keep_their_law(name, model):
     """One chain of each ensemble, with data of its own: transitions leave the prior."""
     number = 8 if isinstance(ROWS[name].kernel, DifferenceKernel) else 16
