@@ -16,6 +16,7 @@ from inference.common.layout import Layout
 from inference.common.target import Target
 from inference.common.threefry import threefry
 from inference.kernels.hamiltonian.kernel import Kernel
+from inference.runtime.compiled_program import SMALL_LOOP_BYTES
 from inference.runtime.signature import shapes_of
 from inference.runtime.xla import fuse_as_loop
 
@@ -145,12 +146,12 @@ def make_transition(
     """Chain after a transition, and in warm-up adapted; its position, statistics by name.
 
     The position is flat, unless it has integers, which a vector of floating-point numbers rounds.
-    If it is fused, the step is one function of machine code, unless it is large: warm-up, which is
-    a branch, keeps XLA from compiling the loop over transitions that way.
+    If it is fused and the data are small, the step is one function of machine code: warm-up, which
+    is a branch, keeps XLA from compiling the loop over transitions that way.
     """
     words = jnp.stack(threefry(chain.seed, chain.iteration))
     key = random.wrap_key_data(words, impl="threefry2x32")
-    if is_fused:
+    if is_fused and _num_bytes(kernel, chain.state) <= SMALL_LOOP_BYTES:
         state, info = _step_as_loop(kernel, key, chain.state, chain.iteration)
     else:
         state, info = kernel.step(key, chain.state)
@@ -252,6 +253,11 @@ def _step_as_loop(kernel: Any, key: jax.Array, state: Any, count: jax.Array) -> 
     _, info = jax.eval_shape(step, state)
     empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), info)
     return fuse_as_loop(lambda carry: step(carry[0]), (state, empty), count)
+
+
+def _num_bytes(*trees: Any) -> int:
+    """Bytes of all arrays of some pytrees, with the data of a model in them."""
+    return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(trees) if hasattr(x, "dtype"))
 
 
 def check_form(kernel: Any, method: str, state: Any, new: Any) -> None:

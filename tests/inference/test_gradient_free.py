@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats as st
 from jax import lax, random
+from jax.tree_util import Partial
 
 import distributions as dist
 import ppl
@@ -21,6 +22,7 @@ from inference import (
     mcmc,
     mcse_mean,
 )
+from inference.chains.step_chains import StepChain, make_transition
 from inference.common.layout import Layout
 from inference.kernels.gradient_free.scale import (
     adapt_scale,
@@ -201,3 +203,20 @@ def test_a_step_is_traced_for_the_first_run_only():
     traces.clear()
     mcmc(random.key(1), uneven, kernel=kernel, num_warmup=9, num_draws=9, progress=False)
     assert not traces
+
+
+@pytest.mark.parametrize(("size", "extra"), [(10, 1), (100_000, 0)], ids=["small", "large"])
+def test_steps_with_little_data_are_one_loop(size, extra):
+    def density(data, x):
+        return -jnp.sum((x - data) ** 2)
+
+    kernel = RandomWalk(log_density=Partial(density, jnp.zeros(size)))
+    state = kernel.init(jnp.zeros(()))
+    chain = StepChain(jnp.zeros(2, jnp.uint32), jnp.int32(0), jnp.int32(0), state)
+    layout = Layout.of_numbers(jnp.zeros(()))
+
+    def num_loops(is_fused):
+        move = lambda kernel, chain: make_transition(kernel, layout, chain, is_fused)  # noqa: E731
+        return str(jax.make_jaxpr(move)(kernel, chain)).count("while[")
+
+    assert num_loops(True) == num_loops(False) + extra
