@@ -13,6 +13,7 @@ A driver joins a model to an algorithm. The algorithms themselves see a log dens
 - Kernels of discrete values, for a log density: :class:`GibbsWithGradients`,
   :class:`DiscreteLangevin`, :class:`CountMetropolis`, :class:`CountSlice`.
 - Kernels of kernels: :class:`Gibbs`, for blocks of real and discrete sites.
+- Kernels of particles, for state space models: :class:`PMMH`, :class:`ParticleGibbs`.
 - Guides and objectives, for :func:`svi`: :class:`MeanField`, :class:`ELBO` and their kin.
 - Predictive accuracy and checks of priors: :func:`loo`, :func:`cross_validate`, :func:`compare`,
   :func:`power_scale` and :func:`prior_to_arviz`; :func:`evidence`, for Bayes factors.
@@ -94,6 +95,12 @@ from inference.kernels.hamiltonian.leapfrog import State
 from inference.kernels.hamiltonian.mala import MALA
 from inference.kernels.hamiltonian.nuts import NUTS, NUTSInfo
 from inference.kernels.hamiltonian.walnuts import WALNUTS, WALNUTSInfo
+from inference.kernels.particle.particle_gibbs import (
+    ParticleGibbs,
+    ParticleGibbsInfo,
+    ParticleGibbsState,
+)
+from inference.kernels.particle.pmmh import PMMH, PMMHInfo, PMMHState
 from inference.kernels.subsampling.gradient_estimate import (
     StochasticGradientInfo,
     StochasticGradientState,
@@ -212,8 +219,14 @@ __all__ = [
     "NeuralSpline",
     "Objective",
     "OptimizeResult",
+    "PMMH",
+    "PMMHInfo",
+    "PMMHState",
     "ParallelTempering",
     "ParticleFilterResult",
+    "ParticleGibbs",
+    "ParticleGibbsInfo",
+    "ParticleGibbsState",
     "PathfinderResult",
     "PointMass",
     "PowerScaling",

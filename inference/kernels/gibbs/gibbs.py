@@ -9,6 +9,8 @@ from inference.kernels.gradient_free.elliptical_slice import EllipticalSlice
 from inference.kernels.hamiltonian.kernel import Kernel
 from inference.kernels.hamiltonian.nuts import NUTS
 from inference.kernels.inner_kernel import check_inner_kernel
+from inference.kernels.particle.particle_gibbs import ParticleGibbs
+from inference.kernels.particle.pmmh import PMMH
 from ppl import Enumerate
 from ppl.harvest.pytrees import register_dataclass
 
@@ -61,6 +63,7 @@ class Gibbs:
     | ``Enumerate()`` | draws finite sites jointly, by sums over their states |
     | a kernel, such as ``Slice()`` | unconstrained values of real sites; values of discrete ones |
     | ``EllipticalSlice()`` | real sites that are jointly normal a priori, given all others |
+    | ``ParticleGibbs()`` | the path of a state space model: latent sites of a ``lax.scan`` |
 
     All sites that no block names move together by the kernel `rest`. A kernel sees the terms of
     the log density that depend on its block: sites beyond the Markov blanket are neither evaluated
@@ -187,22 +190,34 @@ def _check_kernel(what: str, kernel: Any) -> None:
         if what == "rest" and kernel.plans_others:
             remedy = "; to plan all other sites, give the blocks to Gibbs.auto({...})"
         raise TypeError(f"Gibbs: {what} must be {expected}, got a Gibbs kernel{remedy}")
+    if isinstance(kernel, PMMH):
+        raise TypeError(
+            f"Gibbs: {what} must be {expected}, got PMMH(), which moves all sites of a model. Take "
+            "kernel=PMMH(), or ParticleGibbs() for the block of the path"
+        )
     if isinstance(kernel, EllipticalSlice):
-        _check_bare(what, kernel)
+        _check_bare(what, kernel, "prior and likelihood are")
+        return
+    if isinstance(kernel, ParticleGibbs):
+        _check_bare(what, kernel, "the state space is")
         return
     source = "the model gives it, given all other blocks"
     check_inner_kernel(f"Gibbs: {what}", kernel, source, expected, needs_refresh=False)
 
 
-def _check_bare(what: str, kernel: EllipticalSlice) -> None:
-    """Checks that a kernel has no prior and no likelihood.
+def _check_bare(what: str, kernel: EllipticalSlice | ParticleGibbs, are: str) -> None:
+    """Checks that a kernel has none of what the model gives it.
 
     Raises:
         ValueError: if it has.
     """
-    given = [x.name for x in dataclasses.fields(kernel) if getattr(kernel, x.name) is not None]
+    given = [
+        field.name
+        for field in dataclasses.fields(kernel)
+        if field.default is None and getattr(kernel, field.name) is not None
+    ]
     if given:
         raise ValueError(
-            f"Gibbs: {what} has {', '.join(given)} of its own, but prior and likelihood are the "
-            "model's, given all other blocks: pass EllipticalSlice() without them"
+            f"Gibbs: {what} has {', '.join(given)} of its own, but {are} the model's, given all "
+            f"other blocks: pass {type(kernel).__name__}() without"
         )

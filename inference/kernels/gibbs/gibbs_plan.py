@@ -20,9 +20,12 @@ from inference.kernels.gibbs.full_conditionals import (
     draw_jointly,
 )
 from inference.kernels.gibbs.gibbs import Block, Conjugate, EnumeratedBlock, Gibbs
+from inference.kernels.gibbs.path_space import parameters_of, state_space_given
 from inference.kernels.gradient_free.elliptical_slice import EllipticalSlice
 from inference.kernels.gradient_free.kernel import GradientFreeKernel
 from inference.kernels.hamiltonian.kernel import HamiltonianKernel
+from inference.kernels.particle.particle_gibbs import ParticleGibbs
+from inference.kernels.particle.pmmh import PMMH
 from inference.models.quadratic_prior import check_normal
 from inference.models.value_target import ValueTarget
 from ppl.common import distribution_protocol
@@ -166,13 +169,49 @@ def make_plan(kernel: Gibbs, base: ValueTarget) -> GibbsPlan:
         others, rest = _plan_others(look, rest)
         found += others
         reason = _NO_FORM
-    if rest:
+    if rest and isinstance(kernel.rest, ParticleGibbs):
+        planned = PlannedBlock(_check_path(look, rest), kernel.rest, is_rest=True)
+        found.append((planned, _by_kernel(rest, kernel.rest, reason)))
+    elif rest:
         _check_real(look, rest)
         look.check_prior(rest, kernel.rest)
         planned = PlannedBlock(tuple(rest), kernel.rest, is_rest=True)
         found.append((planned, _by_kernel(rest, kernel.rest, reason)))
     sites = [site for _, why in found for site in why]
     return GibbsPlan(tuple(planned for planned, _ in found), tuple(sites))
+
+
+def plan_pmmh(kernel: PMMH, base: ValueTarget) -> GibbsPlan:
+    """Plan of particle marginal Metropolis-Hastings: one block, of all sites.
+
+    Raises:
+        ValueError: if the model has no scan with observed sites, no parameter, or a discrete one.
+    """
+    found = _structure("PMMH()", base, {}, parameters_of)
+    shapes = dict(base.shapes)
+    if not found:
+        raise ValueError(
+            "PMMH: the model has no parameters, which are latent sites outside of its scan. Move "
+            "the path by kernel=ParticleGibbs()"
+        )
+    discrete = [path for path in found if not is_real(shapes[path])]
+    if discrete:
+        raise ValueError(
+            f"PMMH: site {_names(discrete)} is a parameter and discrete, and a random walk moves "
+            "real numbers. Take Gibbs, with ParticleGibbs() for the latent sites of the scan and "
+            f"{{{join_scopes(discrete[0])!r}: Enumerate()}}"
+        )
+    sites = [
+        PlannedSite(
+            join_scopes(path),
+            "PMMH",
+            "random walk, by an estimate of the likelihood"
+            if path in found
+            else "path of a particle",
+        )
+        for path in shapes
+    ]
+    return GibbsPlan((PlannedBlock(tuple(shapes), kernel, is_rest=True),), tuple(sites))
 
 
 def is_real(shape: Any) -> bool:
@@ -330,6 +369,9 @@ def _plan_block(look: _Look, block: Block) -> tuple[PlannedBlock, list[PlannedSi
                 )
             sites.extend(_drawn([path], _of_family(family)))
         return PlannedBlock(paths, block.kernel), sites
+    if isinstance(block.kernel, ParticleGibbs):
+        planned = PlannedBlock(_check_path(look, paths), block.kernel)
+        return planned, _by_kernel(paths, block.kernel, "path of a state space model")
     if len(are_real) > 1:
         raise ValueError(
             f"Gibbs: block {_names(paths)} has real and discrete sites, and one kernel moves "
@@ -454,6 +496,53 @@ def _joint_paths(look: _Look, normal: Sequence[Path]) -> tuple[Path, ...]:
         if len(more) == 1 or look.why_not_jointly(more, ppl.Gaussian()) is None:
             joint = more
     return joint if len(joint) > 1 else ()
+
+
+def _check_path(look: _Look, paths: Sequence[Path]) -> tuple[Path, ...]:
+    """Sites of a block, checked to be the path of a state space model.
+
+    Raises:
+        ValueError: if they are not in a scan with observed sites, or a parameter is among them.
+    """
+    others = {path: shape for path, shape in look.shapes.items() if path not in paths}
+    where = f"block {_names(paths)} by ParticleGibbs()"
+
+    def structure(space: Any) -> tuple[list[Path], list[Path]]:
+        return list(space.step_sites), parameters_of(space) if space.split.memory else []
+
+    steps, parameters = _structure(where, look.base, others, structure)
+    if not steps:
+        raise ValueError(
+            f"Gibbs: {where}: none of its sites is in the scan. Name the latent sites of the scan, "
+            "and leave others to the rest"
+        )
+    if parameters:
+        raise ValueError(
+            f"Gibbs: {where}: {_names(parameters)} is a parameter of all steps, whose particles "
+            f"would die out. Leave it to another block, or to the rest: {{{_names(steps)}: "
+            "ParticleGibbs()}"
+        )
+    return tuple(paths)
+
+
+def _structure(
+    where: str, base: ValueTarget, others: Mapping[Path, Any], question: Callable[[Any], Any]
+) -> Any:
+    """Answer to a question on the state space of sites, given others of some shapes.
+
+    Raises:
+        ValueError: if they are of no state space.
+    """
+    found = []
+
+    def look(base: ValueTarget, values: Mapping[Path, Any]) -> None:
+        found.append(question(state_space_given(base, values)))
+
+    try:
+        jax.eval_shape(look, base, others)
+    except (ValueError, NotImplementedError) as error:
+        raise type(error)(f"{where} needs a state space model. {error}") from error
+    return found[0]
 
 
 def _check_real(look: _Look, paths: Sequence[Path]) -> None:

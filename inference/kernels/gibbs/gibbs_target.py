@@ -21,8 +21,11 @@ from inference.kernels.gibbs.gibbs_plan import (
     PlannedSite,
     is_real,
     make_plan,
+    plan_pmmh,
 )
 from inference.kernels.hamiltonian.kernel import HamiltonianKernel
+from inference.kernels.particle.particle_gibbs import ParticleGibbs
+from inference.kernels.particle.pmmh import PMMH
 from inference.models.value_target import ValueTarget
 from ppl.analysis.summed_sites import find_approximate
 from ppl.core.model_run import trace_model
@@ -52,7 +55,9 @@ class GibbsTarget:
     other_cause = "as a value is out of the bounds of the kernel that moves it"
 
     @classmethod
-    def of(cls, model: Any, args: tuple[Any, ...], kwargs: Any, kernel: Gibbs) -> "GibbsTarget":
+    def of(
+        cls, model: Any, args: tuple[Any, ...], kwargs: Any, kernel: Gibbs | ParticleGibbs | PMMH
+    ) -> "GibbsTarget":
         """Target of a kernel for a model and its arguments.
 
         Raises:
@@ -60,6 +65,10 @@ class GibbsTarget:
                 closed form that its block asks for.
         """
         base = ValueTarget.of(model, args, kwargs)
+        if isinstance(kernel, PMMH):
+            return cls(base, *plan_pmmh(kernel, base))
+        if isinstance(kernel, ParticleGibbs):
+            kernel = Gibbs({tuple(join_scopes(path) for path in dict(base.shapes)): kernel})
         return cls(base, *make_plan(kernel, base))
 
     @property
@@ -212,7 +221,7 @@ def target_of(kernel: Any, model: Any, args: tuple[Any, ...], kwargs: Any) -> An
         TypeError: if the kernel moves integers: a block of Gibbs sampling does.
         ValueError: if the model has no such target.
     """
-    if isinstance(kernel, Gibbs):
+    if isinstance(kernel, Gibbs | ParticleGibbs | PMMH):
         return GibbsTarget.of(model, args, kwargs, kernel)
     if isinstance(kernel, InformedKernel | CountKernel):
         _refuse_integers(kernel, model, args, kwargs)

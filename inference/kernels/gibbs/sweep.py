@@ -15,9 +15,12 @@ from inference.kernels.gibbs.elliptical_block import elliptical_kernel
 from inference.kernels.gibbs.full_conditionals import conditional_of, draw_jointly
 from inference.kernels.gibbs.gibbs_plan import PlannedBlock
 from inference.kernels.gibbs.gibbs_target import GibbsTarget
+from inference.kernels.gibbs.path_space import ParametersOfModel, PathOfBlock
 from inference.kernels.gradient_free.elliptical_slice import EllipticalSlice
 from inference.kernels.hamiltonian.adaptive_hamiltonian import AdaptiveHamiltonian
 from inference.kernels.hamiltonian.kernel import HamiltonianKernel
+from inference.kernels.particle.particle_gibbs import ParticleGibbs
+from inference.kernels.particle.pmmh import PMMH
 from inference.models.row_split import log_parts
 from ppl.harvest.names import nest_by_path
 from ppl.harvest.pytrees import register_dataclass
@@ -125,7 +128,11 @@ class Sweep:
 
     def _space(self, block: PlannedBlock, values: Mapping[Path, Any]) -> "_Space":
         """Space in which the kernel of a block moves, given all other sites."""
+        if isinstance(block.kernel, PMMH):
+            return ParametersOfModel(self.target.base, values)
         others = {path: x for path, x in values.items() if path not in block.paths}
+        if isinstance(block.kernel, ParticleGibbs):
+            return PathOfBlock(self.target.base, block.paths, others)
         return (_Values if block.is_discrete else _Coordinates)(self.target, block.paths, others)
 
     def _begin(self, block: PlannedBlock, values: Mapping[Path, Any]) -> BlockState:
@@ -144,7 +151,7 @@ class Sweep:
         """State of a block after a transition, and the values of its sites."""
         kernel, fresh = self._fresh(block, old, values)
         new, info = kernel.step(key, fresh)
-        return BlockState(new, info), self._space(block, values).values_at(new.position)
+        return BlockState(new, info), self._space(block, values).values_of(new)
 
     def _fresh(
         self, block: PlannedBlock, old: BlockState, values: Mapping[Path, Any]
@@ -172,6 +179,10 @@ class _Coordinates:
     def position_of(self, values: Mapping[Path, Any]) -> Any:
         """Position of values."""
         return self._given.unconstrain(nest_by_path({path: values[path] for path in self._paths}))
+
+    def values_of(self, state: Any) -> dict[Path, Any]:
+        """Values at the position of a state."""
+        return self.values_at(state.position)
 
     def values_at(self, position: Any) -> dict[Path, Any]:
         """Values at a position."""
@@ -212,20 +223,22 @@ class _Values:
         """The values of the block's sites."""
         return nest_by_path({path: values[path] for path in self._paths})
 
-    def values_at(self, position: Any) -> dict[Path, Any]:
+    def values_of(self, state: Any) -> dict[Path, Any]:
         """Values of the block by path."""
-        return self._target.by_path(position)
+        return self._target.by_path(state.position)
 
     def follow(self, position: Any, values: Mapping[Path, Any]) -> Any:
         """The position, which does not depend on other blocks."""
         return position
 
 
-_Space = _Coordinates | _Values
+_Space = _Coordinates | _Values | PathOfBlock | ParametersOfModel
 
 
 def _kernel_of(block: PlannedBlock, space: _Space, position: Any) -> Any:
     """Kernel of a block for its density; a Hamiltonian one adapts itself."""
+    if isinstance(space, PathOfBlock | ParametersOfModel):
+        return space.kernel(block.kernel)
     density = block_density(space.log_density, position)
     if isinstance(block.kernel, HamiltonianKernel):
         return AdaptiveHamiltonian(block.kernel, density)

@@ -1,0 +1,1 @@
+"""Particle MCMC: kernels that move paths of state spaces by particles, and their parameters."""
