@@ -10,6 +10,7 @@ from jax.tree_util import GetAttrKey, register_pytree_with_keys
 
 from inference.common.matrices import kind_of
 from inference.common.warm_up import WarmUp
+from inference.results.particles import describe_particles
 from inference.results.problems import describe_checks, find_problems
 from inference.results.psis import largest_pareto_k
 from inference.results.result import Result
@@ -81,6 +82,7 @@ class MCMCResult(Result):
             summary = dataclasses.replace(summary, about=about)
         further = [f"transported by {self.facts.transport}"] * bool(self.facts.transport)
         further += describe_tempering(self.stats)
+        further += describe_particles(self.stats)
         if "estimate_variance" in self.stats:
             variance = float(np.mean(self.stats["estimate_variance"]))
             further.append(f"posterior perturbed, log likelihoods of variance {variance:.2g}")

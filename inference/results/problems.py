@@ -17,6 +17,7 @@ from inference.results.label_switching import (
     unequal_densities,
 )
 from inference.results.nested_rhat import HIGH_RHAT, nested_rhat_limit, rhat_limit
+from inference.results.particles import particle_problems
 from inference.results.run_facts import RunFacts
 from inference.results.summary import Summary
 from inference.results.summary_columns import print_rhat
@@ -88,6 +89,7 @@ def find_problems(
         *_rounding_problems(stats),
         *_energy_problems(stats, facts),
         *tempering_problems(stats),
+        *particle_problems(stats),
         *_step_bias_problems(stats, facts),
         *_estimate_problems(stats),
         *_mixing_problems(draws, stats, summary, facts),

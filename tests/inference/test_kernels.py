@@ -56,8 +56,11 @@ STEP = jax.jit(lambda kernel, key, state: kernel.step(key, state))
 TOLERANCE = {"float32": 2e-4, "float64": 1e-8}
 PROTOCOLS = {"Kernel", "HamiltonianKernel", "EnsembleKernel"}
 # Kernels of batches take a prior, a likelihood and rows of data in place of a log density. They
-# leave other laws than the posterior invariant, which the files that are named compute.
+# leave other laws than the posterior invariant, which the files that are named compute. Kernels of
+# particles take a state space, or a noisy estimate that their state keeps.
 ELSEWHERE = {
+    "PMMH": "test_particle_kernels.py",
+    "ParticleGibbs": "test_particle_kernels.py",
     "SGHMC": "test_stochastic_gradients.py",
     "SGLD": "test_stochastic_gradients.py",
     "SubsampledHMC": "test_subsampled_hmc.py",

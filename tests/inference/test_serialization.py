@@ -201,7 +201,7 @@ def records():
 NEVER_SAVED = re.findall(
     r"\w+",
     """
-    FilterRun PathMove
+    FilterRun PathMove PMMH PMMHInfo PMMHState ParticleGibbs ParticleGibbsInfo ParticleGibbsState
     Block BlockState Conjugate EnumeratedBlock Gibbs GibbsPlan GibbsState GibbsTarget PlannedBlock
     PlannedSite Sweep WeightSum
     GradientEstimate RowSplit SGHMC SGLD StochasticGradientInfo StochasticGradientKernel

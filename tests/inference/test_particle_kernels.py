@@ -1,0 +1,294 @@
+"""Particle Gibbs and PMMH against exact posteriors of parameters and paths."""
+
+import dataclasses
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats as st
+from jax import lax, random
+from jax.tree_util import Partial
+
+import distributions as dist
+import inference
+import ppl
+from inference import NUTS, PMMH, Gibbs, ParticleGibbs, RandomWalk, Slice, mcmc, resume
+from inference.results.particles import describe_particles, particle_problems
+from tests.inference.state_spaces import batch_means_error
+
+slow = pytest.mark.slow
+Y = np.array([0.2, 1.4, 0.9, -0.5, 0.1, 1.2, 0.6, 0.4, 1.9, -0.2], np.float32)
+
+
+def hidden(key):
+    """Hidden Markov model of two states, ten steps and one parameter."""
+    stay = ppl.sample(key, dist.Beta(3.0, 2.0), name="stay")
+
+    def step(z, key):
+        one, two = random.split(key)
+        z = ppl.sample(one, dist.Bernoulli(probs=jnp.where(z == 1, stay, 1 - stay)), name="z")
+        return z, ppl.sample(two, dist.Normal(1.0 * z, 0.8), name="y")
+
+    lax.scan(step, jnp.int32(1), random.split(key, 10))
+
+
+HIDDEN = ppl.condition(hidden, {"y": Y})
+
+
+def exact_of_hidden():
+    """Mean and variance of the parameter, probabilities of state 1; by a grid, over all paths."""
+    stay = np.linspace(0, 1, 402)[1:-1]
+    paths = np.array([*itertools.product((0, 1), repeat=10)])
+    num_stays = (np.column_stack([np.ones(1024), paths[:, :-1]]) == paths).sum(1)
+    logs = st.norm.logpdf(Y, paths, 0.8).sum(1)
+    logs = logs + st.beta.logpdf(stay, 3, 2)[:, None]
+    logs += num_stays * np.log(stay)[:, None] + (10 - num_stays) * np.log(1 - stay)[:, None]
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    mean = weights.sum(1) @ stay
+    return mean, weights.sum(1) @ (stay - mean) ** 2, weights.sum(0) @ paths
+
+
+def largest_error(result, exact):
+    """Of all means and of the variance of the parameter, in standard errors by batches."""
+    mean, variance, path = exact
+    name = next(name for name in result.draws if name not in ("z", "x", "x0"))
+    parameter = result.draws[name].reshape(-1)
+    path_draws = result.draws["z" if "z" in result.draws else "x"]
+    found = [parameter - mean, (parameter - mean) ** 2 - variance]
+    found += list((path_draws.reshape(len(parameter), -1) - path).T)
+    return max(abs(np.mean(x)) / batch_means_error(x, 100) for x in found)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "num_draws"),
+    [
+        (Gibbs({"z": ParticleGibbs(16)}, rest=Slice()), 2500),
+        (PMMH(16), 5000),
+        pytest.param(Gibbs({"z": ParticleGibbs(2)}, rest=NUTS()), 2500, marks=slow),
+        pytest.param(PMMH(5, scheme="multinomial"), 20_000, marks=slow),
+    ],
+)
+def test_parameter_and_states_of_a_hidden_markov_model(kernel, num_draws):
+    """Within 4.5 standard errors; by chance, not so for 1 of 10^4 seeds."""
+    result = mcmc(random.key(3), HIDDEN, kernel=kernel, num_draws=num_draws, num_warmup=300)
+    assert result.draws["z"].dtype.kind == "i"
+    assert largest_error(result, exact_of_hidden()) < 4.5
+    is_new = (result.stats.get("renewal_rate_of_z", np.ones(1))).mean()
+    assert is_new > 0.3
+
+
+def walk(key, scale_of_noise=0.5):
+    scale = ppl.sample(key, dist.HalfNormal(1.0), name="scale")
+    x0 = ppl.sample(key, dist.Normal(0.0, 1.0), name="x0")
+
+    def step(x, key):
+        one, two = random.split(key)
+        x = ppl.sample(one, dist.Normal(0.9 * x, scale), name="x")
+        return x, ppl.sample(two, dist.Normal(x, scale_of_noise), name="y")
+
+    lax.scan(step, x0, random.split(key, 6))
+
+
+SERIES = np.array([0.5, 1.9, 0.7, -0.4, 0.2, 1.1], np.float32)
+WALK = ppl.condition(walk, {"y": SERIES})
+
+
+def exact_of_walk():
+    """Mean and variance of the scale, means of states; by a grid over normal distributions."""
+    scales = np.linspace(0, 5, 1001)[1:]
+    logs, means = [], []
+    for scale in scales:
+        maps = np.array([[0.9 ** max(i - j, 0) * (i >= j) for j in range(7)] for i in range(7)])
+        prior = maps @ np.diag([1.0, *[scale**2] * 6]) @ maps.T
+        joint = prior[1:, 1:] + 0.25 * np.eye(6)
+        law = st.multivariate_normal(np.zeros(6), joint)  # type: ignore
+        logs.append(law.logpdf(SERIES) + st.halfnorm.logpdf(scale))
+        means.append(prior[1:, 1:] @ np.linalg.solve(joint, SERIES))
+    weights = np.exp(np.array(logs) - max(logs))
+    weights /= weights.sum()
+    mean = weights @ scales
+    return mean, weights @ (scales - mean) ** 2, weights @ np.array(means)
+
+
+@slow
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        PMMH(50),
+        PMMH(10, scheme="stratified", kernel=RandomWalk(num_steps=2)),
+        Gibbs({("x0", "x"): ParticleGibbs(10)}, rest=Slice()),
+        Gibbs({"x": ParticleGibbs(5)}, rest=NUTS()),
+        Gibbs({"scale": Slice()}, rest=ParticleGibbs(10)),
+    ],
+    ids=lambda kernel: type(kernel).__name__,
+)
+def test_scale_and_states_of_a_normal_walk(kernel):
+    """The scale has a Jacobian between its space and the unconstrained one."""
+    result = mcmc(random.key(5), WALK, kernel=kernel, num_draws=10_000, num_warmup=500)
+    assert largest_error(result, exact_of_walk()) < 4.5
+
+
+def noisy(spread, key, position):
+    """Estimate of a standard normal density, noisy on the right, and a draw that goes with it."""
+    noise, path = random.normal(key, (2,), position.dtype)
+    spread = jnp.where(position > 0, spread, 0.0)
+    return -0.5 * position**2 + spread * noise - 0.5 * spread**2, position + path
+
+
+def chance_of_right(kernel, num_draws=40_000):
+    """Share of draws on the right, less one half, in standard errors."""
+    start = kernel.init(jnp.float32(0.3))
+
+    def step(state, key):
+        state, _ = kernel.step(key, state)
+        return state, (state.position > 0, (state.path - state.position) ** 2)
+
+    keys = random.split(random.key(2), num_draws)
+    _, (found, _) = jax.jit(lambda s, k: lax.scan(step, s, k))(start, keys)
+    return (np.mean(found) - 0.5) / batch_means_error(found)
+
+
+NOISY = PMMH(kernel=RandomWalk(step_size=2.0), estimate=Partial(noisy, jnp.float32(1.2)))
+
+
+def renewed(step, kernel, key, state):
+    """The estimate of the present position is made anew in every transition."""
+    log_density, _ = kernel.estimate(random.fold_in(key, 1), state.position)
+    return step(kernel, key, state._replace(log_density=log_density))
+
+
+def stale(step, kernel, key, state):
+    """The estimate of an accepted proposal is not taken over."""
+    new, info = step(kernel, key, state)
+    return new._replace(log_density=state.log_density), info
+
+
+def test_estimates_are_kept_until_a_proposal_is_accepted():
+    assert abs(chance_of_right(NOISY)) < 4
+
+
+@pytest.mark.parametrize("mistake", [renewed, pytest.param(stale, marks=slow)])
+def test_estimates_that_are_renewed_or_stale_are_caught(monkeypatch, mistake):
+    step = PMMH.step
+    monkeypatch.setattr(PMMH, "step", lambda *given: mistake(step, *given))
+    assert abs(chance_of_right(NOISY)) > 8
+
+
+@pytest.mark.slow_rows("float64")
+def test_a_kernel_alone_under_jit_vmap_and_both_keys(float_dtype):
+    kernel = dataclasses.replace(NOISY, estimate=Partial(noisy, jnp.asarray(1.2, float_dtype)))
+    states = jax.vmap(kernel.init)(jnp.array([0.3, -0.3], float_dtype))
+    step = jax.jit(jax.vmap(kernel.step, (None, 0)))
+    new, info = step(random.key(4), states)
+    jax.tree.map(np.testing.assert_array_equal, new, step(random.PRNGKey(4), states)[0])
+    alone, _ = jax.jit(kernel.step)(random.key(4), jax.tree.map(lambda x: x[1], states))
+    np.testing.assert_allclose(new.log_density[1], alone.log_density, rtol=1e-5)
+    assert jax.tree.map(jnp.result_type, new) == jax.tree.map(jnp.result_type, states)
+    assert np.isnan(info.log_likelihood_variance).all()
+    adapt = jax.jit(jax.vmap(lambda s, i: kernel.adapt(s, i, jnp.int32(9), jnp.int32(10))))
+    variance = adapt(new, info).variance
+    np.testing.assert_array_equal(variance > 0, new.position > 0)  # noisy on the right
+    assert jnp.max(variance) < 5
+
+
+def test_words_on_the_noise_of_estimates():
+    def told(variance):
+        stats = {"log_likelihood_variance": np.full((4, 10), variance)}
+        return *describe_particles(stats), *particle_problems(stats)
+
+    assert told(1.2) == ("log likelihoods estimated with a variance of 1.2",)
+    assert "about 5 times as many particles" in told(7.0)[1]
+    assert told(np.nan) == ()
+    assert not describe_particles({})
+
+
+def no_scan(key):
+    mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+    ppl.sample(key, dist.Normal(mu, 1.0), name="y")
+
+
+def discrete(key):
+    n = ppl.sample(key, dist.Poisson(2.0), name="n")
+
+    def step(x, key):
+        one, two = random.split(key)
+        x = ppl.sample(one, dist.Normal(x, 1.0 + n), name="x")
+        return x, ppl.sample(two, dist.Normal(x, 1.0), name="y")
+
+    lax.scan(step, 0.0, random.split(key, 3))
+
+
+PLAIN = ppl.condition(no_scan, {"y": 1.0})
+COUNTED = ppl.condition(discrete, {"y": jnp.zeros(3)})
+ONLY_PATH = ppl.condition(WALK, {"scale": 0.5, "x0": 0.0})
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: PMMH(1), ValueError, "num_particles must be an integer of at least 2, got 1"),
+        (lambda: ParticleGibbs(1), ValueError, "num_particles must be an integer of at least 2"),
+        (lambda: ParticleGibbs(2.5), TypeError, "num_particles must be an integer"),  # type: ignore
+        (lambda: PMMH(scheme="even"), ValueError, "scheme must be one of .*systematic"),
+        (lambda: PMMH(kernel=NUTS()), TypeError, "follows a gradient, and the estimate .* none"),
+        (lambda: PMMH(kernel=Slice()), TypeError, "must be a RandomWalk, got Slice"),
+        (lambda: PMMH(kernel=RandomWalk(lambda x: x)), ValueError, "log density of its own"),
+        (lambda: PMMH().init(jnp.zeros(2)), ValueError, "PMMH has no estimate"),
+        (lambda: Gibbs({"z": PMMH()}), TypeError, "PMMH\\(\\), which moves all sites"),
+        (lambda: Gibbs({"z": ParticleGibbs}), TypeError, "did you mean ParticleGibbs\\(\\)"),
+        (
+            lambda: Gibbs({"z": ParticleGibbs(state_space=1)}),
+            ValueError,
+            "the state space is the model's",
+        ),
+        (lambda: mcmc(KEY, PLAIN, kernel=PMMH()), ValueError, "PMMH.* needs a state space model"),
+        (
+            lambda: mcmc(KEY, PLAIN, kernel=Gibbs({"mu": ParticleGibbs()})),
+            ValueError,
+            "block 'mu' by ParticleGibbs.* needs a state space model",
+        ),
+        (lambda: mcmc(KEY, ONLY_PATH, kernel=PMMH()), ValueError, "the model has no parameters"),
+        (lambda: mcmc(KEY, COUNTED, kernel=PMMH()), ValueError, "site 'n' is a parameter and"),
+        (
+            lambda: mcmc(KEY, WALK, kernel=Gibbs({"x0": ParticleGibbs()})),
+            ValueError,
+            "none of its sites is in the scan",
+        ),
+        (
+            lambda: mcmc(KEY, WALK, kernel=ParticleGibbs()),
+            ValueError,
+            "'scale' is a parameter of all steps",
+        ),
+        (lambda: inference.sampler(WALK, kernel=PMMH()), TypeError, "runs under mcmc"),
+        (lambda: mcmc(KEY, WALK, kernel=PMMH(), mass_matrix="dense"), ValueError, "mass_matrix"),
+    ],
+)
+def test_bad_input_is_refused(make, error, words):
+    with pytest.raises(error, match=words):
+        make()
+
+
+KEY = random.key(0)
+
+
+@slow
+@pytest.mark.parametrize("kernel", [PMMH(5), Gibbs({"z": ParticleGibbs(5)}, rest=Slice())])
+def test_resumed_runs_have_the_bits_of_a_long_run(kernel):
+    settings = {"kernel": kernel, "num_warmup": 20, "num_chains": 2}
+    long = mcmc(KEY, HIDDEN, num_draws=12, **settings)
+    short = mcmc(KEY, HIDDEN, num_draws=5, **settings)
+    found = resume(short, HIDDEN, num_draws=12, kernel=kernel)
+    jax.tree.map(
+        np.testing.assert_array_equal, (found.draws, found.stats), (long.draws, long.stats)
+    )
+
+
+@slow
+def test_a_path_alone_and_a_plan_in_words():
+    plan = str(inference.gibbs_plan(WALK, kernel=Gibbs({("x0", "x"): ParticleGibbs()})))
+    assert "ParticleGibbs  path of a state space model" in plan
+    result = mcmc(KEY, ONLY_PATH, kernel=ParticleGibbs(), num_warmup=10, num_draws=100)
+    assert result.draws["x"].shape == (4, 100, 6)
