@@ -61,7 +61,8 @@ class ParticleGibbs:
         ...         x = ppl.sample(key, dist.Normal(x, scale), name="x")
         ...         return x, ppl.sample(key, dist.Normal(x**2, 0.5), name="y")
         ...     jax.lax.scan(step, jnp.zeros(()), jax.random.split(key, 4))
-        >>> kernel = inference.Gibbs({"x": ParticleGibbs()}, rest=inference.Slice())
+        >>> blocks = {"x": inference.ParticleGibbs()}
+        >>> kernel = inference.Gibbs(blocks, rest=inference.Slice())
         >>> posterior = ppl.condition(model, {"y": jnp.array([0.1, 0.3, 1.2, 2.0])})
         >>> result = inference.mcmc(jax.random.key(0), posterior, kernel=kernel, num_warmup=100)
         >>> result.draws["x"].shape

@@ -119,7 +119,7 @@ class PMMH:
         ...         return x, ppl.sample(key, dist.Normal(x**2, 0.5), name="y")
         ...     jax.lax.scan(step, jnp.zeros(()), jax.random.split(key, 4))
         >>> posterior = ppl.condition(model, {"y": jnp.array([0.1, 0.3, 1.2, 2.0])})
-        >>> kernel = PMMH(num_particles=50)
+        >>> kernel = inference.PMMH(num_particles=50)
         >>> result = inference.mcmc(jax.random.key(0), posterior, kernel=kernel, num_warmup=200)
         >>> result.draws["scale"].shape, result.draws["x"].shape
         ((4, 1000), (4, 1000, 4))
