@@ -23,15 +23,15 @@ from inference.kernels.hamiltonian.nuts import NUTS
 from inference.kernels.inner_kernel import check_inner_kernel
 from inference.kernels.tempering.parallel_tempering import ParallelTempering
 from inference.models.observed_data import digest_data
-from inference.particles.moves import Mover
-from inference.particles.paths import LikelihoodPath
-from inference.particles.tempering import Population, Step, advance_to_target
 from inference.results.mcmc_result import MCMCResult
 from inference.results.smc_result import SMCResult
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Report, Shown, show_progress
+from inference.sequential.moves import Mover
+from inference.sequential.paths import LikelihoodPath
+from inference.sequential.tempering import Population, Step, advance_to_target
 
 _CHAIN_LENGTH = 16
 _MAX_LENGTH = 64

@@ -13,13 +13,13 @@ from inference.initialization.not_finite import not_finite
 from inference.models.row_path import RowPath
 from inference.models.row_split import RowSplit, split_rows
 from inference.models.same_model import in_coordinates_of, latent_draws
-from inference.particles.moves import Mover, Particles, draw_reference, split_particles
-from inference.particles.path_weights import Place, log_weights
-from inference.particles.tempering import Population, seed_at
 from inference.results.mcmc_result import MCMCResult
 from inference.results.psis import largest_pareto_k, psis_on_host
 from inference.results.smc_result import SMCResult
 from inference.runtime.compiled_program import compile_once
+from inference.sequential.moves import Mover, Particles, draw_reference, split_particles
+from inference.sequential.path_weights import Place, log_weights
+from inference.sequential.tempering import Population, seed_at
 
 _NUM_BATCHES = 64  # of rows, by default
 _NUM_CHECKED = 8  # particles whose log densities are compared

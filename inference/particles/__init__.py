@@ -1,1 +1,1 @@
-"""Particles: sequential Monte Carlo, filters and smoothers of state spaces, resampling."""
+"""Particles: filters and smoothers of state spaces, conditional SMC, resampling."""

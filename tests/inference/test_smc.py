@@ -14,9 +14,11 @@ import inference
 import ppl
 from inference import HMC, MALA, NUTS, Barker, RandomWalk, Slice, smc
 from inference.models.observed_data import digest_data
-from inference.particles import tempering
-from inference.particles.moves import move_particles
-from inference.particles.path_weights import (
+from inference.particles.resampling import systematic
+from inference.runtime.compiled_program import compile_program
+from inference.sequential import tempering
+from inference.sequential.moves import move_particles
+from inference.sequential.path_weights import (
     Place,
     effective_share,
     evidence_variance,
@@ -25,8 +27,6 @@ from inference.particles.path_weights import (
     log_weights,
     next_place,
 )
-from inference.particles.resampling import systematic
-from inference.runtime.compiled_program import compile_program
 
 QUICK = HMC(num_steps=4)
 KERNELS = {

@@ -12,8 +12,10 @@ import numpy as np
 from inference.common.matrices import MAX_DENSE_SIZE, kind_of
 from inference.common.threefry import threefry
 from inference.kernels.gradient_free.random_walk import RandomWalk
-from inference.particles.moves import MoveInfo, Mover, Particles, move_particles
-from inference.particles.path_weights import (
+from inference.particles.resampling import systematic
+from inference.runtime.compiled_program import compile_once
+from inference.sequential.moves import MoveInfo, Mover, Particles, move_particles
+from inference.sequential.path_weights import (
     Place,
     effective_share,
     evidence_variance,
@@ -22,8 +24,6 @@ from inference.particles.path_weights import (
     log_weights,
     next_place,
 )
-from inference.particles.resampling import systematic
-from inference.runtime.compiled_program import compile_once
 
 _TRIALS = 4  # of a step size, at a place
 _FIRST_TRIALS = 8

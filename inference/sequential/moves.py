@@ -21,7 +21,7 @@ from inference.common.target import Target
 from inference.common.threefry import threefry
 from inference.kernels.gradient_free.kernel import GradientFreeKernel
 from inference.kernels.hamiltonian.kernel import HamiltonianKernel
-from inference.particles.paths import Path, log_density_on_path
+from inference.sequential.paths import Path, log_density_on_path
 from ppl.harvest.pytrees import register_dataclass
 
 _AXIS = "chain"  # of jax.vmap over chains
