@@ -145,6 +145,8 @@ def particle_filter(
             "proposal must be a function (key, prior, data, t) that draws latent sites of a step "
             f"by ppl.sample, or None for the model's own, got {short_repr(proposal)}"
         )
+    if not isinstance(exact, bool):
+        raise TypeError(f"exact must be True or False, got {short_repr(exact)}")
     if exact and proposal is not None:
         raise ValueError(
             "exact=True takes sites out of the particles, which a proposal would draw: give one "
@@ -213,8 +215,7 @@ def _run(
         start, paths = trace_paths(run, systematic(for_paths, run.log_weights, sizes.num_draws))
         paths = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), paths)
     if not isinstance(filtered_space, ModelStateSpace):
-        keys = random.split(for_exact, sizes.num_draws)
-        start, paths = jax.vmap(filtered_space.draw_path)(keys, start, paths)
+        start, paths = _draw_exact(for_exact, filtered_space, start, paths, sizes)
     values = jax.vmap(space.join)(start, paths)
     filtered = _draw_filtered(for_filtered, run, sizes.num_draws)
     filtered = jax.vmap(lambda x: space.join({}, x))(filtered)
@@ -238,6 +239,19 @@ def _draw_backward(key: jax.Array, space: Space, run: FilterRun, sizes: _Sizes) 
     size = max(1, min(sizes.num_draws, _MAX_DENSITIES // sizes.num_particles))
     keys = random.split(key, sizes.num_draws)
     return lax.map(lambda key: sample_backward(key, space, run), keys, batch_size=size)
+
+
+def _draw_exact(
+    key: jax.Array,
+    space: IntegratedStates | SummedStates,
+    start: Any,
+    paths: Any,
+    sizes: _Sizes,
+) -> tuple[Any, Any]:
+    """Paths with new values of the sites that particles carry, some at a time."""
+    size = max(1, min(sizes.num_draws, _MAX_DENSITIES // space.num_steps))
+    keys = random.split(key, sizes.num_draws)
+    return lax.map(lambda x: space.draw_path(*x), (keys, start, paths), batch_size=size)
 
 
 def _draw_filtered(key: jax.Array, run: FilterRun, num_draws: int) -> Any:

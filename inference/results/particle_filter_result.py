@@ -12,6 +12,7 @@ from ppl.harvest.pytrees import register_dataclass
 
 _MAX_SE = 1.0  # nats; a larger standard error is itself uncertain
 _MIN_ESS = 10
+_EQUAL = 0.99  # share of the particles; with weights that are all equal, any number is enough
 _MIN_ANCESTORS = 20
 
 
@@ -77,7 +78,8 @@ class ParticleFilterResult(Result):
     def _problems(self) -> Iterator[str]:
         ess = np.asarray(self.ess)
         first = int(self.num_ancestors[0])
-        if (least := float(np.min(ess))) < _MIN_ESS:
+        least = float(np.min(ess))
+        if least < min(_MIN_ESS, _EQUAL * self.num_particles):
             at = int(np.argmin(ess))
             where = "before the first step" if at == 0 else f"in step {at - 1}"
             yield (
@@ -85,7 +87,7 @@ class ParticleFilterResult(Result):
                 "few of them explain its data. Raise num_particles, or give a proposal that looks "
                 "at the data."
             )
-        if first < _MIN_ANCESTORS:
+        if first < min(_MIN_ANCESTORS, self.num_particles):
             yield (
                 f"all last particles come from {first} of the {self.num_particles} first ones, "
                 "which is too few for the standard error of the log evidence. Raise num_particles, "
@@ -100,13 +102,15 @@ class ParticleFilterResult(Result):
 
     def _problems_of_paths(self) -> Iterator[str]:
         counts = np.asarray(self.num_ancestors)
-        if self.smoothing != "ancestors" or (fewest := int(np.min(counts))) >= _MIN_ANCESTORS:
+        fewest = int(np.min(counts))
+        if self.smoothing != "ancestors" or fewest >= min(_MIN_ANCESTORS, self.num_particles):
             return
         yield (
             f"paths share their beginnings: {fewest} values at the fewest stand for all draws of "
             "an early step. Where parameters are drawn before the scan, particles keep those of a "
             "few first particles: give parameters, by ppl.condition. Where the carry holds sums, "
             "carry what the next step needs only, so that paths can be drawn backward."
+            + " Without exact=True they can." * bool(self.exact)
         )
 
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ from jax import lax, random
 from jax.flatten_util import ravel_pytree
 
 import distributions as dist
+import inference
 import ppl
 from inference.models.exact_sites import carry_exactly
 from inference.models.integrated_states import IntegratedStates
@@ -215,3 +216,26 @@ def test_normal_sites_are_proved():
     for model in (bent, sums):
         _, space = space_of(model)
         assert carry_exactly(space) is space
+
+
+def test_a_filter_carries_sites_exactly():
+    """All sites: the evidence itself, and exact draws; some of them: by request."""
+    posterior, space = space_of(trend, gap=True)
+    run = functools.partial(inference.particle_filter, num_draws=400, progress=False)
+    result = run(random.key(0), posterior, T, num_particles=2, exact=True)
+    exact, _, _ = weigh(carry_exactly(space), random.key(1))
+    np.testing.assert_allclose(result.log_evidence, exact, rtol=1e-5)
+    assert result.exact == ("first", "slope", "level")
+    assert "carried exactly: first, slope, level" in str(result.summary()).replace("\n  ", " ")
+    assert "No problem found" in str(result.summary())
+    posterior, _ = space_of(volatile)
+    parts = [run(random.key(0), posterior, T, exact=x) for x in (False, True)]
+    assert [x.exact for x in parts] == [(), ("first", "level")]
+    assert [x.smoothing for x in parts] == ["backward", "ancestors"]
+    error = np.hypot(*(x.standard_error for x in parts))
+    assert abs(parts[0].log_evidence - parts[1].log_evidence) < 4.5 * error
+    moments = [(x.filtered["level"][0].mean(0), x.filtered["level"][0].std(0)) for x in parts]
+    difference = abs(moments[0][0] - moments[1][0])  # of 400 draws, few of which are alike
+    assert np.all(difference < 4.5 * moments[0][1] * np.sqrt(2 / 100))
+    with pytest.raises(TypeError, match="exact must be True or False, got 'yes'"):
+        run(random.key(0), posterior, T, exact="yes")  # pyright: ignore

@@ -97,11 +97,10 @@ def log_ratios(model, sites, *, proposal=None, num_particles=30):
     space = ModelStateSpace.of(model)
 
     def run(key):
-        move = None
-        if proposal is not None:
-
-            def move(key, state, t):
-                return space.move_by(proposal, key, state, t)
+        def move(key, state, t):
+            if proposal is None:
+                return space.move(key, state, t)
+            return space.move_by(proposal, key, state, t)
 
         return run_filter(key, space, num_particles, move=move).log_evidence - exact
 
@@ -309,7 +308,7 @@ def test_wrong_arguments_are_refused_in_words():
     with pytest.raises(ValueError, match="the proposal draws 'z', which is no latent site in"):
         inference.particle_filter(KEY, WALK, proposal=other)
     with pytest.raises(TypeError, match="proposal must be a function"):
-        inference.particle_filter(KEY, WALK, proposal="optimal")
+        inference.particle_filter(KEY, WALK, proposal="optimal")  # pyright: ignore
     with pytest.raises(ValueError, match="smoothing must be 'backward', 'ancestors' or None"):
         inference.particle_filter(KEY, WALK, smoothing="forward")
     with pytest.raises(ValueError, match="num_particles"):
