@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from inference.results.result import Result
@@ -73,7 +74,7 @@ class ParticleFilterResult(Result):
 
     @property
     def _num_draws(self) -> int:
-        return next((np.shape(x)[1] for x in self.filtered.values() if hasattr(x, "shape")), 0)
+        return np.shape(jax.tree.leaves(self.draws)[0])[1]
 
     def _problems(self) -> Iterator[str]:
         ess = np.asarray(self.ess)

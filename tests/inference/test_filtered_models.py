@@ -1,5 +1,6 @@
 """particle_filter of models: against Kalman filters, forward algorithms and normal smoothers."""
 
+import dataclasses
 import itertools
 
 import jax
@@ -258,6 +259,10 @@ def test_results_are_like_others(tmp_path):
     assert str(loaded.summary()) == str(result.summary())
     assert result.to_arviz().posterior["x"].shape == (1, 50, 6)
     assert "ParticleFilterResult(100 particles" in repr(result)
+    nested = dataclasses.replace(
+        result, draws={"a": result.draws}, filtered={"a": result.filtered}, sites=()
+    )
+    assert "50 paths drawn backward" in str(nested.summary())
     again = inference.particle_filter(KEY, WALK, num_particles=100, num_draws=50)
     assert np.array_equal(again.draws["x"], result.draws["x"])
     predicted = ppl.predict(walk, result.draws)(KEY)
