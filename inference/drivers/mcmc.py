@@ -133,8 +133,9 @@ def mcmc(
             :class:`AdjustedMCLMC` and :class:`MEADS`, and any other :class:`EnsembleKernel`, move
             all chains in lockstep and adapt over them: they are for 64 to many thousand chains on
             an accelerator. :class:`Gibbs` moves blocks of sites, real and discrete, each by a
-            kernel of its own, and shows its plan with the progress. :class:`ParallelTempering` of
-            another kernel is for modes that are far apart. Any other :class:`Kernel` adapts as its
+            kernel of its own, and shows its plan with the progress. :class:`PMMH` moves parameters
+            and path of a state space model. :class:`ParallelTempering` of another kernel is for
+            modes that are far apart. Any other :class:`Kernel` adapts as its
             own `adapt` says; without one, iterations of warm-up are run and discarded.
         num_warmup: Iterations of warm-up per chain, not kept; 0 samples with the kernel as it is.
         num_draws: Draws to keep per chain, by default 1000; with `until` the maximum number of
@@ -303,8 +304,9 @@ def run_chains(
     moved = target
     if run_settings.transport and isinstance(target, GibbsTarget):
         raise ValueError(
-            "transport=True is for kernels that move unconstrained numbers together; Gibbs moves "
-            "values of blocks. Leave out transport=True, or take NUTS()"
+            "transport=True is for kernels that move unconstrained numbers together; "
+            f"{type(run_settings.kernel).__name__} moves values of blocks. Leave out "
+            "transport=True, or take NUTS()"
         )
     if run_settings.transport:
         moved = _transported(target, run_settings.init)
