@@ -111,7 +111,8 @@ class ParticleFilterResult(Result):
             "an early step. Where parameters are drawn before the scan, particles keep those of a "
             "few first particles: give parameters, by ppl.condition. Where the carry holds sums, "
             "carry what the next step needs only, so that paths can be drawn backward."
-            + " Without exact=True they can." * bool(self.exact)
+            + " Without exact=True they can."
+            * bool(self.exact)
         )
 
     def __repr__(self) -> str:
