@@ -52,7 +52,7 @@ def compare_evidence(estimates: Mapping[str, Evidence]) -> EvidenceComparison:
     order = sorted(estimates, key=lambda name: -estimates[name].log_evidence)
     found = [estimates[name] for name in order]
     values = np.array([x.log_evidence for x in found])
-    errors = np.array([x.se for x in found])
+    errors = np.array([x.standard_error for x in found])
     differences = values - values[0]
     spread = np.where(np.arange(len(found)) > 0, np.hypot(errors, errors[0]), 0.0)
     weights = np.exp(differences)

@@ -117,7 +117,7 @@ def evidence(
     num_chains, num_draws, size = positions.shape
     return Evidence(
         log_evidence=found.log_integral,
-        se=found.se,
+        standard_error=found.se,
         pareto_k=found.pareto_k,
         overlap=found.overlap,
         problems=evidence_problems(

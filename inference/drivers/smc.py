@@ -25,6 +25,7 @@ from inference.kernels.tempering.parallel_tempering import ParallelTempering
 from inference.models.observed_data import digest_data
 from inference.results.mcmc_result import MCMCResult
 from inference.results.smc_result import SMCResult
+from inference.results.updatable import updates_results
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
@@ -39,6 +40,7 @@ _CHUNK_NUMBERS = 1 << 22  # numbers of data times positions that are evaluated a
 _PERCENT = 100
 
 
+@updates_results
 def smc(
     key: jax.Array,
     model: Callable[..., Any],

@@ -19,7 +19,7 @@ class Evidence(Table):
 
     Attributes:
         log_evidence: Estimate of :math:`\log \int p(y \mid \theta)\, p(\theta)\, d\theta`.
-        se: Its standard error.
+        standard_error: Its standard error.
         pareto_k: Pareto k of the ratios of posterior and normal density at the draws of the normal
             distribution: above 0.7, importance sampling from it would be unreliable. Bridge
             sampling bears more, as its terms are bounded. NaN for parallel tempering.
@@ -33,7 +33,7 @@ class Evidence(Table):
     """
 
     log_evidence: float
-    se: float
+    standard_error: float
     pareto_k: float
     overlap: float
     problems: tuple[str, ...]
@@ -42,12 +42,13 @@ class Evidence(Table):
     num_observed: int | None = None
 
     def _rows(self) -> list[list[str]]:
-        digits = 2 if not self.se > 0 else max(2, 1 - math.floor(math.log10(self.se)))
+        error = self.standard_error
+        digits = 2 if not error > 0 else max(2, 1 - math.floor(math.log10(error)))
         digits = min(digits, 6)
-        error = "-" if math.isnan(self.se) else f"{self.se:.2g}"
+        shown = "-" if math.isnan(error) else f"{error:.2g}"
         return [
             ["", "estimate", "SE"],
-            ["log evidence", f"{self.log_evidence:.{digits}f}", error],
+            ["log evidence", f"{self.log_evidence:.{digits}f}", shown],
         ]
 
     def _notes(self) -> list[str]:

@@ -17,6 +17,7 @@ from inference.results.result import Result
 from inference.results.run_facts import RunFacts
 from inference.results.summary import Summary, summarize
 from inference.results.tempering import describe_tempering
+from inference.results.updatable import Updatable
 
 ARVIZ_NAMES = {
     "is_divergent": "diverging",
@@ -29,7 +30,7 @@ _MORE = "Draw more: give a larger num_draws or more seconds."
 
 
 @dataclasses.dataclass(frozen=True)
-class MCMCResult(Result):
+class MCMCResult(Updatable, Result):
     """Draws of several chains and the statistics of the sampler that made them. A pytree.
 
     Attributes:

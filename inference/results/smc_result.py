@@ -13,6 +13,7 @@ from inference.results.evidence import Evidence
 from inference.results.result import Result
 from inference.results.summary import Summary, describe, summarize
 from inference.results.summary_columns import COLUMNS
+from inference.results.updatable import Updatable
 from ppl.harvest.pytrees import register_dataclass
 
 _MIN_ESS = 100
@@ -27,7 +28,7 @@ _MAX_DIVERGENT = 0.01  # share of moves
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class SMCResult(Result):
+class SMCResult(Updatable, Result):
     """Particles of a posterior with equal weights, by sequential Monte Carlo. A pytree.
 
     Attributes:
@@ -179,7 +180,7 @@ def smc_evidence(result: SMCResult) -> Evidence:
     num_steps = len(result.steps["temperature"])
     return Evidence(
         log_evidence=float(result.log_evidence),
-        se=float(result.standard_error),
+        standard_error=float(result.standard_error),
         pareto_k=math.nan,
         overlap=math.nan,
         problems=tuple(result.problems_of_steps(rhat)),

@@ -27,7 +27,7 @@ def tempering_evidence(stats: Mapping[str, Any]) -> Evidence | None:
     error = values.std(ddof=1) / math.sqrt(values.size) if values.size > 1 else math.nan
     return Evidence(
         log_evidence=float(values.mean()),
-        se=float(error),
+        standard_error=float(error),
         pareto_k=math.nan,
         overlap=math.nan,
         problems=tuple(tempering_problems(stats)),
@@ -43,7 +43,7 @@ def describe_tempering(stats: Mapping[str, np.ndarray]) -> list[str]:
     found = tempering_evidence(stats)
     if found is None:
         return []
-    error = "" if math.isnan(found.se) else f" (SE {found.se:.2g})"
+    error = "" if math.isnan(found.standard_error) else f" (SE {found.standard_error:.2g})"
     num_round_trips = int(np.sum(stats["num_round_trips"][:, -1]))
     return [
         f"log evidence {found.log_evidence:.2f}{error}",

@@ -136,8 +136,8 @@ def joint_normal(y, covariance):
 def close(found, expected):
     """Within 4 standard errors, and precise: fails by chance once in 10^4 runs."""
     assert not found.problems
-    assert found.se < 0.05
-    assert abs(found.log_evidence - expected) < 4 * found.se + 1e-4
+    assert found.standard_error < 0.05
+    assert abs(found.log_evidence - expected) < 4 * found.standard_error + 1e-4
 
 
 def test_evidence_of_counts_and_of_a_regression_is_exact():

@@ -284,7 +284,10 @@ def test_result_goes_where_others_go(tmp_path):
     assert ppl.predict(conjugate, draws)(key(1), y)["y"].shape == (256, 3)
     assert result.to_arviz()["posterior"]["x"].shape == (1, 256, 3)
     found = inference.evidence(result)
-    assert (found.log_evidence, found.se) == (result.log_evidence, result.standard_error)
+    assert (found.log_evidence, found.standard_error) == (
+        result.log_evidence,
+        result.standard_error,
+    )
     assert found.num_observed == 3
     assert found.digest == digest_data(model, (y,), {})[0]
     assert inference.compare({"a": found, "b": found}).probability.tolist() == [0.5, 0.5]
@@ -426,7 +429,7 @@ def test_new_rows_go_on_from_a_result():
     model, x = of_rows(20)
     first = smc(key(0), model, x, kernel=QUICK)
     model, x = of_rows(30)
-    result = smc(key(1), model, x, init=first, kernel=QUICK)
+    result = first.update(key(1), model, x, kernel=QUICK)
     check_regression(result)
     check_evidence(result)
     assert result.note.startswith("for 10 new rows, the 2048 old draws were worth")
@@ -441,7 +444,7 @@ def test_new_rows_go_on_from_a_result():
 def test_new_rows_go_on_from_chains():
     chains = inference.mcmc(key(0), of_rows(20)[0], X[:20], num_warmup=300, num_draws=1000)
     model, x = of_rows(30)
-    result = smc(key(1), model, x, init=chains, kernel=QUICK)
+    result = chains.update(key(1), model, x, kernel=QUICK)
     check_regression(result)
     assert np.isnan(result.log_evidence)
     gap = result.steps["log_increment"].sum() - (of_regression(30)[0] - of_regression(20)[0])

@@ -61,7 +61,7 @@ def test_far_modes_get_their_weights_and_nuts_misses_one():
     assert mcse_mean(is_right) < 0.03
     found = evidence(result)
     assert abs(found.log_evidence) < 0.15  # of a factor that makes the density a normalized one
-    assert 0 < found.se < 0.05
+    assert 0 < found.standard_error < 0.05
     assert result.summary().problems == ()
     assert re.search(
         r"log evidence -?0\.\d\d \(SE .*round trips.*swap\s+rates",
@@ -101,7 +101,7 @@ def run(tmp_path_factory):
 def test_the_evidence_is_that_of_conjugate_models(run):
     found = evidence(run[1])
     assert abs(found.log_evidence - EVIDENCE) < 0.1
-    assert found.se < 0.05
+    assert found.standard_error < 0.05
     for name, (mean, variance) in {
         "p": (17 / 25, 17 * 8 / 25**2 / 26),
         "mu": ((1 / 4 + Y.sum()) / (1 / 4 + 3), 1 / (1 / 4 + 3)),

@@ -345,7 +345,7 @@ def tempering(row: Row) -> None:
     check_log_density(row, result)
     found = inference.evidence(result)
     gap = found.log_evidence - row.oracle.posterior().log_evidence
-    assert abs(gap) < Z * found.se + 0.1
+    assert abs(gap) < Z * found.standard_error + 0.1
 
 
 def smc(row: Row) -> None:
@@ -368,9 +368,9 @@ def smc(row: Row) -> None:
 def evidence(row: Row) -> None:
     """The log evidence by the draws of NUTS."""
     found = inference.evidence(sampled(row), made(row), row.argument())
-    assert found.se < 0.1
+    assert found.standard_error < 0.1
     gap = found.log_evidence - row.oracle.posterior().log_evidence
-    assert abs(gap) < Z * found.se + 1e-3
+    assert abs(gap) < Z * found.standard_error + 1e-3
 
 
 def svi(row: Row) -> None:
