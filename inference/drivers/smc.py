@@ -2,22 +2,22 @@
 
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import ppl
 from inference.chains.step_chains import check_protocol, initial_state
 from inference.chains.step_sampling import with_density
-from inference.common.argument_checks import check_count, check_fraction, short_repr
+from inference.common.argument_checks import check_count, check_fraction
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
 from inference.common.threefry import seed_of
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.proper_priors import check_proper_priors
-from inference.drivers.smc_start import Rows, Start, check_prior, draw_prior
+from inference.drivers.smc_start import begin, draw_prior
 from inference.kernels.hamiltonian.kernel import Kernel
 from inference.kernels.hamiltonian.nuts import NUTS
 from inference.kernels.inner_kernel import check_inner_kernel
@@ -31,7 +31,7 @@ from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Report, Shown, show_progress
 from inference.sequential.moves import Mover
-from inference.sequential.paths import LikelihoodPath
+from inference.sequential.paths import ModelsPath
 from inference.sequential.tempering import Population, Step, advance_to_target
 
 _CHAIN_LENGTH = 16
@@ -47,7 +47,9 @@ def smc(
     *args: Any,
     num_particles: int = 2048,
     kernel: Kernel = NUTS(),
-    path: Literal["likelihood", "data"] = "likelihood",
+    path: Literal["likelihood", "data"]
+    | Callable[..., Any]
+    | Sequence[Callable[..., Any]] = "likelihood",
     init: SMCResult | MCMCResult | None = None,
     batch_size: int | None = None,
     chain_length: int | None = None,
@@ -88,13 +90,22 @@ def smc(
             - ``"data"``: the posteriors of the first rows of the data, batch by batch (IBIS). Rows
               are along the first axis of the arrays among `args` and `kwargs`, and among the values
               that the model is conditioned on, that have the longest one. The likelihood has to be
-              a product over rows, which is checked. A batch that says very much comes in powers.
+              a product over rows, which is checked. A batch that says very much comes in powers;
+            - a model, or a list of models, on the way to `model`: a path of one's own. It goes from
+              the prior of the first to its posterior, and from each posterior to the next one by
+              powers of the ratio of their densities. All take `args` and `kwargs`, and have the
+              same latent sites, whose unconstrained coordinates particles keep. For a function of a
+              power give its models at some powers, as ``[at(0.2), at(0.5)]``. Put wider posteriors
+              before narrower ones: where a density is 0, or far below a later one, that part of the
+              later one gets lost. A step costs as much as all models.
 
         init: Result of :func:`smc` or :func:`mcmc` for this model and the first rows of the data:
             its draws go on to the posterior of all rows, as with ``path="data"``. How many rows it
             has seen is found by its log densities, which also shows that it is of these. The prior
             need not be proper. Of a result of :func:`mcmc` the log evidence stays unknown, NaN;
             the sum of ``result.steps["log_increment"]`` is that of the new rows given the old ones.
+            With a path of one's own, `init` is a result for its first model, where the path then
+            starts: that sum is the log of the ratio of the evidences of `model` and the first one.
         batch_size: Rows of a batch with ``path="data"`` or `init`; by default a 64th of them.
         chain_length: States of a chain of the moves, which divides `num_particles`; by default the
             divisor nearest to 16.
@@ -110,8 +121,8 @@ def smc(
     Raises:
         TypeError: if an argument has the wrong type.
         ValueError: if a value is out of range, a latent site is discrete, a prior is improper, the
-            likelihood is 0 at all particles, the data do not come in rows, or `init` is of another
-            model or other data.
+            likelihood is 0 at all particles, the data do not come in rows, models of a path have
+            other latent sites, or `init` is of another model or other data.
         NotImplementedError: if the prior cannot be drawn, or scored apart from data.
 
     Example:
@@ -137,6 +148,19 @@ def smc(
         >>> bool(abs(result.draws["mu"].mean() - 2.0) < 0.1)  # exactly 40 / (20 + 1/9)
         True
 
+    Bridge from the wider posterior to the narrower one: log of the ratio of their evidences.
+
+        >>> def measured(key, scale):
+        ...     z = ppl.sample(key, dist.Normal(0.0, 1.0), name="z")
+        ...     return ppl.sample(key, dist.Normal(z, scale), name="y")
+        >>> wide = ppl.condition(lambda key: measured(key, 1.0), {"y": 1.0})
+        >>> narrow = ppl.condition(lambda key: measured(key, 0.5), {"y": 1.0})
+        >>> first = inference.smc(jax.random.key(3), wide)
+        >>> result = inference.smc(jax.random.key(4), narrow, path=wide, init=first)
+        >>> ratio = result.steps["log_increment"].sum()  # exactly log(1.6) / 2 - 0.15
+        >>> bool(abs(ratio - 0.085) < 0.05)
+        True
+
     References:
         Del Moral, Doucet and Jasra (2006), Sequential Monte Carlo samplers, JRSS B 68; Dau and
         Chopin (2022), Waste-free sequential Monte Carlo, JRSS B 84; Buchholz, Chopin and Jacob
@@ -149,34 +173,24 @@ def smc(
     num_particles = check_count("num_particles", num_particles, least=4)
     length = _chain_length(num_particles, chain_length)
     share = check_fraction("ess_fraction", ess_fraction)
-    if path not in ("likelihood", "data"):
-        raise ValueError(f'path must be "likelihood" or "data", got {short_repr(path)}')
-    if batch_size is not None and path == "likelihood" and init is None:
+    is_own = path not in ("likelihood", "data")
+    if batch_size is not None and (is_own or (path == "likelihood" and init is None)):
         raise ValueError('batch_size is for path="data", on which rows come in batches')
     _check_kernel(kernel)
     with settings(cache_dir), show_progress(progress, _PERCENT, "percent") as report:
         target: Any = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
         layout = Layout.of(target.position_shapes)
-        # The path, and where it starts.
-        start = None
-        if init is None:
-            check_proper_priors("smc", model, args, kwargs, target)
-            check_prior(target)
-            along = (
-                Rows.of(target).path(0, batch_size) if path == "data" else LikelihoodPath(target)
-            )
-        else:
-            start = Start.of(init, target, num_particles)
-            target = start.target
-            rows = Rows.of(target)
-            along = rows.path(start.num_rows(rows, layout), batch_size)
-        chunk = _chunk(target, layout, num_particles)
+        begun = begin(path, init, target, (model, args, kwargs), num_particles, batch_size)
+        target, along, start = begun
+        chunk = _chunk((*along.targets,) if is_own else target, layout, num_particles)
         mover = Mover(copy_to_default_device(kernel), along, layout, length, chunk)
         _check_protocol(mover, target)
         seed = np.asarray(seed_of(key))
         note = ""
         if start is None:
-            population = draw_prior(mover, target, seed, num_particles)
+            population = draw_prior(
+                mover, along.targets[0] if is_own else target, seed, num_particles
+            )
         else:
             population, note = start.population(mover)
         # Reweight, resample, move.
@@ -275,12 +289,15 @@ def _result(
     particles = population.particles
     arguments = mover, target, particles.positions
     draws = jax.device_get(compile_once(_constrain, *arguments)(*arguments))
+    log_density = particles.reference + np.sum(particles.terms, 1)
     likelihood = np.sum(particles.terms, 1)
+    if isinstance(mover.path, ModelsPath):
+        likelihood = jax.device_get(compile_once(_log_likelihoods, *arguments)(*arguments))
     steps = population.steps
     return SMCResult(
         draws=jax.tree.map(lambda x: x[None], draws),
         stats={
-            "log_density": (particles.reference + likelihood)[None],
+            "log_density": log_density[None],
             "log_likelihood": likelihood[None],
         },
         log_evidence=np.float64(sum(x.log_increment for x in steps)),
@@ -291,6 +308,13 @@ def _result(
         num_observed=observed[1],
         sites=named_sites(target),
     )
+
+
+def _log_likelihoods(mover: Mover, target: Target, positions: jax.Array) -> jax.Array:
+    def value(x: jax.Array) -> jax.Array:
+        return jnp.asarray(target.prior_and_likelihood(mover.layout.unravel(x))[1], x.dtype)
+
+    return jax.lax.map(value, positions, batch_size=mover.chunk)
 
 
 def _constrain(mover: Mover, target: Target, positions: jax.Array) -> Any:

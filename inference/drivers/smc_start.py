@@ -5,10 +5,13 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+import ppl
 from inference.common.argument_checks import check_count, short_repr
 from inference.common.layout import Layout
+from inference.common.leaf_names import named_leaves
 from inference.common.target import Target
 from inference.drivers.init_from_result import check_sites_of, positions_of
+from inference.drivers.proper_priors import check_proper_priors
 from inference.initialization.not_finite import not_finite
 from inference.models.row_path import RowPath
 from inference.models.row_split import RowSplit, split_rows
@@ -17,8 +20,10 @@ from inference.results.mcmc_result import MCMCResult
 from inference.results.psis import largest_pareto_k, psis_on_host
 from inference.results.smc_result import SMCResult
 from inference.runtime.compiled_program import compile_once
+from inference.runtime.devices import copy_to_default_device
 from inference.sequential.moves import Mover, Particles, draw_reference, split_particles
 from inference.sequential.path_weights import Place, log_weights
+from inference.sequential.paths import LikelihoodPath, ModelsPath
 from inference.sequential.tempering import Population, seed_at
 
 _NUM_BATCHES = 64  # of rows, by default
@@ -179,29 +184,52 @@ class Start(NamedTuple):
         """Population of these draws, and in words how well they carry all data.
 
         Raises:
-            ValueError: if the likelihood of the model is not a sum over rows.
+            ValueError: if the likelihood of the model is not a sum over rows, or the draws are not
+                of the first model of a path.
         """
         arguments = mover, self.positions
         particles = jax.device_get(compile_once(split_particles, *arguments)(*arguments))
-        _check_rows(mover, self.target, particles, is_prior=False)
         path: Any = mover.path
-        place = Place(int(path.num_first > 0), 0.0)
+        if isinstance(path, ModelsPath):
+            self._check_first(mover, particles)
+            place = Place(1, 0.0)
+        else:
+            _check_rows(mover, self.target, particles, is_prior=False)
+            place = Place(int(path.num_first > 0), 0.0)
         found = log_weights(particles.terms, place, Place(particles.terms.shape[1], 0.0))
         number = len(found)
         blocks = np.arange(number // mover.chain_length)
         population = Population(particles, place, [blocks], np.arange(number))
-        return population, _carried(found, path.data.num_rows - path.num_first)
+        if isinstance(path, ModelsPath):
+            return population, _carried(found, "the last model")
+        num_new = path.data.num_rows - path.num_first
+        return population, _carried(found, f"{num_new} new row{'s' * (num_new != 1)}")
+
+    def _check_first(self, mover: Mover, particles: Particles) -> None:
+        """Checks by log densities that the draws are of the first model of a path.
+
+        Raises:
+            ValueError: if they are not.
+        """
+        sums = particles.reference + particles.terms[:, 0]
+        gaps = np.abs(sums - self.log_densities)
+        extent = 1 + np.abs(particles.reference) + np.abs(particles.terms[:, 0])
+        if np.all(gaps <= np.sqrt(np.finfo(mover.layout.dtype).eps) * extent):
+            return
+        at = int(np.nanargmax(np.append(gaps / extent, 0)))
+        raise ValueError(
+            "init must be a result for the first model of path, with its arguments and data: at a "
+            f"draw, the log density of that model is {sums[at]:.6g}, and in the result "
+            f"{self.log_densities[at]:.6g}. Or start anew, without init"
+        )
 
 
-def _carried(found: np.ndarray, num_new: int) -> str:
-    """Worth of old draws for new rows, in words."""
+def _carried(found: np.ndarray, what: str) -> str:
+    """Worth of old draws for something new, in words."""
     pareto_k = float(psis_on_host(found).pareto_k)
     weights = np.exp(found - found.max())
     ess = weights.sum() ** 2 / (weights**2).sum()
-    words = (
-        f"for {num_new} new row{'s' * (num_new != 1)}, the {len(found)} old draws were worth "
-        f"{ess:.0f} (Pareto k {pareto_k:.2f})"
-    )
+    words = f"for {what}, the {len(found)} old draws were worth {ess:.0f} (Pareto k {pareto_k:.2f})"
     if pareto_k > largest_pareto_k(len(found)):
         words += ", too few to carry them by weights: moves have brought new ones"
     return words
@@ -242,3 +270,82 @@ def _log_densities(mover: Mover, target: Target, positions: jax.Array) -> jax.Ar
 def _log_priors(mover: Mover, target: Target, positions: jax.Array) -> jax.Array:
     """Log densities of the draws of the prior."""
     return jax.vmap(lambda x: target.split_log_density(mover.layout.unravel(x))[0])(positions)
+
+
+def begin(
+    path: Any,
+    init: Any,
+    target: Any,
+    asked: tuple[Any, Any, Any],
+    num_particles: int,
+    batch_size: int | None,
+) -> tuple[Any, Any, Start | None]:
+    """The target, the path to it, and the draws of a result at which it starts.
+
+    Args:
+        path: Argument of `smc`.
+        init: Argument of `smc`.
+        target: The model on unconstrained space.
+        asked: The model, its positional arguments, and those by name.
+        num_particles: Number of particles.
+        batch_size: Argument of `smc`.
+
+    Raises:
+        TypeError: if `path` or `init` is of another kind.
+        ValueError: if the prior is improper, there are no rows, models of a path have other latent
+            sites, or `init` is of another model.
+        NotImplementedError: if the prior cannot be drawn, or scored apart.
+    """
+    is_own = path not in ("likelihood", "data")
+    if is_own or init is None:
+        check_proper_priors("smc", *asked, target)
+    if is_own:
+        targets = _targets_on(path, target, *asked[1:])
+        if init is None:
+            check_prior(targets[0])
+            return target, ModelsPath((*targets, target)), None
+        start = Start.of(init, targets[0], num_particles)
+        return target, ModelsPath((start.target, *targets[1:], target)), start
+    if init is None:
+        check_prior(target)
+        if path == "data":
+            return target, Rows.of(target).path(0, batch_size), None
+        return target, LikelihoodPath(target), None
+    start = Start.of(init, target, num_particles)
+    rows = Rows.of(start.target)
+    num_first = start.num_rows(rows, Layout.of(target.position_shapes))
+    return start.target, rows.path(num_first, batch_size), start
+
+
+def _targets_on(path: Any, target: Any, args: Any, kwargs: Any) -> list[Any]:
+    """Models of a path of one's own on unconstrained space, without the target.
+
+    Raises:
+        TypeError: if these are no models.
+        ValueError: if there are none, or their latent sites are others than those of the target.
+    """
+    models = [path] if callable(path) else path
+    expected = 'path must be "likelihood", "data", a model, or a list of models'
+    if isinstance(path, str) or (isinstance(models, list | tuple) and not models):
+        raise ValueError(f"{expected}, got {short_repr(path)}")
+    if not isinstance(models, list | tuple) or not all(map(callable, models)):
+        raise TypeError(f"{expected}, got {short_repr(path)}")
+    targets: list[Any] = [ppl.unconstrain(model, *args, **kwargs) for model in models]
+    wanted = _shapes(target)
+    for number, found in enumerate(map(_shapes, targets)):
+        if found != wanted:
+            raise ValueError(
+                f"path: model {number} has the latent sites {_in_words(found)}, and the model that "
+                f"path goes to {_in_words(wanted)}. Particles keep their coordinates on the way: "
+                "give models with the same latent sites, in as many unconstrained coordinates. A "
+                "site that one model lacks can be drawn in it all the same, from a prior"
+            )
+    return [copy_to_default_device(x) for x in targets]
+
+
+def _shapes(target: Any) -> dict[str, tuple[int, ...]]:
+    return {name: x.shape for name, x in named_leaves(target.position_shapes)}
+
+
+def _in_words(shapes: dict[str, tuple[int, ...]]) -> str:
+    return ", ".join(f"{name!r} {shape}" for name, shape in shapes.items()) or "(none)"

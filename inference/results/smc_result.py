@@ -48,7 +48,7 @@ class SMCResult(Updatable, Result):
         num_chains: Number of chains of the last move, all of the same length.
         digest: Checksum of the observed numbers, see :class:`Evidence`; `None` if it is not known.
         num_observed: How many numbers are observed; `None` if it is not known.
-        note: How well the draws of an earlier result carried new rows, in words.
+        note: How well the draws of an earlier result carried new rows or another model, in words.
     """
 
     draws: dict[str, Any]
@@ -130,7 +130,8 @@ class SMCResult(Updatable, Result):
             yield (
                 f"the log likelihood is NaN or infinite at {undefined} particles of a step, which "
                 "count as impossible: the evidence is wrong if they are not. Look for parameters "
-                "outside of their domain at draws of the prior, or set jax_enable_x64."
+                "outside of their domain at draws of the prior, and in a path of your own for "
+                "models of density 0 where a later one has some, or set jax_enable_x64."
             )
         mixes = np.isnan(rhat).all() or float(np.nanmax(rhat)) <= _MAX_RHAT
         ancestors = int(steps["num_ancestors"][-1])

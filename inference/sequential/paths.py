@@ -45,6 +45,37 @@ class LikelihoodPath:
         return own, rest[None]
 
 
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class ModelsPath:
+    """Path from the prior of a first model, through its posterior and others, to a last one.
+
+    The first term is the log likelihood of the first model, and each other one the log density of
+    a model relative to the one before.
+
+    Attributes:
+        targets: The models on unconstrained space, all with positions of the same shapes.
+    """
+
+    targets: tuple[Target, ...]
+
+    @property
+    def num_terms(self) -> int:
+        """Number of models."""
+        return len(self.targets)
+
+    def split(self, position: Any) -> tuple[jax.Array, jax.Array]:
+        """Log density of the prior of the first model, and log ratios, ``(term,)``."""
+        own, rest = self.targets[0].split_log_density(position)
+        terms = [rest]
+        before = own + rest
+        for target in self.targets[1:]:
+            after = target.log_density(position)
+            terms.append(jnp.where(jnp.isneginf(after), after, after - before))
+            before = after
+        return own, jnp.stack([jnp.asarray(x, own.dtype) for x in terms])
+
+
 def log_density_on_path(path: Path, powers: jax.Array, position: Any) -> jax.Array:
     """Log density at a place of a path, given by the powers of the terms."""
     own, terms = path.split(position)

@@ -238,7 +238,7 @@ NEVER_SAVED = re.findall(
     _LineSearch
     _Name _Pairs _Parameter _ShortClimb _Simulator _Site _StandardPrior _Worst
     AdaptiveHamiltonian AdaptiveState
-    LikelihoodPath MoveInfo Mover Particles Place Population RowPath Rows Start Step
+    LikelihoodPath ModelsPath MoveInfo Mover Particles Place Population RowPath Rows Start Step
     """,
 )
 

@@ -27,6 +27,7 @@ from inference.sequential.path_weights import (
     log_weights,
     next_place,
 )
+from inference.sequential.paths import ModelsPath
 
 QUICK = HMC(num_steps=4)
 KERNELS = {
@@ -96,6 +97,12 @@ def errors(model, expected, *args, num_runs, **settings):
     """Errors of the log evidence of many runs, in standard errors."""
     found = [smc(key(i), model, *args, **settings) for i in range(num_runs)]
     return np.array([(x.log_evidence - expected) / x.standard_error for x in found])
+
+
+def wide(key, y):
+    """Prior and noise of `conjugate`, twice as large."""
+    x = ppl.sample(key, dist.Normal(jnp.zeros(3), 2.0), name="x")
+    return ppl.sample(key, dist.Normal(x, 0.6), name="y")
 
 
 # Each bound below is passed by chance once in 10^5 runs or less, unless another rate is told.
@@ -344,6 +351,10 @@ def undefined(key):
         (cauchy, {"chain_length": 100}, ValueError, "num_particles=2100 would do"),
         (cauchy, {"ess_fraction": 1.5}, ValueError, "ess_fraction must lie between 0 and 1"),
         (cauchy, {"path": "prior"}, ValueError, "path must be"),
+        (cauchy, {"path": 3}, TypeError, "path must be .*, or a list of models, got 3"),
+        (cauchy, {"path": []}, ValueError, "path must be"),
+        (cauchy, {"path": cauchy, "batch_size": 2}, ValueError, 'batch_size is for path="data"'),
+        (cauchy, {"path": [wide]}, ValueError, "path: model 0 has the latent sites 'x' \\(3,\\)"),
         (cauchy, {"batch_size": 2}, ValueError, 'batch_size is for path="data"'),
         (cauchy, {"path": "data"}, ValueError, 'the model has none.*Use path="likelihood"'),
         (cauchy, {"init": 3}, TypeError, "init must be a result of smc or mcmc"),
@@ -450,6 +461,50 @@ def test_new_rows_go_on_from_chains():
     gap = result.steps["log_increment"].sum() - (of_regression(30)[0] - of_regression(20)[0])
     assert abs(gap) < 0.2
     assert not any("evidence" in x for x in result.summary().problems)
+
+
+def test_a_path_of_models_has_the_evidence_of_each():
+    """From the prior of another model, and from its posterior: a bridge."""
+    y = jnp.array([1.0, -2.0, 0.5])
+    data = {"y": y}
+    model, other = ppl.condition(conjugate, data), ppl.condition(wide, data)
+    ends = [stats.norm.logpdf(y, 0, np.sqrt(v)).sum() for v in (1.09, 4.36)]
+    whole = smc(key(0), model, y, path=[other], kernel=QUICK)
+    assert abs(whole.log_evidence - ends[0]) < 4.5 * whole.standard_error
+    first = smc(key(1), other, y, kernel=QUICK)
+    result = smc(key(2), model, y, path=other, init=first, kernel=QUICK)
+    assert abs(result.log_evidence - ends[0]) < 4.5 * result.standard_error
+    ratio = result.steps["log_increment"].sum()
+    assert abs(ratio - (ends[0] - ends[1])) < 4.5 * result.standard_error
+    assert result.note.startswith("for the last model, the 2048 old draws were worth")
+    for found in (whole, result):
+        rows = found.summary()["x"]
+        assert (abs(rows.mean - y / 1.09) < 4.5 * rows.mcse_mean).all()
+        x = found.draws["x"][0, 0]
+        likelihood = stats.norm.logpdf(y, x, 0.3).sum()
+        np.testing.assert_allclose(found.stats["log_likelihood"][0, 0], likelihood, rtol=1e-4)
+        likelihood += stats.norm.logpdf(x).sum()
+        np.testing.assert_allclose(found.stats["log_density"][0, 0], likelihood, rtol=1e-4)
+    with pytest.raises(ValueError, match="init must be a result for the first model of path"):
+        smc(key(2), model, y, path=other, init=result, kernel=QUICK)
+
+
+def test_terms_of_a_path_add_up_to_each_model():
+    """Where a density is 0, a later one that is not is told as infinite."""
+    y = jnp.ones(3)
+    models = [ppl.condition(x, {"y": y}) for x in (wide, conjugate)]
+    targets = [ppl.unconstrain(model, y) for model in models]
+    position = {"x": jnp.array([0.3, -0.2, 1.0])}
+    own, terms = ModelsPath((*targets, targets[0])).split(position)
+    found = own + np.cumsum(terms)
+    expected = [x.log_density(position) for x in (*targets, targets[0])]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_allclose(own, stats.norm.logpdf(position["x"], 0, 2).sum(), rtol=1e-5)
+    ends = [ppl.condition(bounded, {"y": jnp.array([1.0, x])}) for x in (9.0, 5.0)]
+    targets = [ppl.unconstrain(model, jnp.ones(2)) for model in ends]
+    below, between = (targets[0].unconstrain({"top": jnp.float32(x)}) for x in (3.0, 7.0))
+    assert ModelsPath((*targets,)).split(below)[1].tolist() == [-np.inf, -np.inf]
+    assert ModelsPath((*targets,)).split(between)[1].tolist() == [-np.inf, np.inf]
 
 
 def walk(key, y):
