@@ -19,6 +19,8 @@ from ppl.harvest.pytrees import register_dataclass
 _MIN_ESS = 100
 _MAX_SE = 0.5  # nats; a larger standard error is itself uncertain
 _MIN_POSSIBLE = 100  # particles with a likelihood above 0
+_MIN_DECISIVE = 8.0  # effective number of chains in an error; of normal parts, a third of all
+_FEW_CHAINS = 16
 _MIN_ANCESTORS = 10
 _MAX_RHAT = 1.1  # of chains that forget where they started
 _MIN_RATE = 0.1  # acceptance
@@ -43,8 +45,9 @@ class SMCResult(Updatable, Result):
             to 1, `temperature` of the last term, `ess` of the weights, `log_increment` of the
             evidence, `num_possible` particles with a likelihood above 0, `num_undefined` ones where
             it is NaN or infinite, `num_ancestors` among the first particles, `num_distinct`
-            particles that were resampled, and of the moves `step_size`, `acceptance_rate` and
-            `num_divergent`.
+            particles that were resampled, `num_decisive` chains (in the first step, draws of the
+            prior) from which the error of the increment comes, and of the moves `step_size`,
+            `acceptance_rate` and `num_divergent`.
         num_chains: Number of chains of the last move, all of the same length.
         digest: Checksum of the observed numbers, see :class:`Evidence`; `None` if it is not known.
         num_observed: How many numbers are observed; `None` if it is not known.
@@ -124,6 +127,17 @@ class SMCResult(Updatable, Result):
             yield (
                 f"the likelihood is above 0 at {fewest} particles of a step only, from which all "
                 "others come: raise num_particles, or narrow the priors."
+            )
+        decisive = steps["num_decisive"]
+        if len(decisive) and decisive.min() < min(_MIN_DECISIVE, self.num_chains / _FEW_CHAINS):
+            at = int(np.argmin(decisive))
+            number = max(1, round(float(decisive[at])))
+            what = f"of the {self.num_chains} chains" if at else "of the first draws"
+            yield (
+                f"at temperature {steps['temperature'][at]:.2g}, some {number} {what} decide the "
+                "log evidence: few particles have found a part of the posterior that outweighs the "
+                "rest, as a narrow mode. Its weight, and the standard error of the log evidence, "
+                "are uncertain. Raise num_particles."
             )
         undefined = int(np.max(steps["num_undefined"]))
         if undefined:

@@ -89,6 +89,17 @@ def influences(found: np.ndarray, num_chains: int) -> np.ndarray:
     return (means / means.mean() - 1) / num_chains
 
 
+def effective_number(parts: np.ndarray) -> float:
+    """Effective number of the chains that an error comes from, given their parts in it.
+
+    It is the ratio of squared second and fourth moments: 1 if a single chain makes it all, a third
+    of the number of chains if parts are normal.
+    """
+    squares = parts**2
+    fourth = np.sum(squares**2)
+    return float(np.sum(squares) ** 2 / fourth) if fourth > 0 else float(len(parts))
+
+
 def evidence_variance(parts: Sequence[np.ndarray], parents: Sequence[np.ndarray]) -> float:
     """Estimated variance of a sum of log mean weights, over the steps of a path.
 

@@ -17,6 +17,7 @@ from inference.runtime.compiled_program import compile_once
 from inference.sequential.moves import MoveInfo, Mover, Particles, move_particles
 from inference.sequential.path_weights import (
     Place,
+    effective_number,
     effective_share,
     evidence_variance,
     influences,
@@ -43,6 +44,8 @@ class Step(NamedTuple):
         num_undefined: Number of particles at which a term is NaN or infinite, which have no weight.
         num_ancestors: Number of independent first particles that those after resampling have.
         num_distinct: Number of particles that were resampled.
+        num_decisive: Effective number of chains, or of draws of the prior, from which the error of
+            `log_increment` comes.
         step_size: Step size of the moves.
         acceptance_rate: Mean acceptance rate of the moves.
         num_divergent: Number of moves that diverged.
@@ -56,6 +59,7 @@ class Step(NamedTuple):
     num_undefined: int
     num_ancestors: int
     num_distinct: int
+    num_decisive: float
     step_size: float
     acceptance_rate: float
     num_divergent: int
@@ -159,6 +163,7 @@ def advance_one(
         np.int32(0 if mover.target_rate is None else _FIRST_TRIALS if is_first else _TRIALS),
     )
     moved, info = jax.device_get(compile_once(move_particles, *arguments)(*arguments))
+    parts = influences(found, population.num_chains)
     step = Step(
         place=(after.whole + after.part) / num_terms,
         temperature=after.part or 1.0,
@@ -168,6 +173,7 @@ def advance_one(
         num_undefined=int(np.sum(~(particles.terms < np.inf).all(1))),
         num_ancestors=len(np.unique(roots)),
         num_distinct=len(np.unique(chosen)),
+        num_decisive=effective_number(parts),
         **_numbers(info),
     )
     return Population(
@@ -175,7 +181,7 @@ def advance_one(
         place=after,
         parents=[*population.parents, chosen // (num_particles // population.num_chains)],
         roots=np.repeat(roots, mover.chain_length),
-        parts=[*population.parts, influences(found, population.num_chains)],
+        parts=[*population.parts, parts],
         step_size=step.step_size,
         steps=[*population.steps, step],
     )

@@ -20,6 +20,7 @@ from inference.sequential import tempering
 from inference.sequential.moves import move_particles
 from inference.sequential.path_weights import (
     Place,
+    effective_number,
     effective_share,
     evidence_variance,
     influences,
@@ -209,6 +210,36 @@ def test_a_likelihood_that_is_0_on_most_of_the_prior():
     y = jnp.array([1.0, 9.99])
     few = smc(key(0), ppl.condition(bounded, {"y": y}), y, kernel=RandomWalk(num_steps=3))
     assert any("particles of a step only" in x for x in few.summary().problems)
+
+
+def with_spike(key, sd):
+    """Half of the mass in a spike that is `sd` wide."""
+    x = ppl.sample(key, dist.Uniform(-5.0 * jnp.ones(2), 5.0), name="x")
+    spike = -jnp.sum((x - 2) ** 2) / (2 * sd**2) - 2 * jnp.log(sd)
+    ppl.factor(jnp.logaddexp(-jnp.sum(x**2) / 2, spike), name="likelihood")
+
+
+def test_a_spike_that_few_draws_have_hit_is_told():
+    """Half of the mass: the evidence is off by 0.7 if none hits it, and uncertain if one does."""
+
+    def is_told(result):
+        return any("decide the log evidence" in x for x in result.summary().problems)
+
+    expected = np.log(4 * np.pi / 100)
+    narrow = [smc(key(i), with_spike, jnp.float32(0.05), kernel=QUICK) for i in range(8)]
+    hit = [x for x in narrow if (abs(x.draws["x"][0] - 2) < 0.2).all(1).mean() > 0.1]
+    assert 3 <= len(hit) <= 7
+    assert all(map(is_told, hit))
+    wide = [smc(key(i), with_spike, jnp.float32(0.7), kernel=QUICK) for i in range(8)]
+    assert not any(map(is_told, wide))
+    assert all(abs(x.log_evidence - expected) < 4.5 * x.standard_error for x in wide)
+
+
+def test_the_effective_number_of_chains_in_an_error():
+    parts = np.random.default_rng(0).standard_normal(10_000)
+    np.testing.assert_allclose(effective_number(parts), 10_000 / 3, rtol=0.1)
+    np.testing.assert_allclose(effective_number(np.eye(100)[0] - 0.01), 1, rtol=0.05)
+    assert effective_number(np.zeros(5)) == 5
 
 
 def test_new_data_keys_and_temperatures_compile_nothing():
