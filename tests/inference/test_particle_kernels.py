@@ -195,6 +195,23 @@ def test_a_kernel_alone_under_jit_vmap_and_both_keys(float_dtype):
     assert jnp.max(variance) < 5
 
 
+def test_filters_that_die_have_an_infinite_variance():
+    """One estimate of three is 0; the summary of a chain that met them says so."""
+
+    def dying(key, position):
+        log_density, path = noisy(1.0, key, position)
+        return jnp.where(random.uniform(key) < 0.3, -jnp.inf, log_density), path
+
+    kernel = PMMH(estimate=dying)
+    state = kernel.init(jnp.float32(0.3))._replace(log_density=jnp.float32(0.0))
+    _, info = kernel.step(random.key(4), state)
+    state = kernel.adapt(state, info, jnp.int32(9), jnp.int32(10))
+    assert state.variance == jnp.inf
+    stats = {"log_likelihood_variance": np.array([[0.5], [float(state.variance)]])}
+    assert describe_particles(stats) == ["some of the likelihoods estimated as 0"]
+    assert "filters die" in [*particle_problems(stats)][0]
+
+
 def test_words_on_the_noise_of_estimates():
     def told(variance):
         stats = {"log_likelihood_variance": np.full((4, 10), variance)}

@@ -48,7 +48,8 @@ class PMMHState(NamedTuple):
         scale: Covariance of positions.
         averaging: State of dual averaging of the step size.
         seed: Two words of uint32, of the last transition.
-        variance: Variance of estimates of the log density where warm-up ended; NaN before.
+        variance: Variance of estimates of the log density where warm-up ended; NaN before, infinite
+            if an estimate was not finite.
     """
 
     position: Any
@@ -70,7 +71,7 @@ class PMMHInfo(NamedTuple):
         log_likelihood_estimate: The estimate of the log density that the chain holds, on
             unconstrained space.
         log_likelihood_variance: Variance of such estimates where the warm-up of the chain ended, of
-            20; NaN without warm-up.
+            20; infinite if one of them was not finite, NaN without warm-up.
     """
 
     acceptance_rate: jax.Array
@@ -230,6 +231,7 @@ class PMMH:
         zero = jnp.zeros_like(state.log_density)
         first, second = lax.fori_loop(0, jnp.where(is_wanted, _NUM_CHECKS, 0), add, (zero, zero))
         variance = (second - first**2 / _NUM_CHECKS) / (_NUM_CHECKS - 1)
+        variance = jnp.where(jnp.isfinite(first), variance, jnp.inf)
         return jnp.where(is_wanted, variance, state.variance)
 
     def _estimated(self, key: jax.Array, position: Any) -> tuple[jax.Array, Any]:
