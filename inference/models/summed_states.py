@@ -144,7 +144,8 @@ class SummedStates:
         return MixedState(each, log_probs.astype(jnp.result_type(float)))
 
     def _last(self, state: MixedState) -> jax.Array:
-        return _add(state.log_probs, jax.vmap(self.space.finish)(state.each))
+        finish = jax.vmap(self.space.finish, axis_size=state.log_probs.size)
+        return _add(state.log_probs, finish(state.each))
 
     def _pairs(self, state: MixedState, rest: Values, t: Any) -> tuple[Any, jax.Array, jax.Array]:
         """States after the step; log densities and weights by combination before and after."""
@@ -155,7 +156,8 @@ class SummedStates:
             return self.space.score(before, nest_by_path(found), t)
 
         over_values = jax.vmap(score, (None, 0))
-        after, densities, weights = jax.vmap(over_values, (0, None))(state.each, self.values)
+        over_all = jax.vmap(over_values, (0, None), axis_size=state.log_probs.size)
+        after, densities, weights = over_all(state.each, self.values)
         densities = _add(state.log_probs[:, None], densities)
         return _pick(after, 0), densities, jnp.where(densities == -jnp.inf, 0, weights)
 

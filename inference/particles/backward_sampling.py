@@ -8,7 +8,7 @@ from jax import lax, random
 
 from inference.particles.particle_filter import FilterRun
 from inference.particles.resampling import multinomial
-from inference.particles.state_space import StateSpace, log_density_ahead, take
+from inference.particles.state_space import StateSpace, log_densities_ahead, take
 
 
 def sample_backward(key: jax.Array, space: StateSpace, run: FilterRun) -> tuple[Any, Any]:
@@ -38,7 +38,7 @@ def sample_backward(key: jax.Array, space: StateSpace, run: FilterRun) -> tuple[
 
     def back(path: Any, step: tuple[jax.Array, jax.Array, Any]) -> tuple[Any, jax.Array]:
         t, key, (states, log_weights) = step
-        ahead = jax.vmap(log_density_ahead, (None, 0, None, None))(space, states, path, t)
+        ahead = log_densities_ahead(space, states, path, t, log_weights.size)
         index = draw_index(key, log_weights + ahead)
         before = jnp.where(t > 0, t - 1, num_steps)  # beyond the end, where it is dropped
         values = jax.tree.map(lambda x: x[t - 1, index], run.values)

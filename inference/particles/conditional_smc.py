@@ -9,7 +9,7 @@ from jax import lax, random
 from inference.particles.backward_sampling import draw_index
 from inference.particles.particle_filter import effective_size, trace_indices
 from inference.particles.resampling import multinomial
-from inference.particles.state_space import StateSpace, log_density_ahead, take
+from inference.particles.state_space import StateSpace, finish_all, log_densities_ahead, take
 
 _REFERENCE = 0  # index of the path that the sweep starts from
 
@@ -62,7 +62,7 @@ def conditional_smc(
         states, log_weights = carry
         keys = random.split(random.fold_in(for_steps, t), 3)
         ancestors = multinomial(keys[0], log_weights)
-        ahead = jax.vmap(log_density_ahead, (None, 0, None, None))(space, states, path, t)
+        ahead = log_densities_ahead(space, states, path, t, num_particles)
         ancestors = ancestors.at[_REFERENCE].set(_draw_ancestor(keys[1], log_weights + ahead))
         parents = take(states, ancestors)
         own = random.split(keys[2], num_particles)
@@ -76,7 +76,7 @@ def conditional_smc(
     steps = jnp.arange(space.num_steps, dtype=jnp.int32)
     carry, (ancestors, values, sizes) = lax.scan(step, (states, log_weights), steps)
     states, log_weights = carry
-    log_weights = _normalize(log_weights + jax.vmap(space.finish)(states))
+    log_weights = _normalize(log_weights + finish_all(space, states, num_particles))
     lineage, first = trace_indices(ancestors, draw_index(for_end, log_weights))
     least = jnp.minimum(jnp.min(sizes), effective_size(log_weights))
     is_new = lineage != _REFERENCE

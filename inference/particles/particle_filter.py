@@ -9,7 +9,7 @@ from jax import lax, random
 from jax.scipy.special import logsumexp
 
 from inference.particles.resampling import Scheme, systematic
-from inference.particles.state_space import StateSpace, take
+from inference.particles.state_space import StateSpace, finish_all, take
 
 Move = Callable[[jax.Array, Any, jax.Array], tuple[Any, Any, jax.Array]]
 Proposal = Callable[[jax.Array, Any, jax.Array], tuple[Any, jax.Array]]
@@ -115,7 +115,7 @@ def particle_filter(
     carry, kept = lax.scan(step, (states, log_weights, everyone), steps)
     states, log_weights, roots = carry
     increments, sizes, ancestors, values, (earlier_states, earlier_log_weights) = kept
-    log_weights, final = reweight(log_weights, jax.vmap(space.finish)(states))
+    log_weights, final = reweight(log_weights, finish_all(space, states, num_particles))
     increments = jnp.concatenate([first[None], increments]).at[-1].add(final)
     sizes = jnp.concatenate([first_size[None], sizes]).at[-1].set(effective_size(log_weights))
     return FilterRun(

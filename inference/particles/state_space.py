@@ -77,6 +77,19 @@ def log_density_ahead(space: StateSpace, state: Any, path: Any, t: jax.Array) ->
     return total + jnp.where(end == num_steps, last, jnp.zeros_like(last))
 
 
+def log_densities_ahead(
+    space: StateSpace, states: Any, path: Any, t: jax.Array, num_particles: int
+) -> jax.Array:
+    """Log densities ahead of the states of all particles, which may carry nothing."""
+    ahead = jax.vmap(log_density_ahead, (None, 0, None, None), axis_size=num_particles)
+    return ahead(space, states, path, t)
+
+
+def finish_all(space: StateSpace, states: Any, num_particles: int) -> jax.Array:
+    """Log densities of what is observed after the last step, for the states of all particles."""
+    return jax.vmap(space.finish, axis_size=num_particles)(states)
+
+
 def take(particles: Any, indices: jax.Array) -> Any:
     """Particles at indices."""
     return jax.tree.map(lambda x: x[indices], particles)

@@ -86,6 +86,43 @@ class NormalSpace:
         return log_evidence, gain @ y, covariance
 
 
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class IndependentSpace:
+    """Standard normal values of all steps, each seen through noise; particles carry nothing."""
+
+    y: Any
+    noise: Any = 0.8
+    memory: int | None = static(1)
+
+    @property
+    def num_steps(self):
+        return len(self.y)
+
+    def start(self, key):
+        return None, None, jnp.zeros(())
+
+    def move(self, key, state, t):
+        value = random.normal(key, dtype=float)
+        return None, value, self.score(state, value, t)[2]
+
+    def score_start(self, values):
+        return None, jnp.zeros(()), jnp.zeros(())
+
+    def score(self, state, values, t):
+        return None, norm.logpdf(values), norm.logpdf(self.y[t], values, self.noise)
+
+    def finish(self, state):
+        return jnp.zeros(())
+
+    def exact(self):
+        """Log evidence; mean and covariance of all steps given what is observed."""
+        y = np.asarray(self.y)
+        variance = 1 + self.noise**2
+        covariance = np.eye(len(y)) * self.noise**2 / variance
+        return st.norm.logpdf(y, 0, variance**0.5).sum(), y / variance, covariance
+
+
 SERIES = np.array([0.5, 1.9, np.nan, -0.4, 0.2, 1.1, 1.4])
 NORMAL = NormalSpace(jnp.array(SERIES))
 OF_NOISE = NormalSpace(jnp.array(SERIES), memory=None, of_noise=True)
@@ -144,7 +181,8 @@ class HMM:
 
 
 HIDDEN = HMM(jnp.array([0.2, 1.4, 0.9, -0.5, 0.1, 1.2, 0.6, 0.4, 1.9, -0.2]))
-SPACES = {"normal": NORMAL, "of_noise": OF_NOISE, "hmm": HIDDEN}
+INDEPENDENT = IndependentSpace(jnp.array([0.5, -0.1, 1.1, 0.8]))
+SPACES = {"normal": NORMAL, "of_noise": OF_NOISE, "hmm": HIDDEN, "independent": INDEPENDENT}
 
 
 def batch_means_error(draws, num_batches=50):

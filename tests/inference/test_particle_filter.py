@@ -70,7 +70,7 @@ def test_a_locally_optimal_proposal_lowers_the_variance():
     assert spread < 0.7 * error_of_evidence(HIDDEN, 4000)[1]
 
 
-@pytest.mark.parametrize("name", quick(SPACES, "normal"))
+@pytest.mark.parametrize("name", quick(SPACES, "normal", "independent"))
 def test_smoothed_paths_have_the_exact_means(name):
     """Means under the weights of the evidence, which are unbiased; at most 4.5 standard errors."""
     space, runs = SPACES[name], 10_000
@@ -120,7 +120,7 @@ def errors_of_sweeps(space, num_particles, draws=20_000):
 
 
 @pytest.mark.parametrize("num_particles", [2, pytest.param(16, marks=slow)])
-@pytest.mark.parametrize("name", quick(SPACES, "hmm"))
+@pytest.mark.parametrize("name", quick(SPACES, "hmm", "independent"))
 def test_conditional_smc_keeps_the_smoothing_distribution(name, num_particles):
     """All moments within 4.5 standard errors of 50 batches: 1 in 1000 seeds not so by chance."""
     assert np.abs(errors_of_sweeps(SPACES[name], num_particles)).max() < 4.5
@@ -153,7 +153,7 @@ def test_broken_conditional_smc_is_caught(monkeypatch, name):
 
 @slow
 def test_ancestors_without_the_rest_of_the_path_are_caught(monkeypatch):
-    monkeypatch.setattr(sweeps, "log_density_ahead", lambda space, state, path, t: jnp.zeros(()))
+    monkeypatch.setattr(sweeps, "log_densities_ahead", lambda *given: jnp.zeros(given[-1]))
     assert np.abs(errors_of_sweeps(HIDDEN, 4)).max() > 8
 
 
