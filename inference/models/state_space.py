@@ -17,7 +17,7 @@ from ppl.harvest import jax_core
 from ppl.harvest.names import fit, nest_by_path, paths_in, suggest_names
 from ppl.harvest.plants import move_axis
 from ppl.harvest.pytrees import register_dataclass
-from ppl.harvest.survey import Path, describe
+from ppl.harvest.survey import Path, describe, describe_all
 from ppl.transforms.prior_weights import check_no_parameters
 
 Values = dict[str, Any]
@@ -205,12 +205,21 @@ class ModelStateSpace:
             t: As for :meth:`move`.
 
         Raises:
-            ValueError: if the proposal draws a site that is none of the latent ones of a step.
+            ValueError: if the proposal draws a site that is none of the latent ones of a step, or
+                reads an entry that is not there.
         """
         for_proposal, for_rest = random.split(key)
         prior, data = self.split.body.context(self.split.operands(self._results(state), t))
         context = nest_by_path(prior), nest_by_path(data), jnp.asarray(t)
-        drawn = ppl.simulate(proposal)(for_proposal, *context)
+        try:
+            drawn = ppl.simulate(proposal)(for_proposal, *context)
+        except KeyError as error:
+            raise ValueError(
+                f"the proposal for {self.split.name} raised KeyError({error}). `prior` has "
+                f"an entry for {describe_all(prior)}, `data` for {describe_all(data)}. Latent sites that "
+                "depend on others of the step, or stand in a lax.cond or an inner loop, have none: "
+                "leave them to the model, or write down their distribution"
+            ) from error
         proposed = ppl.log_density(proposal)(drawn, *context)
         sites = self.split.body.latent
         plants: dict[Path, Any] = {}

@@ -5,7 +5,7 @@ programs, with the latent sites of each; all that is asked of a program is asked
 """
 
 import dataclasses
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn
 
 import jax
@@ -216,31 +216,24 @@ class Part:
             not isinstance(v, jex.Literal) and v in random_vars for v in self.jaxpr.outvars
         )
 
-    def find_first(self) -> list[Path]:
-        """Paths of the latent sites whose distribution depends on no other latent site."""
-        survey = _survey(LATENT)
-        drawn: set[Any] = set()
-        found = []
-        for eqn in self.jaxpr.eqns:
-            paths = list(survey.survey_equation(eqn))
-            if paths and eqn.primitive.name == "sow":
-                extras = _variables(eqn.params["site"].split(eqn.invars)[2])
-                found += paths * drawn.isdisjoint(extras)
-            if paths or not drawn.isdisjoint(_variables(eqn.invars)):
-                drawn |= set(eqn.outvars)
-        return found
-
     def context(self, args: Sequence[Any]) -> tuple[dict[Path, Any], dict[Path, Any]]:
-        """Distributions of the latent sites in `find_first`, and values of data, by path."""
-        first = {path: self.latent[path] for path in self.find_first()}
+        """Distributions of latent sites that depend on no other one, and values of data, by path.
+
+        Latent sites within a branch or an inner loop are left out.
+        """
+        flat = _inline(self._program(args), jax_core.has_sow)
+        first = {path: self.latent[path] for path in _find_first(flat.jaxpr)}
         nothing = [False] * len(self.jaxpr.outvars)
-        records = self._harvester(_Context(first), args).run({}, live_outs=nothing)[1]
+        records = Harvester(flat, _Context(first)).run({}, live_outs=nothing)[1]
         prior = {path: x for path, x in records.items() if path in first}
         return prior, {path: x for path, x in records.items() if path not in first}
 
     def _harvester(self, action: SiteAction, args: Sequence[Any] | None) -> Harvester:
+        return Harvester(self._program(args), action)
+
+    def _program(self, args: Sequence[Any] | None) -> Program:
         operands = [None] * len(self.jaxpr.invars) if args is None else list(args)
-        return Harvester(Program(self.jaxpr, [], operands, list), action)
+        return Program(self.jaxpr, [], operands, list)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -352,7 +345,7 @@ def split_at_scan(run: ModelRun, program: Program) -> tuple[ScanSplit, list[Any]
         NotImplementedError: If a site is observed in part, scaled, or scored with others.
     """
     _check_sites(run)
-    flat = _inline(program)
+    flat = _inline(program, _holds_scan)
     eqns = jaxprs.raw(flat.jaxpr)[0].eqns
     eqn = _find_scan(run.name, eqns)
     wiring = wiring_of(eqn)
@@ -446,8 +439,23 @@ def _program_of(eqns: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[An
     return program.jaxpr
 
 
-def _inline(program: Program) -> Program:
-    """The program with the calls opened that hold a scan with sites."""
+def _find_first(jaxpr: Any) -> list[Path]:
+    """Paths of the latent sites whose distribution depends on no other latent site."""
+    survey = _survey(LATENT)
+    drawn: set[Any] = set()
+    found = []
+    for eqn in jaxpr.eqns:
+        paths = list(survey.survey_equation(eqn))
+        if paths and eqn.primitive.name == "sow":
+            extras = _variables(eqn.params["site"].split(eqn.invars)[2])
+            found += paths * drawn.isdisjoint(extras)
+        if paths or not drawn.isdisjoint(_variables(eqn.invars)):
+            drawn |= set(eqn.outvars)
+    return found
+
+
+def _inline(program: Program, is_opened: Callable[[Any], bool]) -> Program:
+    """The program with some calls opened; their equations stand in the place of the call."""
 
     def evaluate(jaxpr: Any, args: Sequence[Any]) -> list[Any]:
         inner, consts = jaxprs.raw(jaxpr)
@@ -459,7 +467,7 @@ def _inline(program: Program) -> Program:
         for eqn in inner.eqns:
             values = list(map(read, eqn.invars))
             construct = construct_of(eqn)
-            if isinstance(construct, CallRule) and _holds_scan(eqn):
+            if isinstance(construct, CallRule) and is_opened(eqn):
                 outs = evaluate(eqn.params[construct.body], values)
             else:
                 outs = jax_core.bind(eqn, values)

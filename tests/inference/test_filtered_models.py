@@ -312,12 +312,44 @@ def test_wrong_arguments_are_refused_in_words():
 
     with pytest.raises(ValueError, match="the proposal draws 'z', which is no latent site in"):
         inference.particle_filter(KEY, WALK, proposal=other)
+    def elsewhere(key, prior, data, t):
+        ppl.sample(key, prior["x0"], name="x")
+
+    with pytest.raises(ValueError, match="KeyError.'x0'.*`prior` has an entry for 'x', `data` for"):
+        inference.particle_filter(KEY, WALK, proposal=elsewhere)
     with pytest.raises(TypeError, match="proposal must be a function"):
         inference.particle_filter(KEY, WALK, proposal="optimal")  # pyright: ignore
     with pytest.raises(ValueError, match="smoothing must be 'backward', 'ancestors' or None"):
         inference.particle_filter(KEY, WALK, smoothing="forward")
     with pytest.raises(ValueError, match="num_particles"):
         inference.particle_filter(KEY, WALK, num_particles=1)
+
+
+def test_a_proposal_sees_sites_of_an_inner_call():
+    """Of `x`, drawn under jit, and not of `z`, which depends on it."""
+
+    def model(key):
+        @jax.jit
+        def draw(key, x):
+            x = ppl.sample(key, dist.Normal(0.9 * x, 0.7), name="x")
+            return ppl.sample(key, dist.Normal(x, 0.1), name="z")
+
+        def body(x, key):
+            x = draw(key, x)
+            ppl.sample(key, dist.Normal(x, 0.5), name="y")
+            return x, None
+
+        lax.scan(body, 0.3, random.split(key, 2))
+
+    space = ModelStateSpace.of(ppl.condition(model, {"y": jnp.array([0.4, 0.2])}))
+
+    def proposal(key, prior, data, t):
+        assert prior.keys() == {"x"}
+        ppl.sample(key, dist.Delta(prior["x"].loc + data["y"]), name="x")
+
+    state, _, _ = space.start(KEY)
+    _, values, _ = space.move_by(proposal, KEY, state, 0)
+    assert np.allclose(values["x"], 0.9 * 0.3 + 0.4)
 
 
 @pytest.mark.slow
