@@ -68,15 +68,15 @@ class PMMHInfo(NamedTuple):
     Attributes:
         acceptance_rate: Mean probability with which proposals were accepted.
         step_size: Size of the steps.
-        log_likelihood_estimate: The estimate of the log density that the chain holds, on
-            unconstrained space.
+        log_density_estimate: The estimate of the log density that the chain holds, on
+            unconstrained space: log likelihood, log prior and log Jacobian.
         log_likelihood_variance: Variance of such estimates where the warm-up of the chain ended, of
             20; infinite if one of them was not finite, NaN without warm-up.
     """
 
     acceptance_rate: jax.Array
     step_size: jax.Array
-    log_likelihood_estimate: jax.Array
+    log_density_estimate: jax.Array
     log_likelihood_variance: jax.Array
 
 
@@ -90,8 +90,8 @@ class PMMH:
     the likelihood of each proposal, and gives a path, which is kept or dropped with it. The
     estimate of the present parameters stays as it was when they were accepted, so that draws of
     parameters and path are exact for any number of particles. With too few, chains stick where an
-    estimate was too high: the variance of the log likelihood should be 1 to 3 near the mode, and
-    the summary tells it. It falls as 1 over the number of particles.
+    estimate was too high. A variance of the log likelihood of 1 to 2 near the mode is best; the
+    summary tells it, and warns above 3. It falls as 1 over the number of particles.
 
     A site before the scan that enters its first carry only, such as an initial state, belongs to
     the path.
