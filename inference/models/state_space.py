@@ -154,6 +154,23 @@ class ModelStateSpace:
         return None if any(self._held_mask()) else self.split.memory
 
     @property
+    def keeps_draws(self) -> bool:
+        """Whether a particle keeps draws before the scan through all steps.
+
+        It does if steps, or data behind the scan, read them besides the carry, and if the carry
+        passes them on as they are.
+        """
+        split = self.split
+        body = split.body.jaxpr
+        first = len(split.constants) + split.sizes[0]
+        is_random = split.before.find_random(self.fixed)
+        _, places, _, _ = split.groups(range(len(split.live)))
+        return any(self._held_mask()) or any(
+            split.live[i] and is_random[i] and new is old
+            for i, new, old in zip(places, body.outvars, body.invars[first:], strict=False)
+        )
+
+    @property
     def start_sites(self) -> tuple[Path, ...]:
         """Paths of the latent sites before the scan, without the fixed ones."""
         return tuple(path for path in self.split.before.latent if path not in self.fixed)
@@ -198,8 +215,9 @@ class ModelStateSpace:
 
         Args:
             proposal: Function of a key, the distributions of latent sites of the step that depend
-                on none of the others, the data of the step (both dicts by site), and the number of
-                the step. Like a model, it draws latent sites of the step by `ppl.sample`.
+                on none of the others, the data of the step (both dicts by site; gaps are what
+                `ppl.ignore` was given, as a rule NaN), and the number of the step. Like a model, it
+                draws latent sites of the step by `ppl.sample`.
             key: As for :meth:`move`.
             state: As for :meth:`move`.
             t: As for :meth:`move`.
@@ -215,8 +233,8 @@ class ModelStateSpace:
             drawn = ppl.simulate(proposal)(for_proposal, *context)
         except KeyError as error:
             raise ValueError(
-                f"the proposal for {self.split.name} raised KeyError({error}). `prior` has "
-                f"an entry for {describe_all(prior)}, `data` for {describe_all(data)}. Latent sites that "
+                f"the proposal for {self.split.name} raised KeyError({error}). `prior` has an entry"
+                f" for {describe_all(prior)}, `data` for {describe_all(data)}. Latent sites that "
                 "depend on others of the step, or stand in a lax.cond or an inner loop, have none: "
                 "leave them to the model, or write down their distribution"
             ) from error

@@ -209,7 +209,7 @@ def test_filters_that_die_have_an_infinite_variance():
     assert state.variance == jnp.inf
     stats = {"log_likelihood_variance": np.array([[0.5], [float(state.variance)]])}
     assert describe_particles(stats) == ["some of the likelihoods estimated as 0"]
-    assert "filters die" in [*particle_problems(stats)][0]
+    assert "filters die" in next(particle_problems(stats))
 
 
 def test_words_on_the_noise_of_estimates():
@@ -237,6 +237,26 @@ def discrete(key):
         return x, ppl.sample(two, dist.Normal(x, 1.0), name="y")
 
     lax.scan(step, 0.0, random.split(key, 3))
+
+
+def carrying(carries_scale):
+    """Model whose carry has a running sum, and the scale or not; `x0` is only its beginning."""
+
+    def model(key):
+        scale = ppl.sample(key, dist.HalfNormal(1.0), name="scale")
+        x0 = ppl.sample(key, dist.Normal(0.0, 1.0), name="x0")
+
+        def step(carry, key):
+            one, two = random.split(key)
+            total, carried = carry
+            total += ppl.sample(
+                one, dist.Normal(0.0, scale if carried is None else carried), name="x"
+            )
+            return (total, carried), ppl.sample(two, dist.Normal(total, 1.0), name="y")
+
+        lax.scan(step, (x0, scale if carries_scale else None), random.split(key, 3))
+
+    return ppl.condition(model, {"y": jnp.zeros(3)})
 
 
 PLAIN = ppl.condition(no_scan, {"y": 1.0})
@@ -278,7 +298,17 @@ ONLY_PATH = ppl.condition(WALK, {"scale": 0.5, "x0": 0.0})
         (
             lambda: mcmc(KEY, WALK, kernel=ParticleGibbs()),
             ValueError,
-            "'scale' is a parameter of all steps",
+            "'scale' does not enter the first carry only",
+        ),
+        (
+            lambda: mcmc(KEY, carrying(True), kernel=ParticleGibbs()),
+            ValueError,
+            "'scale' does not enter the first carry only.*the carry passes it on as it is",
+        ),
+        (
+            lambda: mcmc(KEY, carrying(False), kernel=ParticleGibbs()),
+            ValueError,
+            "'scale' does not enter the first carry only",
         ),
         (lambda: inference.sampler(WALK, kernel=PMMH()), TypeError, "runs under mcmc"),
         (lambda: mcmc(KEY, WALK, kernel=PMMH(), mass_matrix="dense"), ValueError, "mass_matrix"),
@@ -290,6 +320,13 @@ def test_bad_input_is_refused(make, error, words):
 
 
 KEY = random.key(0)
+
+
+def test_a_start_of_a_running_sum_belongs_to_the_path():
+    kernel = Gibbs({("x0", "x"): ParticleGibbs()}, rest=Slice())
+    for carries_scale in (True, False):
+        plan = str(inference.gibbs_plan(carrying(carries_scale), kernel=kernel))
+        assert "x0     ParticleGibbs" in plan
 
 
 @slow

@@ -20,7 +20,7 @@ from inference.kernels.gibbs.full_conditionals import (
     draw_jointly,
 )
 from inference.kernels.gibbs.gibbs import Block, Conjugate, EnumeratedBlock, Gibbs
-from inference.kernels.gibbs.path_space import parameters_of, state_space_given
+from inference.kernels.gibbs.path_space import held_sites, parameters_of, state_space_given
 from inference.kernels.gradient_free.elliptical_slice import EllipticalSlice
 from inference.kernels.gradient_free.kernel import GradientFreeKernel
 from inference.kernels.hamiltonian.kernel import HamiltonianKernel
@@ -502,25 +502,27 @@ def _check_path(look: _Look, paths: Sequence[Path]) -> tuple[Path, ...]:
     """Sites of a block, checked to be the path of a state space model.
 
     Raises:
-        ValueError: if they are not in a scan with observed sites, or a parameter is among them.
+        ValueError: if they are not in a scan with observed sites, or a site is among them that
+            particles would keep through all steps.
     """
     others = {path: shape for path, shape in look.shapes.items() if path not in paths}
     where = f"block {_names(paths)} by ParticleGibbs()"
 
     def structure(space: Any) -> tuple[list[Path], list[Path]]:
-        return list(space.step_sites), parameters_of(space) if space.split.memory else []
+        return list(space.step_sites), held_sites(space)
 
-    steps, parameters = _structure(where, look.base, others, structure)
+    steps, held = _structure(where, look.base, others, structure)
     if not steps:
         raise ValueError(
             f"Gibbs: {where}: none of its sites is in the scan. Name the latent sites of the scan, "
             "and leave others to the rest"
         )
-    if parameters:
+    if held:
         raise ValueError(
-            f"Gibbs: {where}: {_names(parameters)} is a parameter of all steps, whose particles "
-            f"would die out. Leave it to another block, or to the rest: {{{_names(steps)}: "
-            "ParticleGibbs()}"
+            f"Gibbs: {where}: {_names(held)} does not enter the first carry only: steps, or data "
+            "behind the scan, read it, or the carry passes it on as it is, so that a few of its "
+            "values would stand for all particles. Leave it to another block, or to the rest: "
+            f"{{{_names(steps)}: ParticleGibbs()}}"
         )
     return tuple(paths)
 

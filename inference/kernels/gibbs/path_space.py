@@ -33,11 +33,16 @@ def state_space_given(base: ValueTarget, others: Mapping[Path, Any]) -> ModelSta
 
 def parameters_of(space: ModelStateSpace) -> list[Path]:
     """Latent sites before the scan that do not only enter its first carry."""
-    start = space.start_sites
     if space.split.memory is None:  # the carry of a step may have any site
-        return list(start)
+        return list(space.start_sites)
+    return held_sites(space)
+
+
+def held_sites(space: ModelStateSpace) -> list[Path]:
+    """Latent sites before the scan that each particle keeps through all steps."""
+    start = space.start_sites
     return [
-        path for path in start if _with_fixed(space, [x for x in start if x != path]).memory is None
+        path for path in start if _with_fixed(space, [x for x in start if x != path]).keeps_draws
     ]
 
 
