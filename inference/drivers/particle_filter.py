@@ -13,7 +13,7 @@ from jax import lax, random
 from inference.common.argument_checks import check_count, short_repr
 from inference.common.target import named_sites
 from inference.drivers.check_inputs import check_inputs
-from inference.models.exact_sites import carry_exactly
+from inference.models.exact_sites import carry_exactly, why_not_exact
 from inference.models.integrated_states import IntegratedStates
 from inference.models.state_space import ModelStateSpace
 from inference.models.summed_states import SummedStates
@@ -92,7 +92,8 @@ def particle_filter(
             ``ppl.sample``, under their names: `prior` has the distributions of the latent sites of
             the step that depend on none of the others, `data` the observed values of the step, both
             by site, and `t` is its number from 0. By default, and for all other sites, the model.
-            It must be able to draw all that the model can.
+            It must be able to draw all that the model can. A gap in `data` has the value that
+            ``ppl.ignore`` was given, as a rule NaN: choose by ``jnp.where(jnp.isnan(...), ...)``.
         smoothing: How paths are drawn: "backward" or "ancestors"; by default backward if the carry
             forgets.
         exact: Whether each particle carries exactly what it can, as moments or probabilities
@@ -163,13 +164,14 @@ def particle_filter(
         guide = ComparedByContents.of(proposal)
         arguments = jax.device_put((key, space, filtered, target)), guide, sizes
         found = jax.device_get(compile_once(_run, *arguments)(*arguments))
-        _check_alive(space, found["increments"])
+        _check_alive(space, found["increments"], _sources_of_nan(filtered, proposal))
         report(1, "draws")
     return ParticleFilterResult(
         **found,
         num_particles=num_particles,
         smoothing=smoothing,
         exact=tuple(map(join_scopes, _exact_sites(filtered))),
+        why_not_exact=why_not_exact(space) if exact and filtered is space else "",
         sites=named_sites(cast(Any, target)),
     )
 
@@ -276,7 +278,25 @@ def _count_ancestors(run: FilterRun) -> jax.Array:
     return 1 + jnp.sum(lineage[:, 1:] != lineage[:, :-1], axis=1)
 
 
-def _check_alive(space: ModelStateSpace, increments: np.ndarray) -> None:
+def _sources_of_nan(space: Space, proposal: Callable[..., Any] | None) -> str:
+    """Sentences on other sources of a weight that is NaN than the density of the data."""
+    if proposal is not None:
+        return (
+            ". Or the proposal is not a number there: a gap of ppl.ignore is NaN in its `data`, "
+            "where it has to choose, by jnp.where(jnp.isnan(...), ...)"
+        )
+    if not isinstance(space, IntegratedStates):
+        return ""
+    is_wide = jnp.result_type(float) == jnp.float64
+    return (
+        f". Or the precision of the normal sites that particles carry, "
+        f"{describe_all(_exact_sites(space))}, does not fit {jnp.result_type(float)}: take "
+        + "jax_enable_x64, or " * (not is_wide)
+        + "exact=False"
+    )
+
+
+def _check_alive(space: ModelStateSpace, increments: np.ndarray, sources_of_nan: str) -> None:
     """Check that in each step some particle has a weight, and none is NaN.
 
     Raises:
@@ -293,7 +313,7 @@ def _check_alive(space: ModelStateSpace, increments: np.ndarray) -> None:
     if np.isnan(increments[at]):
         raise ValueError(
             f"the weight of a particle is NaN {where}: the density of {sites} is not a number for "
-            "values that the model draws. Look for invalid parameters, as a scale of 0"
+            f"values that are drawn. Look for invalid parameters, as a scale of 0{sources_of_nan}"
         )
     if increments[at] > 0:
         raise ValueError(

@@ -36,6 +36,16 @@ def carry_exactly(space: ModelStateSpace) -> ModelStateSpace | IntegratedStates 
     return _sum_discrete(space)
 
 
+def why_not_exact(space: ModelStateSpace) -> str:
+    """Reason why particles can carry no site of a state space exactly."""
+    if space.split.memory != 1:
+        return "the carry is no function of the values of the last step alone"
+    return (
+        "no site of a step is normal given all others with densities that are squares in it, and "
+        "none is discrete with few values"
+    )
+
+
 def _sum_discrete(space: ModelStateSpace) -> ModelStateSpace | SummedStates:
     body = space.split.body
     states = []

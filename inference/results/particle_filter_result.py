@@ -42,6 +42,7 @@ class ParticleFilterResult(Result):
         num_particles: Number of particles.
         smoothing: How paths were drawn: "backward" or "ancestors".
         exact: Names of the sites that particles carried exactly, as moments or probabilities.
+        why_not_exact: Reason why there are none, if they were asked for; else empty.
     """
 
     draws: dict[str, Any]
@@ -54,6 +55,7 @@ class ParticleFilterResult(Result):
     num_particles: int = dataclasses.field(metadata={"static": True})
     smoothing: str = dataclasses.field(metadata={"static": True})
     exact: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
+    why_not_exact: str = dataclasses.field(default="", metadata={"static": True})
 
     def _summarize(self, intervals: float | Sequence[float]) -> Summary:
         drawn = "backward" if self.smoothing == "backward" else "as histories of particles"
@@ -64,6 +66,8 @@ class ParticleFilterResult(Result):
         )
         if self.exact:
             about += f"; carried exactly: {', '.join(self.exact)}"
+        if self.why_not_exact:
+            about += f"; nothing carried exactly: {self.why_not_exact}"
         verdict = (
             f"No problem found: ESS at least {_MIN_ESS} in each step, standard error of the log "
             f"evidence at most {_MAX_SE:g}, from {_MIN_ANCESTORS} ancestors at least."

@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 import distributions as dist
 import inference
 import ppl
-from inference.models.exact_sites import carry_exactly
+from inference.models.exact_sites import carry_exactly, why_not_exact
 from inference.models.integrated_states import IntegratedStates
 from inference.models.state_space import ModelStateSpace
 from inference.models.summed_states import SummedStates
@@ -213,9 +213,13 @@ def test_normal_sites_are_proved():
     assert isinstance(found, IntegratedStates)
     assert (found.at_start, found.in_step) == ((), (("x",),))
 
-    for model in (bent, sums):
-        _, space = space_of(model)
+    for model, words in ((bent, "no site of a step is normal"), (sums, "the carry is no function")):
+        posterior, space = space_of(model)
         assert carry_exactly(space) is space
+        assert why_not_exact(space).startswith(words)
+    result = inference.particle_filter(random.key(0), posterior, T, num_particles=9, exact=True)
+    text = str(result.summary()).replace("\n  ", " ")
+    assert "nothing carried exactly: the carry is no function of the values" in text
 
 
 def test_a_filter_carries_sites_exactly():

@@ -15,7 +15,8 @@ from jax.scipy.special import logsumexp
 import distributions as dist
 import inference
 import ppl
-from inference.drivers.particle_filter import _run, _Sizes
+from inference.drivers.particle_filter import _check_alive, _run, _Sizes, _sources_of_nan
+from inference.models.exact_sites import carry_exactly
 from inference.models.state_space import ModelStateSpace
 from inference.models.value_target import ValueTarget
 from inference.particles.particle_filter import particle_filter as run_filter
@@ -312,10 +313,11 @@ def test_wrong_arguments_are_refused_in_words():
 
     with pytest.raises(ValueError, match="the proposal draws 'z', which is no latent site in"):
         inference.particle_filter(KEY, WALK, proposal=other)
+
     def elsewhere(key, prior, data, t):
         ppl.sample(key, prior["x0"], name="x")
 
-    with pytest.raises(ValueError, match="KeyError.'x0'.*`prior` has an entry for 'x', `data` for"):
+    with pytest.raises(ValueError, match=r"KeyError.'x0'.*`prior` has an entry for 'x', `data`"):
         inference.particle_filter(KEY, WALK, proposal=elsewhere)
     with pytest.raises(TypeError, match="proposal must be a function"):
         inference.particle_filter(KEY, WALK, proposal="optimal")  # pyright: ignore
@@ -350,6 +352,23 @@ def test_a_proposal_sees_sites_of_an_inner_call():
     state, _, _ = space.start(KEY)
     _, values, _ = space.move_by(proposal, KEY, state, 0)
     assert np.allclose(values["x"], 0.9 * 0.3 + 0.4)
+
+
+def test_weights_that_are_nan_have_true_words():
+    """A proposal that passes over a gap; a precision beyond float32; neither."""
+
+    def careless(key, prior, data, t):
+        ppl.sample(key, dist.Normal(data["y"], 0.5), name="x")
+
+    with pytest.raises(ValueError, match=r"NaN in step 2 of 6.*gap of ppl.ignore is NaN in its"):
+        inference.particle_filter(KEY, WALK, num_particles=9, num_draws=2, proposal=careless)
+    space = ModelStateSpace.of(WALK)
+    increments = np.array([0.0, np.nan])
+    words = _sources_of_nan(carry_exactly(space), None)
+    with pytest.raises(ValueError, match=r"of the normal sites .*'x0', 'x', does not fit float32"):
+        _check_alive(space, increments, words)
+    with pytest.raises(ValueError, match=r"as a scale of 0$"):
+        _check_alive(space, increments, _sources_of_nan(space, None))
 
 
 @pytest.mark.slow
