@@ -45,7 +45,8 @@ from inference.drivers.run_settings import (
 from inference.drivers.subsampling import starts_of, with_rows_of
 from inference.initialization.initial_positions import Init
 from inference.kernels.ensemble.kernel import is_ensemble
-from inference.kernels.gibbs.gibbs_target import GibbsTarget, plan_of, target_of
+from inference.kernels.gibbs.gibbs import Gibbs
+from inference.kernels.gibbs.gibbs_target import GibbsTarget, plan_run
 from inference.kernels.gibbs.sweep import Sweep
 from inference.kernels.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.kernels.hamiltonian.nuts import NUTS
@@ -297,8 +298,11 @@ def run_chains(
     result. For such a folder, `init` of the settings may be its description in the manifest.
     """
     began = time.monotonic()
-    run_settings = run_settings.checked()
-    target: Any = copy_to_default_device(target_of(run_settings.kernel, model, args, kwargs))
+    if not isinstance(run_settings.kernel, Gibbs):  # its settings are of the kernel that runs
+        run_settings = run_settings.checked()
+    planned = plan_run(run_settings.kernel, model, args, kwargs)
+    run_settings = dataclasses.replace(run_settings, kernel=planned.kernel).checked()
+    target: Any = copy_to_default_device(planned.target)
     if run_settings.learns_by_default:
         target = learnable(target, run_settings.num_warmup)
     moved = target
@@ -324,8 +328,8 @@ def run_chains(
         recorder = open_recorder(checkpoint, target, model, run_settings, mesh)
     try:
         num_iterations = run_settings.num_warmup + run_settings.num_draws
-        if is_shown(progress) and (plan := plan_of(target)):
-            print(plan, file=sys.stderr)
+        if is_shown(progress) and planned.plan:
+            print(planned.plan, file=sys.stderr)
         progress_of_run = show_progress(progress, num_iterations, "iteration")
         with settings(cache_dir), progress_of_run as report:
             return _run(

@@ -12,7 +12,8 @@ from inference.common.leaf_names import named_leaves
 from inference.common.target import Target, differing_names, named_sites
 from inference.drivers.run_description import RecordedInit, describe_init, describe_object
 from inference.drivers.run_settings import RunSettings
-from inference.kernels.gibbs.gibbs_target import target_of
+from inference.kernels.gibbs.gibbs import Gibbs
+from inference.kernels.gibbs.gibbs_target import plan_run
 from inference.models.same_model import check_density, in_coordinates_of
 from inference.results.mcmc_result import MCMCResult
 from inference.runtime.devices import copy_to_default_device
@@ -59,7 +60,8 @@ def recorder_of(
             "folder: resume(folder, ...). jax.tree.map, relabel, mcmc_each, sampler, runs on "
             "several processes and files of older versions leave them out"
         )
-    found = describe_object(kernel)
+    planned = plan_run(kernel, model, args, kwargs) if isinstance(kernel, Gibbs) else None
+    found = describe_object(kernel if planned is None else planned.kernel)
     if found != held["settings"]["kernel"]:
         raise ValueError(
             f"kernel: the run has {held['settings']['kernel']}, the call {found}. Give that of the "
@@ -72,7 +74,8 @@ def recorder_of(
             f"the result has {sorted(lengths)} draws of each chain, and its run {held['num_drawn']}"
             ": give it as mcmc has returned it"
         )
-    target = copy_to_default_device(target_of(kernel, model, args, kwargs))
+    planned = planned or plan_run(kernel, model, args, kwargs)
+    target = copy_to_default_device(planned.target)
     keep = held["settings"]["keep"]
     keep = None if keep is None else tuple(keep)
     _check_sites(target, result, keep)

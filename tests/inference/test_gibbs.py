@@ -24,6 +24,7 @@ from inference import (
     loo,
     mcmc,
     mcse_mean,
+    resume,
 )
 from inference.initialization.initial_positions import Init
 from inference.kernels.gibbs import sweep
@@ -165,6 +166,34 @@ def test_mistakes_are_told(make, error, words):
     with pytest.raises(error) as raised:
         make()
     assert words in str(raised.value)
+
+
+def heavy(key, x):
+    """Regression without any full conditional."""
+    scale = ppl.sample(key, dist.HalfCauchy(0.0, 1.0), name="scale")
+    weights = ppl.sample(key, dist.StudentT(4.0, jnp.zeros(2), scale), name="weights")
+    ppl.sample(key, dist.Normal(x @ weights, 1.0), name="y")
+
+
+def test_a_rest_without_blocks_runs_by_itself(tmp_path):
+    x = jnp.array([[1.0, 0.2], [0.3, -1.0], [-0.5, 0.8]])
+    posterior = ppl.condition(heavy, {"y": jnp.array([1.0, 2.0, -0.4])})
+    planned = Gibbs.auto(rest=NUTS(max_depth=5))
+    assert str(gibbs_plan(posterior, x, kernel=planned)).endswith("NUTS runs by itself")
+    settings = {"num_warmup": 120, "mass_matrix": "dense", "target_acceptance_rate": 0.9}
+    plain = mcmc(random.key(0), posterior, x, kernel=NUTS(max_depth=5), num_draws=30, **settings)
+    assert "weights" in plain.centering
+    folder = tmp_path / "run"
+    settings |= {"num_draws": 10, "kernel": planned}
+    found = mcmc(random.key(0), posterior, x, checkpoint=folder, **settings)
+    assert found.facts == plain.facts
+    assert found.facts.kernel == "NUTS"
+    held = mcmc(random.key(0), posterior, x, **settings)
+    for run in (folder, held):
+        more = resume(run, posterior, x, kernel=planned, num_draws=30)
+        jax.tree.map(np.testing.assert_array_equal, more.draws, plain.draws)
+    with pytest.raises(ValueError, match=r"kernel: the run has .*NUTS.*, the call .*Slice"):
+        resume(held, posterior, x, kernel=Gibbs.auto(rest=Slice()), num_draws=30)
 
 
 def run(blocks):

@@ -203,7 +203,7 @@ NEVER_SAVED = re.findall(
     """
     FilterRun PathMove PMMH PMMHInfo PMMHState ParticleGibbs ParticleGibbsInfo ParticleGibbsState
     Block BlockState Conjugate EnumeratedBlock Gibbs GibbsPlan GibbsState GibbsTarget PlannedBlock
-    PlannedSite Sweep WeightSum
+    PlannedRun PlannedSite Sweep WeightSum
     GradientEstimate RowSplit SGHMC SGLD StochasticGradientInfo StochasticGradientKernel
     StochasticGradientState SubsamplingKernel Expansion SubsampledHMC SubsampledHMCInfo
     SubsampledHMCState

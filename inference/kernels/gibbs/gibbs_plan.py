@@ -107,11 +107,22 @@ class GibbsPlan(NamedTuple):
     blocks: tuple[PlannedBlock, ...]
     sites: tuple[PlannedSite, ...]
 
+    @property
+    def lone_kernel(self) -> Any:
+        """Hamiltonian kernel of the rest, if it moves all sites; `None` if there are blocks."""
+        if len(self.blocks) != 1 or not self.blocks[0].is_rest:
+            return None
+        kernel = self.blocks[0].kernel
+        return kernel if isinstance(kernel, HamiltonianKernel) else None
+
     def __str__(self) -> str:
         """One line for each site: what draws or moves it, and why."""
         rows = [_HEADER, *self.sites]
         widths = [max(len(row[i]) for row in rows) for i in range(2)]
-        lines = (f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}" for a, b, c in rows)
+        lines = [f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}" for a, b, c in rows]
+        if (kernel := self.lone_kernel) is not None:
+            name = type(kernel).__name__
+            lines.append(f"There is no other block: {name} runs by itself")
         return "\n".join(lines)
 
 

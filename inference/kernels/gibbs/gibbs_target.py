@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -214,18 +214,40 @@ class GibbsTarget:
         return self.base.sites(position)
 
 
-def target_of(kernel: Any, model: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
-    """Target of a kernel: that of Gibbs sampling, or of unconstrained space for any other.
+class PlannedRun(NamedTuple):
+    """Kernel that moves chains of a model, and its target.
+
+    Attributes:
+        kernel: The kernel that runs: of Gibbs sampling without any block, that of the rest.
+        target: Its target: that of Gibbs sampling, or of unconstrained space for any other.
+        plan: The plan of Gibbs sampling, `None` for other kernels.
+    """
+
+    kernel: Any
+    target: Any
+    plan: GibbsPlan | None = None
+
+
+def plan_run(kernel: Any, model: Any, args: tuple[Any, ...], kwargs: Any) -> PlannedRun:
+    """Kernel that runs where a kernel is given, and its target.
+
+    Where Gibbs sampling leaves all sites to a Hamiltonian kernel, it runs by itself: then warm-up
+    learns coordinates and mass matrix as for any model.
 
     Raises:
         TypeError: if the kernel moves integers: a block of Gibbs sampling does.
         ValueError: if the model has no such target.
     """
+    plan = None
     if isinstance(kernel, Gibbs | ParticleGibbs | PMMH):
-        return GibbsTarget.of(model, args, kwargs, kernel)
+        target = GibbsTarget.of(model, args, kwargs, kernel)
+        plan = target.plan
+        if plan.lone_kernel is None:
+            return PlannedRun(kernel, target, plan)
+        kernel = plan.lone_kernel
     if isinstance(kernel, InformedKernel | CountKernel):
         _refuse_integers(kernel, model, args, kwargs)
-    return ppl.unconstrain(model, *args, **kwargs)
+    return PlannedRun(kernel, ppl.unconstrain(model, *args, **kwargs), plan)
 
 
 def _refuse_integers(kernel: Any, model: Any, args: tuple[Any, ...], kwargs: Any) -> None:
@@ -251,8 +273,3 @@ def _refuse_integers(kernel: Any, model: Any, args: tuple[Any, ...], kwargs: Any
 def _part(values: Mapping[Path, Any], paths: Iterable[Path]) -> dict[str, Any]:
     """Values of some sites, nested as their scopes are."""
     return nest_by_path({path: values[path] for path in paths})
-
-
-def plan_of(target: Any) -> GibbsPlan | None:
-    """The plan of a target of Gibbs sampling, `None` for any other target."""
-    return target.plan if isinstance(target, GibbsTarget) else None
