@@ -15,6 +15,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.tree_util import Partial
 
+from inference.chains.batch import Batch
 from inference.chains.chain_threads import batch_size
 from inference.chains.recorder import Recorder
 from inference.chains.run_control import Monitor, finish_run
@@ -123,6 +124,18 @@ class PlainRun(StepRun):
         empty = StepChain(words, *self._numbers(num_chains), states)
         chains = restore_leaves("chain", state, empty)
         self._compile(chains, int(state["chains_per_call"]), state["num_done"])
+
+    def _wait(self, batch: Batch, spent: int) -> int:
+        """Waits for a call; a kernel may check states of warm-up, and after the first transition.
+
+        Raises:
+            ValueError: if states are such that the chains cannot go on.
+        """
+        spent = super()._wait(batch, spent)
+        num_done = int(batch.iteration[0])
+        if num_done <= max(self.num_warmup, 1) and hasattr(self.kernel, "check_states"):
+            self.kernel.check_states(jax.device_get(batch.chains.state))
+        return spent
 
     def _numbers(self, num_chains: int) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of transitions before a run, and of those of warm-up, by chain."""

@@ -238,6 +238,22 @@ def test_a_site_without_an_exact_conditional_is_told():
         mcmc(random.key(0), ppl.condition(model, {"y": 1.0}), kernel=Gibbs({"mu": Conjugate()}))
 
 
+def weighted(key, weight):
+    """Conditional of `x` that is improper for a weight above 0.5; `above` depends on `x`."""
+    x = ppl.sample(key, dist.Normal(0.0, jnp.ones(2)), name="x")
+    ppl.factor(weight * x**2, name="weight")
+    ppl.sample(key, dist.Normal(x[0], 1.0), name="above")
+
+
+@pytest.mark.parametrize("num_warmup", [0, 20])
+def test_exact_draws_that_are_not_finite_are_told(num_warmup):
+    settings = {"kernel": Gibbs.auto(), "num_warmup": num_warmup, "num_draws": 5}
+    fine = mcmc(random.key(0), weighted, 0.1, **settings)
+    assert np.all(np.isfinite(fine.draws["above"]))
+    with pytest.raises(ValueError, match=r"exact draws of sites? .*'x'.* full conditional is impr"):
+        mcmc(random.key(0), weighted, 30.0, **settings)
+
+
 def hierarchy(key, y=None):
     """A mean, its scale by log, and counts of two groups of a hidden class."""
     mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import random
 
 from inference.kernels.gibbs.block_density import block_density
@@ -24,7 +25,7 @@ from inference.kernels.particle.pmmh import PMMH
 from inference.models.row_split import log_parts
 from ppl.harvest.names import nest_by_path
 from ppl.harvest.pytrees import register_dataclass
-from ppl.harvest.survey import Path
+from ppl.harvest.survey import Path, join_scopes
 
 _FLAGS = ("is_divergent", "is_truncated")  # of transitions, which a sweep has from any block
 _SAME = 8  # units of the last place within which two values are one
@@ -108,6 +109,26 @@ class Sweep:
                 old = old._replace(kernel=fresh)
             blocks.append(old)
         return state._replace(blocks=tuple(blocks))
+
+    def check_states(self, states: GibbsState) -> None:
+        """Checks that exact draws are finite; states have the chains in front.
+
+        Raises:
+            ValueError: if a value is not: whether a full conditional is proper may depend on data
+                and values, which the plan does not see.
+        """
+        values = self.target.by_path(states.position)
+        drawn = [path for block in self.target.blocks if block.is_drawn for path in block.paths]
+        wrong = [path for path in drawn if not np.all(np.isfinite(values[path]))]
+        if wrong:
+            names = ", ".join(repr(join_scopes(path)) for path in wrong)
+            sites, their = ("sites", "their") if len(wrong) > 1 else ("site", "its")
+            raise ValueError(
+                f"Gibbs: exact draws of {sites} {names} are not finite: given the values of all "
+                f"other sites and the data, {their} full conditional is improper, or "
+                f"{values[wrong[0]].dtype} is too narrow for it. Give {sites} {names} a proper "
+                "prior, and look at factors and scores that grow without bound there"
+            )
 
     def _state(self, values: Mapping[Path, Any], blocks: tuple[Any, ...]) -> GibbsState:
         position = nest_by_path({path: values[path] for path in self.target.shapes})
