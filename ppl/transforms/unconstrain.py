@@ -89,6 +89,13 @@ class Constrain(SiteAction):
         return plant if value is None else jax.tree.leaves(value), log_density
 
 
+@dataclasses.dataclass(frozen=True)
+class ConstrainApart(Constrain):
+    """Action of `log_densities`: sites of one loop keep terms of their own, one for each step."""
+
+    adds: ClassVar[bool] = False
+
+
 def _constrain(position: Any, d: Any) -> tuple[Any, jax.Array]:
     """Value and log density of a position; value None if it is the position itself.
 
@@ -197,7 +204,7 @@ class Unconstrained:
         Raises:
             ValueError: If a name is missing or unknown, or a shape does not fit.
         """
-        return total(self.log_densities(position))
+        return total(self._run(Constrain()).records(self._plants(position)))
 
     def log_densities(self, position: Mapping[str, Any]) -> dict[Path, jax.Array]:
         """Terms of the log density by path: of each site with its log determinant, of factors.
@@ -205,7 +212,8 @@ class Unconstrained:
         Raises:
             ValueError: If a name is missing or unknown, or a shape does not fit.
         """
-        return self._run(Constrain()).records(self._plants(position))
+        records = self._run(ConstrainApart()).records(self._plants(position))
+        return {path: jnp.sum(x) for path, x in records.items()}
 
     def constrain(self, position: Mapping[str, Any]) -> dict[str, Any]:
         """The values of all latent and deterministic sites at a position."""
@@ -242,8 +250,9 @@ class Unconstrained:
         if any(factors_at(site) for path in latent for site in run.sites[path].sites):
             args, kwargs = self.arguments.join(self.data)
             program = trace_model(self.model, None, args, kwargs)
-            bare_run = ModelRun(self.model, unscaled(program, run.sites), Constrain())
-            bare = bare_run.records(self._plants(position))
+            bare_run = ModelRun(self.model, unscaled(program, run.sites), ConstrainApart())
+            terms = bare_run.records(self._plants(position))
+            bare = {path: jnp.sum(terms[path]) for path in latent}
             rest |= {path: prior[path] - bare[path] for path in latent}
             prior = {path: bare[path] for path in latent}
         return total(prior), total(rest)

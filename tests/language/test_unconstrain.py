@@ -303,6 +303,38 @@ def test_the_log_density_splits_at_the_draws_of_the_prior():
     np.testing.assert_allclose(found, [prior, rest], rtol=1e-5)
 
 
+@pytest.mark.parametrize("factor", [None, 3.0])
+def test_terms_of_sites_in_one_loop_stay_apart(factor):
+    def model(key):
+        scale = ppl.sample(key, dist.HalfNormal(1.0), name="scale")
+
+        def step(x, key):
+            keys = split(key, 3)
+            x = ppl.sample(keys[0], dist.Normal(x, scale), name="x")
+            rate = ppl.sample(keys[1], dist.Exponential(1.0), name="rate")
+            return x, ppl.sample(keys[2], dist.Normal(x, rate), name="y")
+
+        return jax.lax.scan(step, 0.0, split(key, 3))[1]
+
+    posterior = ppl.condition(model, {"y": jnp.array([0.5, -1.0, 2.0])})
+    scaled = posterior if factor is None else ppl.scale(posterior, factor)
+    target = ppl.unconstrain(scaled)
+    logs = jnp.array([0.1, -0.4, 0.6])
+    position = {"scale": jnp.array(0.3), "x": jnp.array([0.2, -0.7, 1.1]), "rate": logs}
+    terms = target.log_densities(position)
+    assert sorted(terms) == [("rate",), ("scale",), ("x",), ("y",)]
+    np.testing.assert_allclose(sum(terms.values()), target.log_density(position), rtol=1e-5)
+    values = target.constrain(position)
+    before = jnp.array([0.0, 0.2, -0.7])
+    prior = st.halfnorm.logpdf(values["scale"]) + st.expon.logpdf(values["rate"]).sum()
+    prior += st.norm.logpdf(values["x"], before, values["scale"]).sum()
+    noise = st.norm.logpdf(jnp.array([0.5, -1.0, 2.0]), values["x"], values["rate"]).sum()
+    rest = noise if factor is None else factor * noise + (factor - 1) * prior
+    jacobian = 0.3 + logs.sum()
+    found = jax.jit(target.split_log_density)(position)
+    np.testing.assert_allclose(found, [prior + jacobian, rest], rtol=1e-4)
+
+
 @pytest.mark.parametrize("make", [lambda: dist.HalfNormal(1.0), lambda: dist.LogNormal(0.0, 1.0)])
 def test_a_scaled_density_is_not_nan_where_it_is_minus_infinite(make):
     target = ppl.unconstrain(ppl.scale(lambda key: ppl.sample(key, make(), name="x"), 2.0))
