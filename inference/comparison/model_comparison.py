@@ -10,7 +10,9 @@ import numpy as np
 from inference.comparison.evidence_comparison import EvidenceComparison, compare_evidence
 from inference.results.elpd import SMALL, ElpdEstimate, standard_error
 from inference.results.evidence import Evidence
+from inference.results.mcmc_result import MCMCResult
 from inference.results.noted_table import Table
+from inference.results.smc_result import SMCResult
 
 _CLEAR = 2.0  # standard errors of a difference that means something
 _LARGE = 4.0  # nats of a difference of ELPD
@@ -155,10 +157,15 @@ def _check(estimates: Any) -> None:
     if not isinstance(estimates, Mapping) or not any(
         all(isinstance(x, kind) for x in estimates.values()) for kind in kinds
     ):
+        results = [*estimates.values()] if isinstance(estimates, Mapping) else [None]
+        advice = (
+            ". These are fits: give {name: inference.evidence(result, model, *args), ...}, or the "
+            "same by inference.loo"
+        ) * all(isinstance(x, MCMCResult | SMCResult) for x in results)
         raise TypeError(
             "estimates must be a dict of results of loo or cross_validate by name of model, as "
             'compare({"pooled": a, "by county": b}), or a dict of results of evidence, got '
-            f"{reprlib.repr(estimates)}"
+            f"{reprlib.repr(estimates)}{advice}"
         )
     if len(estimates) < 2:
         raise ValueError(f"estimates must hold two models at least, got {len(estimates)}")

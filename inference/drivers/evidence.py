@@ -1,5 +1,6 @@
 """evidence: the marginal likelihood of a model's data, from posterior draws."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -65,7 +66,7 @@ def evidence(
             :func:`smc`.
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on. By
             default the estimate is that of parallel tempering. The estimate of :func:`smc` is taken
-            with a model, too.
+            with a model, too, which is compared with that of the run.
         *args: Arguments of the model: data.
         key: Key of the draws of the normal distribution; by default ``jax.random.key(0)``.
         **kwargs: More arguments of the model.
@@ -77,7 +78,8 @@ def evidence(
         TypeError: if `result` is not a result of Markov chains, if the model is missing and the run
             was without parallel tempering, or if an argument has the wrong type.
         ValueError: if a prior is improper, a latent site is discrete, the draws are of another
-            model or other data, or fewer than 50 a chain.
+            model or other data, or fewer than 50 a chain; or if a result of :func:`smc` went on
+            from one of :func:`mcmc`.
 
     Example:
         >>> import jax.numpy as jnp, ppl, distributions as dist, inference
@@ -95,7 +97,7 @@ def evidence(
         bridge sampling, Journal of Mathematical Psychology 81.
     """
     if isinstance(result, SMCResult):
-        return smc_evidence(result)
+        return _of_particles(result, model, args, kwargs)
     _check_result(result)
     if model is None:
         return _of_tempering(result)
@@ -186,6 +188,28 @@ def _of_tempering(result: MCMCResult) -> Evidence:
             "with kernel=inference.ParallelTempering() has the log evidence among its stats."
         )
     return found
+
+
+def _of_particles(
+    result: SMCResult, model: Callable[..., Any] | None, args: Any, kwargs: Any
+) -> Evidence:
+    """Estimate that a run of particles has made, for the model if there is one.
+
+    Raises:
+        ValueError: if there is none, or the particles are of another model or other data.
+    """
+    if math.isnan(result.log_evidence):
+        raise ValueError(
+            "evidence: the result of smc went on from one of mcmc, and does not know the evidence "
+            "of the first rows. Take inference.evidence(chains, first, *args) of that result of "
+            'mcmc, and add result.steps["log_increment"].sum(), the log evidence of the new rows '
+            "given these; or run smc without init"
+        )
+    if model is not None:
+        with settings(None):
+            latent = {join_scopes(path) for path, _ in ValueTarget.of(model, args, kwargs).shapes}
+            check_model("evidence", result, latent, model, args, kwargs)
+    return smc_evidence(result)
 
 
 def _check_length(result: MCMCResult) -> None:

@@ -83,10 +83,9 @@ class SMCResult(Updatable, Result):
             error = float(self.standard_error)
             about += f"; log evidence {float(self.log_evidence):.2f} (standard error {error:.2g})"
         about += f"; {self.note}" * bool(self.note)
-        verdict = (
-            f"No problem found: ESS at least {_MIN_ESS}, standard error of the log evidence at "
-            f"most {_MAX_SE}, moves accepted at all steps."
-        )
+        error = f" standard error of the log evidence at most {_MAX_SE},"
+        error *= not math.isnan(self.log_evidence)
+        verdict = f"No problem found: ESS at least {_MIN_ESS},{error} moves accepted at all steps."
         problems = tuple(self._problems(summary))
         return dataclasses.replace(summary, problems=problems, about=about, verdict=verdict)
 
@@ -200,8 +199,8 @@ def smc_evidence(result: SMCResult) -> Evidence:
         overlap=math.nan,
         problems=tuple(result.problems_of_steps(rhat)),
         about=(
-            f"Sequential Monte Carlo: {num_steps} steps of {num_particles} particles; the standard "
-            "error is by the spread of families of chains."
+            f"Sequential Monte Carlo: {num_steps} step{'s' * (num_steps != 1)} of {num_particles} "
+            "particles; the standard error is by the spread of families of chains."
         ),
         digest=result.digest,
         num_observed=result.num_observed,

@@ -1,5 +1,6 @@
 """smc: evidence and posteriors beside integrals that are known, its errors, refusals, files."""
 
+import dataclasses
 import re
 
 import jax
@@ -329,6 +330,16 @@ def test_result_goes_where_others_go(tmp_path):
     assert found.num_observed == 3
     assert found.digest == digest_data(model, (y,), {})[0]
     assert inference.compare({"a": found, "b": found}).probability.tolist() == [0.5, 0.5]
+    with pytest.raises(TypeError, match=r"name: inference.evidence\(result, model, \*args\)"):
+        inference.compare({"a": result, "b": result})  # pyright: ignore
+    assert inference.evidence(result, model, y).log_evidence == found.log_evidence
+    for other in (y[::-1], y + 1.0):
+        with pytest.raises(ValueError, match="its data are not those of the run"):
+            inference.evidence(result, ppl.condition(conjugate, {"y": other}), y)
+    unknown = dataclasses.replace(result, log_evidence=np.float64(np.nan))
+    assert "standard error of the log evidence" not in unknown.summary().verdict
+    with pytest.raises(ValueError, match="went on from one of mcmc, and does not know"):
+        inference.evidence(unknown)
 
 
 @pytest.mark.slow
