@@ -32,7 +32,7 @@ def interrupted(monkeypatch, iteration, num_warmup=300, num_chains=2, **more):
 @pytest.mark.slow
 def test_an_interrupt_keeps_what_has_been_drawn(monkeypatch):
     with pytest.warns(RuntimeWarning, match=r"the result holds the \d+ draws per chain of 200000"):
-        result = interrupted(monkeypatch, 1200)  # On the average: no chain is in warm-up then.
+        result = interrupted(monkeypatch, 50_000)  # on the average: no chain is in warm-up then
     num_drawn = result.draws["w"].shape[1]
     assert 0 < num_drawn < 200_000
     whole = mcmc(
@@ -81,7 +81,7 @@ def test_further_interrupts_lose_nothing(monkeypatch):
     ):
         monkeypatch.setattr(owner, name, after_another(getattr(owner, name)))
     with pytest.warns(RuntimeWarning, match="the result holds"):
-        result = interrupted(monkeypatch, 1200)
+        result = interrupted(monkeypatch, 50_000)
     assert interrupts == ["shutdown", "samples"]
     assert result.draws["w"].shape[1] > 0
     with pytest.raises(KeyboardInterrupt):  # as before
