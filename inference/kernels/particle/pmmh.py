@@ -212,7 +212,8 @@ class PMMH:
             num_warmup,
         )
         best = self._best_step_size(layout)
-        learns = iteration < _LEARNS_STEP_SIZE * jnp.asarray(num_warmup, layout.dtype)
+        last = _LEARNS_STEP_SIZE * jnp.asarray(num_warmup, layout.dtype)
+        learns = jnp.asarray(iteration, layout.dtype) < last
         step_size = jnp.where(learns, jnp.minimum(step_size, 10 * best), best)
         scale = adapt_scale(state.scale, layout.ravel(state.position), iteration, num_warmup)
         variance = self._variance(state, iteration + 1 == num_warmup)
