@@ -19,12 +19,14 @@ import distributions as dist
 import inference
 import ppl
 from inference import (
+    PMMH,
     CountSlice,
     DifferentialEvolution,
     EllipticalSlice,
     Gibbs,
     GibbsWithGradients,
     ParallelTempering,
+    ParticleGibbs,
     RandomWalk,
     Slice,
 )
@@ -59,6 +61,31 @@ def normal(key, y):
     ppl.sample(key, dist.Normal(jnp.full(3, mu), 1.0), name="y")
 
 
+def hidden(key, y):
+    """A chance to stay, and two states in three steps of a scan."""
+    stay = ppl.sample(key, dist.Beta(3.0, 2.0), name="mu")
+
+    def step(z, key):
+        z = ppl.sample(key, dist.Bernoulli(probs=jnp.where(z == 1, stay, 1 - stay)), name="z")
+        ppl.sample(key, dist.Normal(2.0 * z, 1.0), name="y")
+        return z, None
+
+    jax.lax.scan(step, jnp.int32(1), random.split(key, 3))
+
+
+def exact_of_hidden():
+    """Means of the chance, on a grid, and of the states, over all paths; and the log evidence."""
+    stay = np.linspace(0, 1, 402)[1:-1]
+    paths = np.array(list(itertools.product((0, 1), repeat=3)))
+    num_stays = (np.column_stack([np.ones(8), paths[:, :-1]]) == paths).sum(1)
+    log_weight = stats.norm.logpdf(Y, 2 * paths, 1).sum(1) + stats.beta.logpdf(stay, 3, 2)[:, None]
+    log_weight += num_stays * np.log(stay)[:, None] + (3 - num_stays) * np.log(1 - stay)[:, None]
+    weight = np.exp(log_weight)
+    total = weight.sum()
+    means = {"mu": weight.sum(1) @ stay / total, "z": weight.sum(0) @ paths / total}
+    return means, np.log(total * (stay[1] - stay[0]))
+
+
 def means_of_states(values, log_prior, step):
     """Means of mu, and of a state of each datum, given y ~ Normal(mu + step * state, 1)."""
     states = np.array(list(itertools.product(values, repeat=3)))
@@ -77,10 +104,12 @@ def means_of_normal():
     return {"mu": mu, "b": b}
 
 
+MEANS, LOG_EVIDENCE = exact_of_hidden()
 EXACT = {
     classes: means_of_states((0, 1), lambda z: np.log(np.where(z == 1, 0.3, 0.7)), 2.0),
     counts: means_of_states(range(12), lambda n: stats.poisson.logpmf(n, 1.5), 1.0),
     normal: means_of_normal(),
+    hidden: MEANS,
 }
 
 
@@ -106,6 +135,8 @@ KERNELS = {
     "RandomWalk": (normal, RandomWalk()),
     "DifferentialEvolution": (normal, DifferentialEvolution()),
     "ParallelTempering": (normal, ParallelTempering(kernel=Slice(), num_temperatures=4)),
+    "PMMH": (hidden, PMMH(16)),
+    "ParticleGibbs": (hidden, Gibbs({"z": ParticleGibbs(8)}, rest=Slice())),
 }
 OF_MANY = ["DifferentialEvolution"]  # one program moves all chains, which round together
 
@@ -164,7 +195,9 @@ def test_a_mesh_changes_no_draw(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["CountSlice", "EllipticalSlice", "ParallelTempering"])
+@pytest.mark.parametrize(
+    "name", ["CountSlice", "EllipticalSlice", "ParallelTempering", "PMMH", "ParticleGibbs"]
+)
 def test_sites_that_are_kept_have_the_same_draws(name):
     kept = run(name, keep="mu")
     assert list(kept.draws) == ["mu"]
@@ -173,7 +206,9 @@ def test_sites_that_are_kept_have_the_same_draws(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["Gibbs.auto, classes", "CountSlice", "ParallelTempering"])
+@pytest.mark.parametrize(
+    "name", ["Gibbs.auto, classes", "CountSlice", "ParallelTempering", "PMMH", "ParticleGibbs"]
+)
 def test_other_doors_take_the_draws(name):
     model, kernel = KERNELS[name]
     result = whole(name)
@@ -235,3 +270,36 @@ def test_kernels_of_values_are_not_transported(name, words):
     fit = inference.laplace(random.key(0), Posterior(normal), jnp.asarray(Y))
     with pytest.raises((ValueError, TypeError), match=words):
         run(name, init=fit, transport=True)
+
+
+IN_SCOPE = {"PMMH": PMMH(16), "ParticleGibbs": Gibbs({"s.z": ParticleGibbs(8)}, rest=Slice())}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", IN_SCOPE)
+def test_particle_kernels_within_a_scope_and_with_labels(name):
+    model = ppl.nest(Posterior(hidden), scope="s")
+    settings = {**SHORT, "num_draws": 400, "num_chains": 2}
+    y = jnp.asarray(Y)
+    result = inference.mcmc(random.key(1), model, y, kernel=IN_SCOPE[name], **settings)
+    for site, mean in EXACT[hidden].items():
+        draws = np.asarray(result.draws["s"][site], float)
+        assert np.all(np.abs(draws.mean((0, 1)) - mean) < Z * inference.mcse_mean(draws)), site
+    model = ppl.label(Posterior(hidden), dims={"z": ["time"]}, coords={"time": [*"abc"]})
+    found = inference.mcmc(random.key(0), model, y, kernel=KERNELS[name][1], **settings)
+    same(found.draws, whole(name).draws)
+    assert found.summary().names == ("mu", "z[a]", "z[b]", "z[c]")
+    assert found.to_arviz()["posterior"]["z"].coords["time"].values.tolist() == [*"abc"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", IN_SCOPE)
+def test_evidence_of_particle_kernels_is_that_of_a_sum(name):
+    """Words say how: the states are summed, which is exact."""
+    y = jnp.asarray(Y)
+    with pytest.raises(
+        ValueError, match=r"values of 'z' are discrete.*marginalize\(model, \['z'\]"
+    ):
+        inference.evidence(whole(name), Posterior(hidden), y)
+    found = inference.evidence(whole(name), ppl.marginalize(Posterior(hidden), ["z"]), y)
+    assert abs(found.log_evidence - LOG_EVIDENCE) < Z * found.standard_error
