@@ -1,6 +1,7 @@
 """particle_filter: likelihood, filtered and smoothed draws of a model whose steps are a scan."""
 
 import dataclasses
+import inspect
 import os
 from collections.abc import Callable
 from typing import Any, cast
@@ -141,10 +142,10 @@ def particle_filter(
     check_inputs(particle_filter, key, model, args, kwargs)
     num_particles = check_count("num_particles", num_particles, least=2)
     num_draws = check_count("num_draws", num_draws, least=1)
-    if proposal is not None and not callable(proposal):
+    if proposal is not None and not _takes_four(proposal):
         raise TypeError(
             "proposal must be a function (key, prior, data, t) that draws latent sites of a step "
-            f"by ppl.sample, or None for the model's own, got {short_repr(proposal)}"
+            f"by ppl.sample, or None for the model's own, got {_with_signature(proposal)}"
         )
     if not isinstance(exact, bool):
         raise TypeError(f"exact must be True or False, got {short_repr(exact)}")
@@ -174,6 +175,26 @@ def particle_filter(
         why_not_exact=why_not_exact(space) if exact and filtered is space else "",
         sites=named_sites(cast(Any, target)),
     )
+
+
+def _takes_four(proposal: Any) -> bool:
+    """Whether a proposal can be called with a key, distributions, data and a number."""
+    if not callable(proposal):
+        return False
+    try:
+        inspect.signature(proposal).bind(*[None] * 4)
+    except TypeError:
+        return False
+    except ValueError:  # no signature to be read
+        return True
+    return True
+
+
+def _with_signature(proposal: Any) -> str:
+    if not callable(proposal):
+        return short_repr(proposal)
+    name = getattr(proposal, "__name__", type(proposal).__name__)
+    return f"{name}{inspect.signature(proposal)}"
 
 
 def _exact_sites(space: Space) -> tuple[Path, ...]:

@@ -19,8 +19,11 @@ from ppl.harvest.plants import move_axis
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.survey import Path, describe, describe_all
 from ppl.transforms.prior_weights import check_no_parameters
+from ppl.transforms.trace import flatten_sites
 
 Values = dict[str, Any]
+
+_REAL = "finite"  # description of the support of all real numbers
 
 
 class PathState(NamedTuple):
@@ -223,8 +226,8 @@ class ModelStateSpace:
             t: As for :meth:`move`.
 
         Raises:
-            ValueError: if the proposal draws a site that is none of the latent ones of a step, or
-                reads an entry that is not there.
+            ValueError: if the proposal draws no latent site of a step, another site, or cannot draw
+                all that the model can; or reads an entry that is not there.
         """
         for_proposal, for_rest = random.split(key)
         prior, data = self.split.body.context(self.split.operands(self._results(state), t))
@@ -238,6 +241,12 @@ class ModelStateSpace:
                 "depend on others of the step, or stand in a lax.cond or an inner loop, have none: "
                 "leave them to the model, or write down their distribution"
             ) from error
+        if not jax.tree.leaves(drawn):
+            raise ValueError(
+                "the proposal draws no site: draw latent sites of the step by ppl.sample, under "
+                f"their names. {self.split.name} has {describe_all(self.step_sites)}"
+            )
+        _check_supports(prior, ppl.trace(proposal)(for_proposal, *context).sites)
         proposed = ppl.log_density(proposal)(drawn, *context)
         sites = self.split.body.latent
         plants: dict[Path, Any] = {}
@@ -411,3 +420,22 @@ def _density_and_weight(
 def _total(scores: Any) -> jax.Array:
     dtype = jnp.result_type(float)
     return sum((jnp.sum(x).astype(dtype) for x in scores), jnp.zeros((), dtype))
+
+
+def _check_supports(prior: Mapping[Path, Any], sites: Mapping[str, Any]) -> None:
+    """Check that a proposal can draw all real numbers where the model can.
+
+    Raises:
+        ValueError: If its support is another; weights of draws would miss a part of the model.
+    """
+    drawn = dict(flatten_sites(sites))
+    for path in prior.keys() & drawn.keys():
+        own, other = prior[path], drawn[path].distribution
+        kinds = [getattr(getattr(d, "support", None), "description", None) for d in (own, other)]
+        if kinds[0] == _REAL and kinds[1] not in (None, _REAL):
+            raise ValueError(
+                f"the proposal draws site {describe(path)} by {type(other).__name__}, which cannot "
+                f"draw all real numbers, as {type(own).__name__} of the model can: estimates would "
+                "leave out the others. Take a distribution of all real numbers, as Normal or "
+                "StudentT"
+            )

@@ -321,6 +321,16 @@ def test_wrong_arguments_are_refused_in_words():
         inference.particle_filter(KEY, WALK, proposal=elsewhere)
     with pytest.raises(TypeError, match="proposal must be a function"):
         inference.particle_filter(KEY, WALK, proposal="optimal")  # pyright: ignore
+    with pytest.raises(TypeError, match=r"\(key, prior, data, t\) .*, got <lambda>\(key, data\)"):
+        inference.particle_filter(KEY, WALK, proposal=lambda key, data: None)
+    with pytest.raises(ValueError, match=r"the proposal draws no site: .* has 'x'"):
+        inference.particle_filter(KEY, WALK, proposal=lambda key, prior, data, t: data["y"])
+
+    def half(key, prior, data, t):
+        ppl.sample(key, dist.HalfNormal(1.0), name="x")
+
+    with pytest.raises(ValueError, match="'x' by HalfNormal, which cannot draw all real"):
+        inference.particle_filter(KEY, WALK, proposal=half)
     with pytest.raises(ValueError, match="smoothing must be 'backward', 'ancestors' or None"):
         inference.particle_filter(KEY, WALK, smoothing="forward")
     with pytest.raises(ValueError, match="num_particles"):
@@ -347,11 +357,11 @@ def test_a_proposal_sees_sites_of_an_inner_call():
 
     def proposal(key, prior, data, t):
         assert prior.keys() == {"x"}
-        ppl.sample(key, dist.Delta(prior["x"].loc + data["y"]), name="x")
+        ppl.sample(key, dist.Normal(prior["x"].loc + data["y"], 1e-6), name="x")
 
     state, _, _ = space.start(KEY)
     _, values, _ = space.move_by(proposal, KEY, state, 0)
-    assert np.allclose(values["x"], 0.9 * 0.3 + 0.4)
+    assert np.allclose(values["x"], 0.9 * 0.3 + 0.4, atol=1e-4)
 
 
 def test_weights_that_are_nan_have_true_words():
