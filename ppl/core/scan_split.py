@@ -522,6 +522,12 @@ def _find_scan(name: str, eqns: Sequence[Any]) -> Any:
     loops = [
         path for eqn in eqns if eqn.primitive.name == "scan" for path in latent.survey_equation(eqn)
     ]
+    if loops and not any(observed.survey_equation(eqn) for eqn in eqns):
+        raise ValueError(
+            f"{name}: no site is observed, so that no step has a weight. Give the data, "
+            "ppl.condition(model, {name: values}), of a site in the body of the scan; there are "
+            f"{describe_all(loops)}."
+        )
     if loops:
         raise ValueError(
             f"{name}: the scan that draws {describe_all(loops)} has no observed sites in its body, "

@@ -265,7 +265,7 @@ REFUSED = {
     "cond": (in_cond, DATA, "'y' stand inside of 'cond'"),
     "param": (with_param, DATA, "parameter 'p'"),
     "impute": (walk, {"y": ppl.impute(Y)}, "'y' is observed in part, by ppl.impute"),
-    "unobserved": (second_order, {}, "no observed sites in its body"),
+    "unobserved": (second_order, {}, "no site is observed, .* a site in the body of the scan"),
 }
 
 

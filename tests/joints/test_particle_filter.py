@@ -108,7 +108,7 @@ REFUSED = {
     "scale": (ppl.scale(GIVEN, 2.0), "'x0' is latent and scaled, by ppl.scale"),
     "block of the start": (ppl.block(GIVEN, ["x0"]), "the value of 'x0', latent, which ppl.block"),
     "block of states": (ppl.block(GIVEN, ["x"]), "the value of 'x', latent, which ppl.block"),
-    "block of data": (ppl.block(GIVEN, ["y"]), "'x' has no observed sites in its body"),
+    "block of data": (ppl.block(GIVEN, ["y"]), "no site is observed, so that no step has a weight"),
     "marginalize": (ppl.marginalize(GIVEN, SUM), "'y' is scored together with others"),
     "param": (ppl.condition(with_param, {"y": Y}), "inference.svi alone finds parameters"),
     "from_density": (
