@@ -28,6 +28,8 @@ from inference.sequential.tempering import Population, seed_at
 
 _NUM_BATCHES = 64  # of rows, by default
 _NUM_CHECKED = 8  # particles whose log densities are compared
+_RIVAL = 2.0  # times the least misfit, for a number of rows that fits as well
+_NOTHING = 0.01  # nats, of rows that say nothing
 _WHO = 'smc with path="data"'
 _REMEDY = 'Use path="likelihood", which reads all data at each temperature'
 
@@ -150,28 +152,39 @@ class Start(NamedTuple):
     def num_rows(self, rows: Rows, layout: Layout) -> int:
         """Number of the first rows that the result has seen, by its log densities.
 
+        Rows that say nothing at the draws count as new, which changes nothing.
+
         Raises:
-            ValueError: if it is of other data, or of all rows.
+            ValueError: if it is of other data, of all rows, or of a number that cannot be told.
         """
         is_finite = np.flatnonzero(np.isfinite(self.log_densities))
+        if not is_finite.size:
+            raise ValueError(
+                "init must be a result with finite log densities, which tell what rows it has seen:"
+                f" it has none among {len(self.log_densities)} draws. Start anew, without init"
+            )
         some = is_finite[np.linspace(0, len(is_finite) - 1, _NUM_CHECKED, dtype=int)]
         mover = Mover(None, rows.path(0, 1), layout, 1, _NUM_CHECKED)
         arguments = mover, self.positions[some]
         found = jax.device_get(compile_once(split_particles, *arguments)(*arguments))
-        terms = np.asarray(found.terms, np.float64)
-        zero = np.zeros((len(some), 1))
-        sums = np.concatenate([zero, np.cumsum(terms, 1)], 1) + found.reference[:, None]
-        extent = 1 + np.abs(found.reference) + np.abs(terms).sum(1)
-        gaps = np.abs(sums - self.log_densities[some][:, None]) / extent[:, None]
-        worst = np.nan_to_num(gaps.max(0), nan=np.inf)
+        eps = np.finfo(layout.dtype).eps
+        worst, growth = _misfits(found, self.log_densities[some])
         number = int(np.argmin(worst))
         total = rows.data.num_rows
-        if worst[number] > np.sqrt(np.finfo(layout.dtype).eps):
+        if not worst[number] <= np.sqrt(eps):
             raise ValueError(
                 "init must be a result for this model and the first rows of these data: its log "
                 f"densities are not those of the first rows, for no number of rows up to {total}. "
                 "Give the old rows first, in their order, and the new ones behind; nothing else "
                 "may change. Or start anew, without init"
+            )
+        rivals = np.flatnonzero(worst <= max(_RIVAL * worst[number], 4 * eps))
+        number = int(rivals[0])
+        if growth[rivals[-1]] - growth[number] > _NOTHING:
+            raise ValueError(
+                f"init is a result of {number} to {rivals[-1]} of {total} rows: its log densities "
+                "are rounded too coarsely to tell how many. Set jax_enable_x64 for both runs, or "
+                "start anew, without init"
             )
         if number == total:
             raise ValueError(
@@ -224,6 +237,23 @@ class Start(NamedTuple):
         )
 
 
+def _misfits(found: Particles, log_densities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Largest relative gaps of log densities to those of each number of first rows, from 0 on.
+
+    Also the largest sums of the absolute terms of these rows. Rows that are impossible at a draw
+    fit it not, and leave the numbers before them as they are.
+    """
+    terms = np.asarray(found.terms, np.float64)
+    terms = np.concatenate([np.zeros((len(terms), 1)), terms], 1)
+    reference = np.asarray(found.reference, np.float64)[:, None]
+    growth = np.cumsum(np.abs(terms), 1)
+    with np.errstate(invalid="ignore"):
+        gaps = np.abs(reference + np.cumsum(terms, 1) - log_densities[:, None])
+        relative = gaps / (1 + np.abs(reference) + growth)
+    worst = np.where(np.isfinite(growth), relative, np.inf).max(0)
+    return np.nan_to_num(worst, nan=np.inf), growth.max(0)
+
+
 def _carried(found: np.ndarray, what: str) -> str:
     """Worth of old draws for something new, in words."""
     pareto_k = float(psis_on_host(found).pareto_k)
@@ -243,6 +273,8 @@ def _check_rows(mover: Mover, target: Target, particles: Particles, *, is_prior:
     """
     sums = particles.reference + particles.terms.sum(1)
     some = np.flatnonzero(np.isfinite(sums))[:_NUM_CHECKED]
+    if not some.size:  # the next weights say so
+        return
     arguments = mover, target, particles.positions[some]
     wholes = jax.device_get(compile_once(_log_densities, *arguments)(*arguments))
     extent = 1 + np.abs(particles.reference[some]) + np.abs(particles.terms[some]).sum(1)

@@ -14,6 +14,8 @@ import distributions as dist
 import inference
 import ppl
 from inference import HMC, MALA, NUTS, Barker, RandomWalk, Slice, smc
+from inference.common.layout import Layout
+from inference.drivers.smc_start import Rows, Start
 from inference.models.observed_data import digest_data
 from inference.particles.resampling import systematic
 from inference.runtime.compiled_program import compile_program
@@ -491,6 +493,55 @@ def test_new_rows_go_on_from_a_result():
     other = ppl.condition(regression, {"y": Y[::-1]})
     with pytest.raises(ValueError, match="not those of the first rows, for no number of rows"):
         smc(key(1), other, x, init=first, kernel=QUICK)
+
+
+def edge(key, y):
+    top = ppl.sample(key, dist.HalfNormal(10.0), name="top")
+    return ppl.sample(key, dist.Uniform(0.0 * y, top), name="y")
+
+
+def within(key, y):
+    """Each row says nothing, or is impossible."""
+    low = ppl.sample(key, dist.Normal(0.0, 1.0), name="low")
+    return ppl.sample(key, dist.Uniform(low + 0.0 * y, low + 1.0), name="y")
+
+
+def number_of(model, y, positions, number, log_densities=None):
+    """Number of rows found by the log densities of the model of the first ones."""
+    target = ppl.unconstrain(ppl.condition(model, {"y": y}), y)
+    layout = Layout.of(target.position_shapes)
+    if log_densities is None:
+        first = ppl.unconstrain(ppl.condition(model, {"y": y[:number]}), y[:number])
+        log_densities = jax.vmap(lambda x: first.log_density(layout.unravel(x)))(positions[:, None])
+    start = Start(target, positions[:, None], np.asarray(log_densities))
+    return start.num_rows(Rows.of(target), layout)
+
+
+def test_rows_that_old_draws_cannot_carry_are_new():
+    y = jnp.array([1.0, 5.0, 2.0, 3.0, 5.5])
+    tops = jnp.log(jnp.linspace(5.1, 5.4, 16))  # the last row is impossible at each
+    assert number_of(edge, y, tops, 4) == 4
+    assert number_of(edge, y, jnp.log(jnp.linspace(5.1, 6.0, 16)), 4) == 4
+    with pytest.raises(ValueError, match="it has none among 16 draws"):
+        number_of(edge, y, tops, 4, np.full(16, -np.inf))
+
+
+def test_rows_that_say_nothing_at_old_draws_are_new():
+    y = jnp.array([0.5, 0.8, 0.3, 0.5, 0.9])
+    lows = jnp.linspace(0.0, 0.25, 16)
+    assert number_of(within, y, lows, 3) == 0
+    assert number_of(within, jnp.append(y, 1.1), lows, 5) == 0
+
+
+def test_numbers_of_rows_that_are_rounded_away_are_refused():
+    y = jnp.array([1e5, 0.5, 0.3, 0.5, 0.9])
+    with pytest.raises(ValueError, match="rounded too coarsely to tell how many"):
+        number_of(row_of_normals, y, jnp.linspace(0.0, 1.0, 16), 3)
+
+
+def row_of_normals(key, y):
+    mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
+    return ppl.sample(key, dist.Normal(mu * jnp.ones(y.shape), 1.0), name="y")
 
 
 @pytest.mark.slow
