@@ -17,12 +17,13 @@ from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
 from inference.common.threefry import seed_of
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.smc_start import begin, draw_prior
+from inference.drivers.smc_start import begin, check_rows, draw_prior
 from inference.kernels.hamiltonian.kernel import Kernel
 from inference.kernels.hamiltonian.nuts import NUTS
 from inference.kernels.inner_kernel import check_inner_kernel
 from inference.kernels.tempering.parallel_tempering import ParallelTempering
 from inference.models.observed_data import digest_data
+from inference.models.row_path import RowPath
 from inference.results.mcmc_result import MCMCResult
 from inference.results.smc_result import SMCResult
 from inference.results.updatable import updates_results
@@ -197,6 +198,8 @@ def smc(
         population = advance_to_target(
             mover, seed, population, share, lambda population: _tell(report, population)
         )
+        if isinstance(along, RowPath):
+            check_rows(mover, target, population.particles, is_prior=False)
         result = _result(mover, target, population, digest_data(model, args, kwargs))
     return result if init is None else _with_evidence_of(init, result, note)
 

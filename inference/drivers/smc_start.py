@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import ppl
@@ -25,6 +26,8 @@ from inference.sequential.moves import Mover, Particles, draw_reference, split_p
 from inference.sequential.path_weights import Place, log_weights
 from inference.sequential.paths import LikelihoodPath, ModelsPath
 from inference.sequential.tempering import Population, seed_at
+from ppl.harvest.plants import PathDict
+from ppl.harvest.survey import Path, describe
 
 _NUM_BATCHES = 64  # of rows, by default
 _NUM_CHECKED = 8  # particles whose log densities are compared
@@ -85,7 +88,7 @@ def draw_prior(mover: Mover, target: Target, seed: np.ndarray, number: int) -> P
             "hold no NaN, and that parameters stay in their domain; or raise num_particles."
         )
     if isinstance(mover.path, RowPath):
-        _check_rows(mover, target, particles, is_prior=True)
+        check_rows(mover, target, particles, is_prior=True)
     return Population(particles, Place(0, 0.0), [numbers], numbers)
 
 
@@ -207,7 +210,7 @@ class Start(NamedTuple):
             self._check_first(mover, particles)
             place = Place(1, 0.0)
         else:
-            _check_rows(mover, self.target, particles, is_prior=False)
+            check_rows(mover, self.target, particles, is_prior=False)
             place = Place(int(path.num_first > 0), 0.0)
         found = log_weights(particles.terms, place, Place(particles.terms.shape[1], 0.0))
         number = len(found)
@@ -265,8 +268,11 @@ def _carried(found: np.ndarray, what: str) -> str:
     return words
 
 
-def _check_rows(mover: Mover, target: Target, particles: Particles, *, is_prior: bool) -> None:
-    """Checks that the density of a model is the path's prior and its sum over rows.
+def check_rows(mover: Mover, target: Target, particles: Particles, *, is_prior: bool) -> None:
+    """Checks that each site's log density is the prior's in each batch, or a sum over rows.
+
+    Each is compared by its own magnitude: a large likelihood hides no small site. Large likelihoods
+    hide their own parts at draws from the prior, so that the last particles are checked, too.
 
     Raises:
         ValueError: if it is not.
@@ -276,27 +282,56 @@ def _check_rows(mover: Mover, target: Target, particles: Particles, *, is_prior:
     if not some.size:  # the next weights say so
         return
     arguments = mover, target, particles.positions[some]
-    wholes = jax.device_get(compile_once(_log_densities, *arguments)(*arguments))
-    extent = 1 + np.abs(particles.reference[some]) + np.abs(particles.terms[some]).sum(1)
-    tolerance = np.sqrt(np.finfo(mover.layout.dtype).eps) * extent
-    is_equal = np.abs(sums[some] - wholes) <= tolerance
+    sites = jax.device_get(compile_once(_sites_by_rows, *arguments)(*arguments))
+    tolerance = np.sqrt(np.finfo(mover.layout.dtype).eps)
+    for path, (whole, found, extent) in sites.items():
+        is_equal = np.abs(found - whole) <= tolerance * extent
+        if not is_equal.all():
+            at = int(np.argmin(is_equal))
+            what = f"log density of site {describe(path)} is"
+            raise _no_rows(what, whole[at], "by batches of rows", found[at])
     if is_prior:
+        latent = [whole for path, (whole, *_) in sites.items() if path in _latent_paths(target)]
         priors = jax.device_get(compile_once(_log_priors, *arguments)(*arguments))
-        is_equal &= np.abs(particles.reference[some] - priors) <= tolerance
-    if is_equal.all():
-        return
-    at = int(np.argmin(is_equal))
-    raise ValueError(
-        f"{_WHO} cannot split the data of the model into rows: at a particle, the log density is "
-        f"{wholes[at]:.6g}, and the log prior with the sum over rows {sums[some][at]:.6g}. Rows "
-        "that depend on each other given the latent sites, as a time series or a Gaussian process, "
-        "a factor, scaled sites, and sites whose arrays have other numbers of rows, are in the "
-        f"way. {_REMEDY}."
+        reference = particles.reference[some]
+        is_equal = np.abs(reference - priors) <= tolerance * (1 + np.abs(latent).sum(0))
+        if not is_equal.all():
+            at = int(np.argmin(is_equal))
+            what = "log density of the draws of the prior is"
+            raise _no_rows(what, priors[at], "by a batch of rows", reference[at])
+
+
+def _no_rows(what: str, whole: float, how: str, found: float) -> ValueError:
+    return ValueError(
+        f"{_WHO} cannot split the data of the model into rows: at a particle, the {what} "
+        f"{whole:.6g}, and {how} {found:.6g}. Rows that depend on each other given the latent "
+        "sites, as a time series or a Gaussian process, a factor, a datum that is no row, scaled "
+        "sites, and sites whose arrays have other numbers of rows, are in the way. "
+        f"{_REMEDY}."
     )
 
 
-def _log_densities(mover: Mover, target: Target, positions: jax.Array) -> jax.Array:
-    return jax.vmap(lambda x: target.log_density(mover.layout.unravel(x)))(positions)
+def _latent_paths(target: Any) -> dict[Path, Any]:
+    return dict(target.shapes)
+
+
+def _sites_by_rows(mover: Mover, target: Any, positions: jax.Array) -> PathDict:
+    """Log density of each site, the same by batches of rows, and its extent, ``(particle,)``."""
+    path: Any = mover.path
+    latent = _latent_paths(target)
+
+    def compare(x: jax.Array) -> PathDict:
+        position = mover.layout.unravel(x)
+        wholes = target.log_densities(position)
+        terms = path.log_densities(position)
+        return PathDict({p: by_rows(wholes[p], terms[p], p in latent) for p in wholes})
+
+    def by_rows(whole: jax.Array, terms: jax.Array, is_latent: bool) -> tuple[jax.Array, ...]:
+        if is_latent:
+            return whole, terms[jnp.argmax(jnp.abs(terms - whole))], 1 + jnp.abs(whole)
+        return whole, jnp.sum(terms), 1 + jnp.sum(jnp.abs(terms))
+
+    return jax.vmap(compare)(positions)
 
 
 def _log_priors(mover: Mover, target: Target, positions: jax.Array) -> jax.Array:

@@ -1,12 +1,14 @@
 """Path through the rows of data: the likelihoods of batches of rows are its terms."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from inference.models.row_split import RowSplit
+from ppl.harvest.plants import PathDict
 from ppl.harvest.pytrees import register_dataclass
 
 
@@ -37,19 +39,37 @@ class RowPath:
 
     def split(self, position: Any) -> tuple[jax.Array, jax.Array]:
         """Log density of the prior, and log likelihoods of batches of rows, ``(term,)``."""
+
+        def likelihood(rows: list[Any]) -> jax.Array:
+            return self.data.log_likelihood(position, rows)
+
+        return self.data.log_prior(position), self._over_batches(likelihood)
+
+    def log_densities(self, position: Any) -> PathDict:
+        """Terms of the log density of each batch by path of the site, ``(term,)`` each."""
+
+        def densities(rows: list[Any]) -> PathDict:
+            return PathDict(self.data.target(rows).log_densities(position))
+
+        return self._over_batches(densities)
+
+    def _over_batches(self, score: Callable[[list[Any]], Any]) -> Any:
+        """Scores of the first rows and of each further batch, with the terms in front."""
         size = self.batch_size
         start = self.num_first
         number = (self.data.num_rows - start) // size
         stop = start + number * size
-        terms = []
+        found = []
         if start:
-            terms.append(self._score(position, [x[:start] for x in self.rows])[None])
+            found.append(_alone(score([x[:start] for x in self.rows])))
         if number:
             batches = [x[start:stop].reshape(number, size, *x.shape[1:]) for x in self.rows]
-            terms.append(jax.vmap(lambda rows: self._score(position, rows))(batches))
+            found.append(jax.vmap(score)(batches))
         if stop < self.data.num_rows:
-            terms.append(self._score(position, [x[stop:] for x in self.rows])[None])
-        return self.data.log_prior(position), jnp.concatenate(terms)
+            found.append(_alone(score([x[stop:] for x in self.rows])))
+        return jax.tree.map(lambda *x: jnp.concatenate(x), *found)
 
-    def _score(self, position: Any, rows: list[Any]) -> jax.Array:
-        return self.data.log_likelihood(position, rows)
+
+def _alone(score: Any) -> Any:
+    """Score of one batch with an axis in front."""
+    return jax.tree.map(lambda x: x[None], score)

@@ -613,6 +613,48 @@ def with_factor(key, y):
     return ppl.sample(key, dist.Normal(mu * jnp.ones(y.shape), 1.0), name="y")
 
 
+def test_a_datum_beside_large_likelihoods_is_no_row():
+    """At draws from the prior, the log likelihood of the rows is -10^10, and the datum's -1."""
+
+    def model(key, x):
+        slope = ppl.sample(key, dist.Normal(0.0, 10.0), name="slope")
+        center = ppl.sample(key, dist.Normal(0.0, 1.0), name="center")
+        ppl.sample(key, dist.Normal(center, 1.0), name="z")
+        return ppl.sample(key, dist.Normal(slope * x, 0.005), name="y")
+
+    x = jnp.linspace(0.0, 1.0, 4000)
+    data = {"y": 2.0 * x, "z": jnp.float32(1.0)}
+    with pytest.raises(ValueError, match="the log density of site 'z' is"):
+        smc(
+            key(0),
+            ppl.condition(model, data),
+            x,
+            path="data",
+            num_particles=64,
+            kernel=RandomWalk(),
+        )
+
+
+def test_rows_are_checked_at_the_last_particles():
+    """The first row of a batch is another one, which residuals at draws of the prior hide."""
+
+    def model(key, y):
+        mu = ppl.sample(key, dist.Normal(0.0, 1e5), name="mu")
+        mean = mu + 2.0 * (jnp.arange(y.size) == 0)
+        return ppl.sample(key, dist.Normal(mean, 1.0), name="y")
+
+    y = jnp.sin(jnp.arange(200.0))
+    with pytest.raises(ValueError, match="the log density of site 'y' is"):
+        smc(
+            key(0),
+            ppl.condition(model, {"y": y}),
+            y,
+            path="data",
+            num_particles=64,
+            kernel=RandomWalk(),
+        )
+
+
 @pytest.mark.parametrize("model", [walk, with_factor])
 def test_data_that_are_no_rows_are_refused(model):
     y = jnp.arange(1.0, 6.0)
