@@ -16,6 +16,7 @@ from inference.common.argument_checks import check_count, check_fraction
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
 from inference.common.threefry import seed_of
+from inference.drivers.centering import weights_of_chains
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.smc_start import begin, check_rows, draw_prior
 from inference.kernels.hamiltonian.kernel import Kernel
@@ -310,6 +311,7 @@ def _result(
         digest=observed[0],
         num_observed=observed[1],
         sites=named_sites(target),
+        centering=weights_of_chains(target, 1),
     )
 
 

@@ -37,7 +37,7 @@ class SMCResult(Updatable, Result):
         draws: Values of the latent sites at the particles, ``(1, particle, *shape)``; a scope is a
             dict in the dict. The states of one chain of the last move stand side by side.
         stats: Statistics of each particle, ``(1, particle)``: `log_density` on unconstrained space,
-            and `log_likelihood`.
+            in the coordinates of `centering`, and `log_likelihood`.
         log_evidence: Estimate of the log evidence; NaN for data that come after a result of
             :func:`mcmc`.
         standard_error: Its standard error, from the spread of families of chains.
@@ -52,6 +52,8 @@ class SMCResult(Updatable, Result):
         digest: Checksum of the observed numbers, see :class:`Evidence`; `None` if it is not known.
         num_observed: How many numbers are observed; `None` if it is not known.
         note: How well the draws of an earlier result carried new rows or another model, in words.
+        centering: Weights of centering by site, ``(1, *shape)``, from an earlier result of
+            :func:`mcmc`, which has learned them; empty if there are none.
     """
 
     draws: dict[str, Any]
@@ -63,6 +65,7 @@ class SMCResult(Updatable, Result):
     digest: int | None = dataclasses.field(default=None, metadata={"static": True})
     num_observed: int | None = dataclasses.field(default=None, metadata={"static": True})
     note: str = dataclasses.field(default="", metadata={"static": True})
+    centering: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def _summarize(self, intervals: float | Sequence[float]) -> Summary:
         num_particles = np.shape(self.stats["log_density"])[1]

@@ -544,6 +544,36 @@ def row_of_normals(key, y):
     return ppl.sample(key, dist.Normal(mu * jnp.ones(y.shape), 1.0), name="y")
 
 
+def groups(key, y):
+    mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
+    a = ppl.sample(key, dist.Normal(mu * jnp.ones(2), 0.5), name="a")
+    return ppl.sample(key, dist.Normal(jnp.broadcast_to(a, y.shape), 1.0), name="y")
+
+
+def test_new_rows_go_on_twice_in_learned_coordinates():
+    y = jnp.linspace(-1.0, 1.0, 12).reshape(6, 2)
+    draws = {"mu": jnp.linspace(-1.0, 1.0, 64), "a": jnp.linspace(-0.5, 0.7, 128).reshape(64, 2)}
+    weights = {"a": jnp.array([0.2, 0.6])}
+    posteriors = [ppl.condition(groups, {"y": y[:number]}) for number in (2, 4, 6)]
+    target = ppl.unconstrain(posteriors[0], y[:2]).with_learned_centering().with_centering(weights)
+    log_densities = jax.vmap(lambda x: target.log_density(target.unconstrain(x)))(draws)
+    result = inference.SMCResult(
+        draws=jax.tree.map(lambda x: np.asarray(x)[None], draws),
+        stats={"log_density": np.asarray(log_densities)[None]},
+        log_evidence=np.float64(0.0),
+        standard_error=np.float64(0.0),
+        steps={},
+        num_chains=4,
+        centering=jax.tree.map(lambda x: x[None], weights),
+    )
+    for number, model in zip((4, 6), posteriors[1:], strict=True):
+        result = result.update(
+            key(number), model, y[:number], kernel=RandomWalk(), num_particles=64
+        )
+        assert result.note.startswith("for 2 new rows")
+        np.testing.assert_array_equal(result.centering["a"], weights["a"][None])
+
+
 @pytest.mark.slow
 def test_new_rows_go_on_from_chains():
     chains = inference.mcmc(key(0), of_rows(20)[0], X[:20], num_warmup=300, num_draws=1000)
