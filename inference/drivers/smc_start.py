@@ -172,6 +172,10 @@ class Start(NamedTuple):
         found = jax.device_get(compile_once(split_particles, *arguments)(*arguments))
         eps = np.finfo(layout.dtype).eps
         worst, growth = _misfits(found, self.log_densities[some])
+        if not worst.min() <= np.sqrt(eps):  # Gibbs sampling has the log density of values
+            arguments = rows.data, layout, self.positions[some]
+            volumes = jax.device_get(compile_once(_log_volumes, *arguments)(*arguments))
+            worst, growth = _misfits(found, self.log_densities[some] + volumes)
         number = int(np.argmin(worst))
         total = rows.data.num_rows
         if not worst[number] <= np.sqrt(eps):
@@ -238,6 +242,17 @@ class Start(NamedTuple):
             f"draw, the log density of that model is {sums[at]:.6g}, and in the result "
             f"{self.log_densities[at]:.6g}. Or start anew, without init"
         )
+
+
+def _log_volumes(data: RowSplit, layout: Layout, positions: jax.Array) -> jax.Array:
+    """Log determinants of the map to values at positions, ``(particle,)``."""
+    target = data.target(data.first)
+
+    def volume(x: jax.Array) -> jax.Array:
+        position = layout.unravel(x)
+        return data.log_prior(position) - target.prior_and_likelihood(position)[0]
+
+    return jax.vmap(volume)(positions)
 
 
 def _misfits(found: Particles, log_densities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

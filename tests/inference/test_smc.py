@@ -539,6 +539,15 @@ def test_numbers_of_rows_that_are_rounded_away_are_refused():
         number_of(row_of_normals, y, jnp.linspace(0.0, 1.0, 16), 3)
 
 
+def test_log_densities_of_values_tell_the_number_of_rows():
+    """Gibbs sampling, which moves values, has these."""
+    y = jnp.array([1.0, 5.0, 2.0, 3.0, 5.5])
+    tops = jnp.linspace(5.1, 6.0, 16)
+    density = ppl.log_density(ppl.condition(edge, {"y": y[:4]}))
+    log_densities = jax.vmap(lambda top: density({"top": top}, y[:4]))(tops)
+    assert number_of(edge, y, jnp.log(tops), 4, log_densities) == 4
+
+
 def row_of_normals(key, y):
     mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
     return ppl.sample(key, dist.Normal(mu * jnp.ones(y.shape), 1.0), name="y")
