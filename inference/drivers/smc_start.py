@@ -221,9 +221,11 @@ class Start(NamedTuple):
         blocks = np.arange(number // mover.chain_length)
         population = Population(particles, place, [blocks], np.arange(number))
         if isinstance(path, ModelsPath):
-            return population, _carried(found, "the last model")
+            return population, _carried(found, self.positions, "the last model")
         num_new = path.data.num_rows - path.num_first
-        return population, _carried(found, f"{num_new} new row{'s' * (num_new != 1)}")
+        return population, _carried(
+            found, self.positions, f"{num_new} new row{'s' * (num_new != 1)}"
+        )
 
     def _check_first(self, mover: Mover, particles: Particles) -> None:
         """Checks by log densities that the draws are of the first model of a path.
@@ -272,12 +274,19 @@ def _misfits(found: Particles, log_densities: np.ndarray) -> tuple[np.ndarray, n
     return np.nan_to_num(worst, nan=np.inf), growth.max(0)
 
 
-def _carried(found: np.ndarray, what: str) -> str:
-    """Worth of old draws for something new, in words."""
+def _carried(found: np.ndarray, positions: np.ndarray, what: str) -> str:
+    """Worth of old draws for something new, in words; a draw with copies counts once, by all."""
+    _, first, counts = np.unique(positions, axis=0, return_index=True, return_counts=True)
+    found = found[first] + np.log(counts)
+    if found.max() == -np.inf:  # the next weights say so
+        return ""
     pareto_k = float(psis_on_host(found).pareto_k)
     weights = np.exp(found - found.max())
     ess = weights.sum() ** 2 / (weights**2).sum()
-    words = f"for {what}, the {len(found)} old draws were worth {ess:.0f} (Pareto k {pareto_k:.2f})"
+    words = (
+        f"for {what}, the {len(found)} distinct old draws were worth {ess:.0f} (Pareto k "
+        f"{pareto_k:.2f})"
+    )
     if pareto_k > largest_pareto_k(len(found)):
         words += ", too few to carry them by weights: moves have brought new ones"
     return words

@@ -15,7 +15,7 @@ import inference
 import ppl
 from inference import HMC, MALA, NUTS, Barker, RandomWalk, Slice, smc
 from inference.common.layout import Layout
-from inference.drivers.smc_start import Rows, Start
+from inference.drivers.smc_start import Rows, Start, _carried
 from inference.models.observed_data import digest_data
 from inference.particles.resampling import systematic
 from inference.runtime.compiled_program import compile_program
@@ -487,7 +487,8 @@ def test_new_rows_go_on_from_a_result():
     result = first.update(key(1), model, x, kernel=QUICK)
     check_regression(result)
     check_evidence(result)
-    assert result.note.startswith("for 10 new rows, the 2048 old draws were worth")
+    number = len(np.unique(first.draws["w"][0], axis=0))
+    assert result.note.startswith(f"for 10 new rows, the {number} distinct old draws were worth")
     with pytest.raises(ValueError, match="a result of all 30 rows"):
         smc(key(1), model, x, init=result, kernel=QUICK)
     other = ppl.condition(regression, {"y": Y[::-1]})
@@ -583,6 +584,14 @@ def test_new_rows_go_on_twice_in_learned_coordinates():
         np.testing.assert_array_equal(result.centering["a"], weights["a"][None])
 
 
+def test_copies_of_old_draws_are_worth_no_more():
+    positions = np.random.default_rng(0).standard_normal((300, 2)).astype(np.float32)
+    found = positions[:, 0].astype(float)
+    alone = _carried(found, positions, "a row")
+    assert alone.startswith("for a row, the 300 distinct old draws were worth ")
+    assert _carried(np.repeat(found, 7), np.repeat(positions, 7, 0), "a row") == alone
+
+
 @pytest.mark.slow
 def test_new_rows_go_on_from_chains():
     chains = inference.mcmc(key(0), of_rows(20)[0], X[:20], num_warmup=300, num_draws=1000)
@@ -608,7 +617,7 @@ def test_a_path_of_models_has_the_evidence_of_each():
     assert abs(result.log_evidence - ends[0]) < 4.5 * result.standard_error
     ratio = result.steps["log_increment"].sum()
     assert abs(ratio - (ends[0] - ends[1])) < 4.5 * result.standard_error
-    assert result.note.startswith("for the last model, the 2048 old draws were worth")
+    assert result.note.startswith("for the last model, the ")
     for found in (whole, result):
         rows = found.summary()["x"]
         assert (abs(rows.mean - y / 1.09) < 4.5 * rows.mcse_mean).all()
