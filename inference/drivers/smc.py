@@ -108,6 +108,8 @@ def smc(
             the sum of ``result.steps["log_increment"]`` is that of the new rows given the old ones.
             With a path of one's own, `init` is a result for its first model, where the path then
             starts: that sum is the log of the ratio of the evidences of `model` and the first one.
+            The standard error takes the errors of both runs as independent: it does not count that
+            the old draws, which go on, have errors of their own.
         batch_size: Rows of a batch with ``path="data"`` or `init`; by default a 64th of them.
         chain_length: States of a chain of the moves, which divides `num_particles`; by default the
             divisor nearest to 16.

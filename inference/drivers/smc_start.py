@@ -121,11 +121,13 @@ class Start(NamedTuple):
         target: Target in the coordinates of the result.
         positions: Flat positions, ``(particle, size)``.
         log_densities: Log densities that the result has of them.
+        num_chains: Number of chains of equal lengths that they consist of; 0 if it is not known.
     """
 
     target: Any
     positions: np.ndarray
     log_densities: np.ndarray
+    num_chains: int = 0
 
     @classmethod
     def of(cls, result: Any, target: Any, number: int) -> "Start":
@@ -150,7 +152,9 @@ class Start(NamedTuple):
         check_sites_of(draws, target, type(result).__name__, 1)
         values = latent_draws(target.position_shapes, draws)
         positions = positions_of(values, target, layout).astype(layout.dtype)
-        return cls(target, positions, log_densities[chosen])
+        num_chains = result.num_chains if isinstance(result, SMCResult) else 0
+        is_cut = num_chains > 0 and number % num_chains > 0
+        return cls(target, positions, log_densities[chosen], 0 if is_cut else num_chains)
 
     def num_rows(self, rows: Rows, layout: Layout) -> int:
         """Number of the first rows that the result has seen, by its log densities.
@@ -218,7 +222,7 @@ class Start(NamedTuple):
             place = Place(int(path.num_first > 0), 0.0)
         found = log_weights(particles.terms, place, Place(particles.terms.shape[1], 0.0))
         number = len(found)
-        blocks = np.arange(number // mover.chain_length)
+        blocks = np.arange(self.num_chains or number // mover.chain_length)
         population = Population(particles, place, [blocks], np.arange(number))
         if isinstance(path, ModelsPath):
             return population, _carried(found, self.positions, "the last model")

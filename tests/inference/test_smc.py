@@ -20,7 +20,7 @@ from inference.models.observed_data import digest_data
 from inference.particles.resampling import systematic
 from inference.runtime.compiled_program import compile_program
 from inference.sequential import tempering
-from inference.sequential.moves import move_particles
+from inference.sequential.moves import Mover, move_particles
 from inference.sequential.path_weights import (
     Place,
     effective_number,
@@ -590,6 +590,20 @@ def test_copies_of_old_draws_are_worth_no_more():
     alone = _carried(found, positions, "a row")
     assert alone.startswith("for a row, the 300 distinct old draws were worth ")
     assert _carried(np.repeat(found, 7), np.repeat(positions, 7, 0), "a row") == alone
+
+
+def test_old_chains_are_the_first_families():
+    """Old chains of 32 states that do not move: shorter ones would tell half the variance."""
+    y = jnp.array([1.0, 5.0, 2.0, 3.0, 5.5])
+    target = ppl.unconstrain(ppl.condition(row_of_normals, {"y": y}), y)
+    layout = Layout.of(target.position_shapes)
+    positions = np.repeat(np.linspace(-1.0, 1.0, 16, dtype=np.float32), 32)[:, None]
+    rows = Rows.of(target)
+    mover = Mover(None, rows.path(3, 2), layout, 16, 64)
+    for num_chains, expected in [(16, 16), (0, 32)]:
+        start = Start(target, positions, np.zeros(512), num_chains)
+        population, _ = start.population(mover)
+        assert population.num_chains == expected
 
 
 @pytest.mark.slow
