@@ -201,9 +201,10 @@ def _of_particles(
     if math.isnan(result.log_evidence):
         raise ValueError(
             "evidence: the result of smc went on from one of mcmc, and does not know the evidence "
-            "of the first rows. Take inference.evidence(chains, first, *args) of that result of "
-            'mcmc, and add result.steps["log_increment"].sum(), the log evidence of the new rows '
-            "given these; or run smc without init"
+            "of its first rows, or of the first model of its path. Take inference.evidence(chains, "
+            "first, *args) of that result of mcmc, and add "
+            'result.steps["log_increment"].sum(), the log evidence of what is new, given that; or '
+            "run smc without init"
         )
     if model is not None:
         with settings(None):
