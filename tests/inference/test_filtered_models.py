@@ -412,3 +412,42 @@ def test_stochastic_volatility_against_a_grid_filter():
     ratios = np.exp(np.asarray(jax.jit(runs)(random.split(KEY, 200)) - exact, float))
     assert ratios.std() < 1
     assert abs(ratios.mean() - 1) < 4 * ratios.std() / 200**0.5
+
+
+@pytest.mark.slow
+def test_a_nonlinear_series_against_a_grid_filter():
+    """The benchmark of Gordon, Salmond and Smith (1993): right on average, by 1,000 cells.
+
+    The variances are those of Andrieu, Doucet and Holenstein (2010), section 3.1.
+    """
+
+    def mean(x, t):
+        return x / 2 + 25 * x / (1 + x**2) + 8 * jnp.cos(1.2 * t)
+
+    def model(key):
+        def body(x, row):
+            key, t = row
+            x = ppl.sample(key, dist.Normal(mean(x, t), 10**0.5), name="x")
+            ppl.sample(key, dist.Normal(x**2 / 20, 1.0), name="y")
+            return x, None
+
+        first = ppl.sample(key, dist.Normal(0.0, 5**0.5), name="x0")
+        lax.scan(body, first, (random.split(key, 20), jnp.arange(1.0, 21.0)))
+
+    y = ppl.simulate(model)(random.key(6))["y"]
+    grid = jnp.linspace(-45.0, 45.0, 1_000)
+    cell = jnp.log(grid[1] - grid[0])
+
+    def step(log_weights, row):
+        y, t = row
+        moves = dist.Normal(mean(grid[:, None], t), 10**0.5).log_prob(grid[None]) + cell
+        ahead = logsumexp(log_weights[:, None] + moves, axis=0)
+        return ahead + dist.Normal(grid**2 / 20, 1.0).log_prob(y), None
+
+    first = dist.Normal(0.0, 5**0.5).log_prob(grid) + cell
+    exact = logsumexp(lax.scan(step, first, (y, jnp.arange(1.0, 21.0)))[0])
+    space = ModelStateSpace.of(ppl.condition(model, {"y": y}))
+    runs = jax.vmap(lambda key: run_filter(key, space, 1_000).log_evidence)
+    ratios = np.exp(np.asarray(jax.jit(runs)(random.split(KEY, 500)) - exact, float))
+    assert ratios.std() < 1
+    assert abs(ratios.mean() - 1) < 4 * ratios.std() / 500**0.5
