@@ -301,7 +301,8 @@ class ModelStateSpace:
 
     def take_apart(self, values: Values) -> tuple[Values, Values]:
         """Values before the scan, and of the steps along the first axis: the inverse of `join`."""
-        start, steps = {}, {}
+        start: dict[Path, Any] = {}
+        steps: dict[Path, Any] = {}
         for path, value in paths_in(values, self.split.order):
             if path in self.split.body.latent:
                 axis = self.split.body.latent[path].loop_axis
@@ -430,7 +431,8 @@ def _check_supports(prior: Mapping[Path, Any], sites: Mapping[str, Any]) -> None
     """
     drawn = dict(flatten_sites(sites))
     for path in prior.keys() & drawn.keys():
-        own, other = prior[path], drawn[path].distribution
+        own = prior[path]
+        other = drawn[path].distribution
         kinds = [getattr(getattr(d, "support", None), "description", None) for d in (own, other)]
         if kinds[0] == _REAL and kinds[1] not in (None, _REAL):
             raise ValueError(
