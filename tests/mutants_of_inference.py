@@ -346,4 +346,13 @@ MUTANTS = (
         breaks="discrete values of a step are drawn given those before it",
         tests=("tests/inference/test_exact_sites.py",),
     ),
+    Mutant(
+        name="families-lost-at-a-checkpoint",
+        file="inference/sequential/population_state.py",
+        old='parts=_split(state["parts"], lengths[:-1])',
+        new="parts=[]",
+        breaks="the error of the evidence counts only the steps after a kill",
+        tests=("tests/inference/test_smc_checkpoints.py",),
+        keyword="goes_on",
+    ),
 )

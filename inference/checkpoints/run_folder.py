@@ -5,7 +5,7 @@
 | `manifest.json` | description of the run, see :mod:`inference.checkpoints.manifest`       |
 | `draws.*.npy`   | draws of a site, ``(chain, draw, *shape)``                              |
 | `stats.*.npy`   | a statistic of transitions, ``(chain, draw)``                           |
-| `state.npz`     | the last recorded state of the chains, or of a fit                      |
+| `state.npz`     | the last recorded state of the chains, of a fit, or of particles        |
 | `lock`          | the number of the process that uses the folder                          |
 
 Nothing is pickled. `manifest.json` and `state.npz` end with a SHA-256 checksum of their content,
@@ -44,6 +44,8 @@ _TAIL = len(_MARK) + 64  # bytes of a checksum at the end of a file
 _HOW_TO_GO_ON = {
     "MCMCResult": " It holds a result of mcmc, whose chains go on by "
     "inference.resume(inference.MCMCResult.load(file), model, *args, num_draws=...)",
+    "SMCResult": " It holds a result of smc, which is at its end; with new rows of data it goes "
+    "on by inference.SMCResult.load(file).update(key, model, *args)",
     "SVIResult": " It holds a result of svi, which goes on by svi(..., "
     "state=inference.SVIResult.load(file).state)",
 }

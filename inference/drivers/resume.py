@@ -125,7 +125,7 @@ def resume(
         recorder = recorder_of(run, kernel, model, args, kwargs)
         assert run.chains is not None
         return go_on(run.chains["settings"], recorder)
-    # A folder has a manifest and a state, unless its run is of `svi` or never started.
+    # A folder has a manifest and a state, unless its run is of another driver or never started.
     folder = RunFolder(run, is_begun=True)
     try:
         manifest = folder.read_manifest()
@@ -133,6 +133,11 @@ def resume(
             raise ValueError(
                 f"checkpoint={folder.name} has a run of svi: call inference.svi again as before, "
                 "with checkpoint= and as many num_steps as the whole run is to have"
+            )
+        if manifest is not None and manifest.get("driver") == "smc":
+            raise ValueError(
+                f"checkpoint={folder.name} has a run of smc, not of chains: call inference.smc "
+                "again as before, with checkpoint="
             )
         check_inputs(resume, jax.random.key(0), model, args, kwargs)
         if manifest is None or not all(x in manifest for x in ("key", "num_draws", "init")):

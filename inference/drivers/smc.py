@@ -3,6 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any, Literal
 
 import jax
@@ -18,7 +19,8 @@ from inference.common.target import Target, named_sites
 from inference.common.threefry import seed_of
 from inference.drivers.centering import weights_of_chains
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.smc_start import begin, check_rows, draw_prior
+from inference.drivers.smc_checkpoints import open_populations
+from inference.drivers.smc_start import Start, begin, check_rows, draw_prior
 from inference.kernels.hamiltonian.kernel import Kernel
 from inference.kernels.hamiltonian.nuts import NUTS
 from inference.kernels.inner_kernel import check_inner_kernel
@@ -34,7 +36,8 @@ from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Report, Shown, show_progress
 from inference.sequential.moves import Mover
 from inference.sequential.paths import ModelsPath
-from inference.sequential.tempering import Population, Step, advance_to_target
+from inference.sequential.population_state import step_columns
+from inference.sequential.tempering import Population, advance_to_target
 
 _CHAIN_LENGTH = 16
 _MAX_LENGTH = 64
@@ -56,6 +59,7 @@ def smc(
     batch_size: int | None = None,
     chain_length: int | None = None,
     ess_fraction: float = 0.5,
+    checkpoint: str | os.PathLike[str] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     progress: Shown = None,
     **kwargs: Any,
@@ -114,6 +118,9 @@ def smc(
         chain_length: States of a chain of the moves, which divides `num_particles`; by default the
             divisor nearest to 16.
         ess_fraction: Share of the effective sample size that a step keeps, between 0 and 1.
+        checkpoint: A folder for the particles, about every 15 seconds. The same call goes on after
+            a kill, Ctrl-C or an error, and ends with the bits of an undisturbed run; one with
+            another model, other data or settings is refused.
         cache_dir: A directory to keep compiled programs in, for the next process.
         progress: Whether to show a bar; by default in a terminal and in a notebook. In a log file
             it is a line every ten seconds. Or a function that gets a :class:`ProgressReport`.
@@ -123,10 +130,12 @@ def smc(
         The particles, with equal weights, the evidence, and a summary.
 
     Raises:
+        OSError: if `checkpoint` cannot be written.
         TypeError: if an argument has the wrong type.
         ValueError: if a value is out of range, a latent site is discrete, a prior is improper, the
             likelihood is 0 at all particles, the data do not come in rows, models of a path have
-            other latent sites, or `init` is of another model or other data.
+            other latent sites, `init` is of another model or other data, or `checkpoint` has
+            another run, is damaged or in use.
         NotImplementedError: if the prior cannot be drawn, or scored apart from data.
 
     Example:
@@ -181,30 +190,63 @@ def smc(
     if batch_size is not None and (is_own or (path == "likelihood" and init is None)):
         raise ValueError('batch_size is for path="data", on which rows come in batches')
     _check_kernel(kernel)
-    with settings(cache_dir), show_progress(progress, _PERCENT, "percent") as report:
+    with (
+        settings(cache_dir),
+        show_progress(progress, _PERCENT, "percent") as report,
+        ExitStack() as stack,
+    ):
         target: Any = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
+        asked = target
         layout = Layout.of(target.position_shapes)
         begun = begin(path, init, target, (model, args, kwargs), num_particles, batch_size)
         target, along, start = begun
         chunk = _chunk((*along.targets,) if is_own else target, layout, num_particles)
         mover = Mover(copy_to_default_device(kernel), along, layout, length, chunk)
         _check_protocol(mover, target)
-        seed = np.asarray(seed_of(key))
-        note = ""
-        if start is None:
-            population = draw_prior(
-                mover, along.targets[0] if is_own else target, seed, num_particles
-            )
-        else:
-            population, note = start.population(mover)
+        # Open the checkpoint: steps whose particles are in the folder are not taken again.
+        recorder = held = None
+        if checkpoint is not None:
+            given = {
+                "key": key,
+                "num_particles": num_particles,
+                "ess_fraction": share,
+                "start": start,
+            }
+            recorder = open_populations(checkpoint, mover, asked, model, given)
+            stack.callback(recorder.close)
+            held = recorder.read()
         # Reweight, resample, move.
-        population = advance_to_target(
-            mover, seed, population, share, lambda population: _tell(report, population)
-        )
+        seed = np.asarray(seed_of(key))
+        first = along.targets[0] if is_own else target
+        population, note = held or _begin(mover, first, start, seed, num_particles)
+
+        def tell(population: Population) -> None:
+            if recorder is not None:
+                recorder.record(population, note)
+            if population.steps:
+                _tell(report, population)
+
+        if held is None:
+            tell(population)
+        population = advance_to_target(mover, seed, population, share, tell)
         if isinstance(along, RowPath):
             check_rows(mover, target, population.particles, is_prior=False)
         result = _result(mover, target, population, digest_data(model, args, kwargs))
     return result if init is None else _with_evidence_of(init, result, note)
+
+
+def _begin(
+    mover: Mover, target: Target, start: Start | None, seed: np.ndarray, number: int
+) -> tuple[Population, str]:
+    """First particles, and in words how well draws of an earlier result carry what is new.
+
+    Raises:
+        NotImplementedError: if there is no start, and the prior of the target cannot be drawn.
+        ValueError: if no likelihood is finite, or the start does not fit the path.
+    """
+    if start is not None:
+        return start.population(mover)
+    return draw_prior(mover, target, seed, number), ""
 
 
 def _with_evidence_of(init: Any, result: SMCResult, note: str) -> SMCResult:
@@ -308,7 +350,7 @@ def _result(
         },
         log_evidence=np.float64(sum(x.log_increment for x in steps)),
         standard_error=np.sqrt(np.float64(population.variance)),
-        steps={name: np.array([getattr(x, name) for x in steps]) for name in Step._fields},
+        steps=step_columns(steps),
         num_chains=population.num_chains,
         digest=observed[0],
         num_observed=observed[1],

@@ -39,6 +39,19 @@ print("whole", *(float(np.sum(x, dtype=np.float64)).hex() for x in jax.tree.leav
 np.save(sys.argv[4], result.elbos)
 """
 
+PARTICLES = """
+import sys, jax, numpy as np, inference
+from inference.checkpoints import state_writer
+from tests.inference.regression import design, posterior
+state_writer.RECORD_SECONDS = 0.02
+result = inference.smc(
+    jax.random.key(2), posterior(), design(), num_particles=int(sys.argv[3]),
+    kernel=inference.RandomWalk(num_steps=20), ess_fraction=0.9,
+    checkpoint=sys.argv[1] or None, cache_dir=sys.argv[2])
+print("whole", *(float(np.sum(x, dtype=np.float64)).hex() for x in jax.tree.leaves(result)))
+np.save(sys.argv[4], result.draws["w"])
+"""
+
 
 def start(program, folder, cache, number, out, num_devices):
     flags = f"--xla_force_host_platform_device_count={num_devices}"
@@ -86,6 +99,11 @@ def test_a_run_killed_twice_ends_with_the_same_bits(tmp_path, num_devices):
 @pytest.mark.slow
 def test_a_fit_killed_twice_ends_with_the_same_bits(tmp_path):
     assert kill_often(tmp_path, 2, 1_000_000, program=FIT) == 2
+
+
+@pytest.mark.slow
+def test_particles_killed_twice_end_with_the_same_bits(tmp_path):
+    assert kill_often(tmp_path, 2, 32_000, program=PARTICLES) == 2
 
 
 @pytest.mark.exhaustive
