@@ -8,6 +8,8 @@ The folders, in reading order:
 4. `analysis`: dependence graphs and the audits of a model, read off its program.
 5. `core`: a model traced and run under an action at its sites.
 6. `transforms`: the transformations of models, such as `condition` and `log_density`.
+7. `marginal`: sites summed or integrated out.
+8. `doors`: models of other libraries, made models of this one.
 """
 
 import importlib.metadata as _metadata
@@ -18,6 +20,7 @@ from ppl.common.columns import Columns
 from ppl.common.missing_data import ignore, impute
 from ppl.common.near_names import explain_missing as _explain_missing
 from ppl.common.peer_names import PEER_NAMES as _OTHER_NAMES
+from ppl.doors.from_numpyro import from_numpyro
 from ppl.harvest import call_and_reap, nest, plant, reap, sow, sow_cond
 from ppl.marginal.auto_marginal import MarginalPlan, auto_marginal
 from ppl.marginal.conditional import Conditional, conditional
@@ -88,6 +91,7 @@ __all__ = [
     "factor",
     "forward_gradient",
     "from_density",
+    "from_numpyro",
     "graph",
     "ignore",
     "impute",

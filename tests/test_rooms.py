@@ -21,6 +21,7 @@ def test_a_public_name_leads_to_its_file(name, module):
 @pytest.mark.parametrize(
     ("room", "inside", "outside"),
     [
+        ("doors", "language/test_from_numpyro.py", "harvest/test_reap.py"),
         ("marginal", "language/test_gaussian.py", "harvest/test_reap.py"),
         ("comparison", "inference/test_loo.py", "inference/test_svi.py"),
         ("distributions/divergence", "distributions/test_functions.py", "language/test_density.py"),

@@ -188,7 +188,9 @@ def _is_tfp(d: Any) -> bool:
 def name_of(d: Any) -> str:
     """The name of the family, through wrappers."""
     base = _base(d)
-    return type(d).__name__ if base is None else name_of(base)
+    if base is not None:
+        return name_of(base)
+    return getattr(d, "family_name", type(d).__name__)
 
 
 def parts_of_joint(d: Any, value: Any) -> list[tuple[Any, Any]] | None:

@@ -1,0 +1,4 @@
+"""Models of other libraries as models of this one; each library is imported where it is used.
+
+Reading order: `from_numpyro`, then `numpyro_sites` and `numpyro_distribution`.
+"""

@@ -1,0 +1,126 @@
+"""from_numpyro: a model of NumPyro as a model of this library."""
+
+import dataclasses
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jax.tree_util import Partial
+
+from ppl.common.arguments import Arguments
+from ppl.core.model_pytree import Model, UnhashableModel, unwrap_model
+from ppl.harvest.function_equality import has_hash
+from ppl.harvest.leaf_values import short_repr
+from ppl.primitives.sample import check_key
+
+# NumPyro's handlers stand in one list for all threads.
+_ONE_THREAD = threading.RLock()
+
+
+def from_numpyro(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Model:
+    """A model of NumPyro, as it is, as a model of this library.
+
+    Every transformation and every algorithm takes it. Its maps to unconstrained space are those of
+    NumPyro, so that both have the same density in both spaces.
+
+    | statement of NumPyro | here |
+    |---|---|
+    | `sample` | a latent site, drawn from NumPyro's distribution |
+    | `sample(obs=)`, `handlers.condition` | an observed site |
+    | `sample` in a `plate` | a site with an axis for each plate, named as the plate |
+    | `deterministic`, `factor` | the same |
+    | `contrib.control_flow.scan`, `cond` | `jax.lax.scan`, `jax.lax.cond` with sites inside |
+    | `handlers.mask`, `scale`, `reparam`, `scope`, `do`, `lift` | kept |
+    | `infer={"enumerate": "parallel"}` | a discrete latent site, for `marginalize` |
+
+    Args:
+        model: A function with statements of NumPyro, or such a function within NumPyro's handlers.
+        *args: The first arguments of the model. Arrays and floats among them are data: new ones of
+            the same shapes never recompile.
+        **kwargs: Further arguments.
+
+    Returns:
+        Function of a key, and of the remaining arguments of the model. A pytree, whose leaves are
+        the data.
+
+    Raises:
+        ImportError: If NumPyro is not installed.
+        TypeError: If `model` is not a function.
+        NotImplementedError: When the result is called or transformed, at what has no counterpart:
+            `numpyro.param`, networks with parameters, `mutable`, `prng_key`, a plate with a
+            `subsample_size`, and handlers that give values without a density.
+        ValueError: When the result is called or transformed, if the model has no statement of
+            NumPyro, or data do not fit their site.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> import numpyro
+        >>> import numpyro.distributions as npd
+        >>> import ppl
+        >>> def rates(counts):
+        ...     rate = numpyro.sample("rate", npd.Exponential(1.0))
+        ...     with numpyro.plate("day", len(counts)):
+        ...         numpyro.sample("count", npd.Poisson(rate), obs=counts)
+        >>> model = ppl.from_numpyro(rates, jnp.array([1, 0, 2]))
+        >>> round(ppl.log_density(model)({"rate": 1.0}).item(), 3)
+        -4.693
+
+    References:
+        Phan, Pradhan and Jankowiak, "Composable effects for flexible and accelerated probabilistic
+        programming in NumPyro" (2019).
+    """
+    _check_installed()
+    if not callable(model):
+        raise TypeError(
+            "from_numpyro: expected a model of NumPyro, a function that calls numpyro.sample, got "
+            f"{short_repr(model)}. Of an MCMC object, give the function that its kernel was made "
+            "of."
+        )
+    arguments, data = Arguments.split(args, kwargs)
+    function = model if has_hash(model) else UnhashableModel(model)
+    return Partial(_NumPyroModel(function, arguments), data)
+
+
+def _check_installed() -> None:
+    try:
+        import numpyro  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            f"from_numpyro: NumPyro is needed, and cannot be imported ({error}). Install it by "
+            "pip install numpyro."
+        ) from error
+
+
+@dataclasses.dataclass(frozen=True)
+class _NumPyroModel:
+    """Function of a model's data, a key and the remaining arguments.
+
+    Attributes:
+        function: The model of NumPyro.
+        arguments: The arguments that it was given at once, with placeholders for data.
+    """
+
+    function: Callable[..., Any]
+    arguments: Arguments
+
+    @property
+    def __name__(self) -> str:
+        """The name of the function, for errors."""
+        function = unwrap_model(self.function)
+        return getattr(function, "__name__", type(function).__name__)
+
+    def __call__(self, data: Sequence[Any], key: Any, *args: Any, **kwargs: Any) -> Any:
+        """Run the model of NumPyro; each of its statements becomes a site."""
+        from ppl.doors.numpyro_sites import Sites
+
+        check_key("a model of from_numpyro", key)
+        first, named = self.arguments.join(data)
+        sites = Sites(key)
+        with _ONE_THREAD, sites:
+            out = self.function(*first, *args, **(named | kwargs))
+        if not sites.num_statements:
+            raise ValueError(
+                f"from_numpyro: {self.__name__!r} has no statement of NumPyro, such as "
+                "numpyro.sample. A model of ours goes through no door."
+            )
+        return out
