@@ -305,6 +305,47 @@ def test_a_plan_moves_counts_and_keeps_blocks_of_the_user():
         gibbs_plan(posterior, kernel=NUTS())  # type: ignore
 
 
+def test_parents_of_what_nuts_moves_move_with_it():
+    """A scale is hardly free while its effects stay; a child of such sites is drawn."""
+
+    def germination(key):
+        level = ppl.sample(key, dist.Normal(0.0, 2.0), name="level")
+        precision = ppl.sample(key, dist.Gamma(2.0, 1.0), name="precision")
+        center = ppl.deterministic(level + 1.0, name="center")
+        effect = ppl.sample(key, dist.Normal(center, precision**-0.5 * jnp.ones(3)), name="effect")
+        ppl.sample(key, dist.Normal(level, precision**-0.5), name="new")
+        ppl.sample(key, dist.Binomial(9, logits=effect), name="germinated")
+
+    posterior = ppl.condition(germination, {"germinated": jnp.array([3, 5, 9])})
+    by_gradient = {site: why for site, by, why in gibbs_plan(posterior).sites if by == "NUTS"}
+    moves = "but effect depends on it and moves with it"
+    assert by_gradient == {
+        "level": f"its full conditional is Normal, {moves}",
+        "precision": f"its full conditional is Gamma, {moves}",
+        "effect": "no full conditional in closed form",
+    }
+    plan = gibbs_plan(posterior, kernel=Gibbs.auto(rest=Slice()))
+    assert [site for site, by, _ in plan.sites if by == "Slice"] == ["effect"]
+
+
+def test_a_block_takes_shorter_steps_where_many_transitions_fail():
+    """In a funnel the mean acceptance rate is above the target, in a normal density at it."""
+
+    def funnel(key, steepness):
+        log_scale = ppl.sample(key, dist.Normal(0.0, 3.0), name="log_scale")
+        scale = jnp.exp(steepness * log_scale)
+        ppl.sample(key, dist.Normal(jnp.zeros(4), scale), name="x")
+        ppl.sample(key, dist.Bernoulli(probs=0.5), name="coin")
+
+    def rates(steepness):
+        kernel = Gibbs({"coin": Conjugate()}, rest=NUTS())
+        result = mcmc(random.key(0), funnel, jnp.float32(steepness), kernel=kernel)
+        return np.asarray(result.stats["acceptance_rate"])
+
+    assert rates(0.0).mean() < 0.87
+    assert np.median(rates(0.5)) > 0.96  # 0.92 at most if the target stays
+
+
 def test_counts_without_bounds_move_beside_real_numbers():
     posterior = ppl.condition(counted, {"seen": jnp.array(4)})
     kernel = Gibbs({"number": CountSlice(), "rate": Conjugate()})

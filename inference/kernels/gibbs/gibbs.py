@@ -111,8 +111,10 @@ class Gibbs:
         Every site with an exact full conditional is drawn from it: sites that are jointly normal
         together, and discrete ones that are coupled, if tables of 4,096 states suffice. Other
         discrete sites move by ``CountSlice()``, or by ``GibbsWithGradients(gradient=False)`` where
-        their values are finite in number; `rest` moves all other real sites together. Where these
-        are all sites and `rest` follows gradients, the run is that of ``mcmc(kernel=rest)``.
+        their values are finite in number; `rest` moves all other real sites together. Where `rest`
+        follows gradients, it moves the real sites with them that their priors depend on, as scales
+        of random effects: drawn in turn, such sites hold each other. Where these are all sites, the
+        run is that of ``mcmc(kernel=rest)``.
         ``inference.gibbs_plan(model, *args)`` gives the plan, with reasons.
 
         Args:

@@ -175,19 +175,21 @@ def make_plan(kernel: Gibbs, base: ValueTarget) -> GibbsPlan:
     found = [_plan_block(look, block) for block in kernel.blocks]
     named = {path for planned, _ in found for path in planned.paths}
     rest = [path for path in look.shapes if path not in named]
-    reason = "in no block"
+    reasons = dict.fromkeys(rest, "in no block")
     if kernel.plans_others:
-        others, rest = _plan_others(look, rest)
+        others, reasons = _plan_others(look, rest, kernel.rest)
         found += others
-        reason = _NO_FORM
-    if rest and isinstance(kernel.rest, ParticleGibbs):
-        planned = PlannedBlock(_check_path(look, rest), kernel.rest, is_rest=True)
-        found.append((planned, _by_kernel(rest, kernel.rest, reason)))
-    elif rest:
-        _check_real(look, rest)
-        look.check_prior(rest, kernel.rest)
+    rest = list(reasons)
+    if rest:
+        if isinstance(kernel.rest, ParticleGibbs):
+            rest = _check_path(look, rest)
+        else:
+            _check_real(look, rest)
+            look.check_prior(rest, kernel.rest)
         planned = PlannedBlock(tuple(rest), kernel.rest, is_rest=True)
-        found.append((planned, _by_kernel(rest, kernel.rest, reason)))
+        name = type(kernel.rest).__name__
+        why = [PlannedSite(join_scopes(path), name, reasons[path]) for path in rest]
+        found.append((planned, why))
     sites = [site for _, why in found for site in why]
     return GibbsPlan(tuple(planned for planned, _ in found), tuple(sites))
 
@@ -262,6 +264,26 @@ class _Look:
         names: list[str | None] = []
         jax.eval_shape(look, self.base, self.shapes)
         return names[0]
+
+    def with_ancestors(
+        self, left: Mapping[Path, str], paths: Sequence[Path], families: Mapping[Path, str | None]
+    ) -> dict[Path, str]:
+        """Sites that are left and the real ones that their priors depend on, with reasons."""
+        if not left:
+            return {}
+        args, kwargs = self.base.arguments.join(self.base.data)
+        graph = ppl.graph(self.base.model)(*args, **kwargs)
+        names = {path: join_scopes(path) for path in paths}
+        ancestors = {names[path]: graph.ancestors(names[path]) for path in left}
+        found = {}
+        for path in paths:
+            child = next((x for x, above in ancestors.items() if names[path] in above), None)
+            if path in left:
+                found[path] = left[path]
+            elif child is not None and is_real(self.shapes[path]):
+                why = _of_family(families[path])
+                found[path] = f"{why}, but {child} depends on it and moves with it"
+        return found
 
     def within_bounds(self, kernel: Any, paths: Sequence[Path]) -> Any:
         """Kernel of integers whose missing bounds are those of some sites.
@@ -451,10 +473,19 @@ def _check_kind(paths: Sequence[Path], kernel: Any, is_discrete: bool) -> None:
 
 
 def _plan_others(
-    look: _Look, paths: Sequence[Path]
-) -> tuple[list[tuple[PlannedBlock, list[PlannedSite]]], list[Path]]:
-    """Blocks for sites that no block of the user names, and the sites that are left."""
+    look: _Look, paths: Sequence[Path], rest: Any
+) -> tuple[list[tuple[PlannedBlock, list[PlannedSite]]], dict[Path, str]]:
+    """Blocks for sites that no block of the user names, and the sites that are left, with reasons.
+
+    Sites that the prior of a site depends on hardly move while its values stay, as a scale between
+    those of random effects. So a Hamiltonian rest moves them with the sites that it must move.
+    """
     families = {path: look.family(path) for path in paths}
+    is_left = {path: families[path] is None and is_real(look.shapes[path]) for path in paths}
+    left = {path: _NO_FORM for path in paths if is_left[path]}
+    if isinstance(rest, HamiltonianKernel):
+        left = look.with_ancestors(left, paths, families)
+    paths = [path for path in paths if path not in left]
     normal = [path for path in paths if _is_normal(look, path, families[path])]
     joint = _joint_paths(look, normal) if len(normal) > 1 else ()
     found = []
@@ -466,19 +497,16 @@ def _plan_others(
         kernel = EnumeratedBlock(_MAX_JOINT_STATES)
         found.append((PlannedBlock(group, kernel, is_joint=True), _drawn(group, _COUPLED)))
         joint = (*joint, *group)
-    left = []
     for path in paths:
         is_costly = path in look.costly
         if families[path] is not None and path not in joint and not is_costly:
             reason = _of_family(families[path])
             found.append((PlannedBlock((path,), Conjugate()), _drawn([path], reason)))
-        elif is_costly or (families[path] is None and not is_real(look.shapes[path])):
+        elif path not in joint:
             kernel = look.kernel_of_integers(path)
             planned = PlannedBlock((path,), kernel, is_discrete=True)
             reason = _COSTLY if is_costly else _NO_FORM
             found.append((planned, _by_kernel([path], kernel, reason)))
-        elif families[path] is None:
-            left.append(path)
     return found, left
 
 

@@ -80,10 +80,15 @@ def init_scale(covariance: Matrix | None, layout: Layout) -> Scale:
     return Scale(factor, *_empty_window(factor))
 
 
+def learning_stop(num_warmup: jax.Array) -> jax.Array:
+    """Number of iterations of warm-up after which the covariance is fixed."""
+    return (_LEARNING * jnp.asarray(num_warmup, float)).astype(jnp.int32)
+
+
 def is_window_end(iteration: jax.Array, num_warmup: jax.Array) -> jax.Array:
     """Whether the covariance is renewed after an iteration of warm-up, as it is by the first."""
     count = iteration + 1
-    stop = _learning_stop(num_warmup)
+    stop = learning_stop(num_warmup)
     number = count // _FIRST_WINDOW
     is_double = (count % _FIRST_WINDOW == 0) & (number & (number - 1) == 0)
     return (iteration == 0) | (count == stop) | (is_double & (2 * count <= stop))
@@ -93,7 +98,7 @@ def adapt_scale(
     scale: Scale, position: jax.Array, iteration: jax.Array, num_warmup: jax.Array
 ) -> Scale:
     """Scale after an iteration of warm-up that has ended at `position`, ``(size,)``."""
-    learns = iteration < _learning_stop(num_warmup)
+    learns = iteration < learning_stop(num_warmup)
     scale = jax.tree.map(lambda a, b: jnp.where(learns, a, b), _observe(scale, position), scale)
     is_end = is_window_end(iteration, num_warmup) & (iteration > 0)
     return lax.cond(is_end, _renew, lambda scale: scale, scale)
@@ -105,16 +110,18 @@ def average_step_size(
     target: jax.typing.ArrayLike,
     iteration: jax.Array,
     num_warmup: jax.Array,
+    gain: jax.typing.ArrayLike = 0.0,
 ) -> tuple[DualAveraging, jax.Array]:
     """Dual averaging after an iteration of warm-up, and the step size of the next one.
 
     The step size is in units of the covariance: its average starts anew with each covariance. After
-    the last iteration, the step size is the averaged one.
+    the last iteration, the step size is the averaged one. A new average starts at the old one, with
+    `gain` added to its logarithm.
     """
     dtype = averaging.log_average.dtype
     updated = dual_averaging_update(averaging, acceptance_rate, jnp.asarray(target, dtype))
     is_end = is_window_end(iteration, num_warmup)
-    updated = select_leaves(is_end, dual_averaging_restart(updated), updated)
+    updated = select_leaves(is_end, dual_averaging_restart(updated, gain), updated)
     updated = select_leaves(iteration == 0, averaging, updated)  # by another scale
     is_last = iteration + 1 == num_warmup
     return updated, jnp.exp(jnp.where(is_last, updated.log_average, updated.log_step_size))
@@ -160,10 +167,6 @@ def search_scale(
         return jnp.where(is_found, distance, one)
 
     return lax.map(search, jnp.arange(position.size))
-
-
-def _learning_stop(num_warmup: jax.Array) -> jax.Array:
-    return (_LEARNING * jnp.asarray(num_warmup, float)).astype(jnp.int32)
 
 
 def _empty_window(factor: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -5,16 +5,28 @@ from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from inference.common.layout import Layout
 from inference.kernels.gradient_free.kernel import GradientFreeKernel
-from inference.kernels.gradient_free.scale import Scale, average_step_size, init_scale
+from inference.kernels.gradient_free.scale import (
+    Scale,
+    average_step_size,
+    init_scale,
+    learning_stop,
+)
 from inference.kernels.hamiltonian.kernel import HamiltonianKernel
 from inference.kernels.hamiltonian.leapfrog import State
 from inference.warmup.dual_averaging import (
     DualAveraging,
     dual_averaging_init,
     dual_averaging_restart,
+)
+from inference.warmup.target_rate import (
+    estimate_gain,
+    failure_share,
+    is_failure,
+    raise_target,
 )
 
 
@@ -28,6 +40,8 @@ class AdaptiveState(NamedTuple):
         step_size: Step of the integrator.
         scale: Covariance of positions, whose factor is that of the inverse mass matrix.
         averaging: State of dual averaging of the step size.
+        num_failures: Number of transitions in the last window whose acceptance rate was far below
+            the target, as :mod:`inference.warmup.target_rate` counts them.
     """
 
     position: Any
@@ -36,6 +50,7 @@ class AdaptiveState(NamedTuple):
     step_size: jax.Array
     scale: Scale
     averaging: DualAveraging
+    num_failures: jax.Array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +78,7 @@ class AdaptiveHamiltonian:
             step_size,
             init_scale(self.kernel.inverse_mass_matrix, layout),
             dual_averaging_restart(dual_averaging_init(step_size)),
+            jnp.zeros((), step_size.dtype),
         )
 
     def step(self, key: jax.Array, state: AdaptiveState) -> tuple[AdaptiveState, Any]:
@@ -83,12 +99,25 @@ class AdaptiveHamiltonian:
         layout = Layout.of(state.position)
         target = self.target_acceptance_rate
         target = self.kernel.default_acceptance_rate if target is None else target
+        stop = learning_stop(num_warmup)
+        start = stop // 2
+        is_counted = (iteration >= start) & (iteration < stop)
+        is_counted = is_counted & is_failure(info.acceptance_rate, target)
+        failures = state.num_failures + is_counted.astype(state.num_failures.dtype)
+        share = failure_share(failures, (stop - start).astype(failures.dtype))
         averaging, step_size = average_step_size(
-            state.averaging, info.acceptance_rate, target, iteration, num_warmup
+            state.averaging,
+            info.acceptance_rate,
+            jnp.where(iteration < stop, target, raise_target(target, share)),
+            iteration,
+            num_warmup,
+            gain=jnp.where(iteration + 1 == stop, estimate_gain(share), 0.0),
         )
         learner = GradientFreeKernel(self.log_density, covariance=self.kernel.inverse_mass_matrix)
         scale = learner.adapt_scale(state, layout, iteration, num_warmup)
-        return state._replace(step_size=step_size, scale=scale, averaging=averaging)
+        return state._replace(
+            step_size=step_size, scale=scale, averaging=averaging, num_failures=failures
+        )
 
     def _at(self, step_size: jax.Array, factor: Any) -> HamiltonianKernel:
         return dataclasses.replace(
