@@ -16,6 +16,7 @@ from inference.common.target import named_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.models.exact_sites import carry_exactly, why_not_exact
 from inference.models.integrated_states import IntegratedStates
+from inference.models.optimal_proposal import OptimalProposal, in_words
 from inference.models.state_space import ModelStateSpace
 from inference.models.summed_states import SummedStates
 from inference.models.value_target import ValueTarget
@@ -49,7 +50,7 @@ class _Sizes:
     smoothing: str
 
 
-Space = ModelStateSpace | IntegratedStates | SummedStates
+Space = ModelStateSpace | IntegratedStates | SummedStates | OptimalProposal
 
 
 def particle_filter(
@@ -58,7 +59,7 @@ def particle_filter(
     *args: Any,
     num_particles: int = 1000,
     num_draws: int = 1000,
-    proposal: Callable[..., Any] | None = None,
+    proposal: Callable[..., Any] | str | None = None,
     smoothing: str | None = None,
     exact: bool = False,
     cache_dir: str | os.PathLike[str] | None = None,
@@ -89,12 +90,19 @@ def particle_filter(
         *args: Arguments of the model: data.
         num_particles: Number of particles.
         num_draws: Number of draws of paths, and of each step given the data so far.
-        proposal: Function ``(key, prior, data, t)`` that draws latent sites of a step by
-            ``ppl.sample``, under their names: `prior` has the distributions of the latent sites of
-            the step that depend on none of the others, `data` the observed values of the step, both
-            by site, and `t` is its number from 0. By default, and for all other sites, the model.
-            It must be able to draw all that the model can. A gap in `data` has the value that
-            ``ppl.ignore`` was given, as a rule NaN: choose by ``jnp.where(jnp.isnan(...), ...)``.
+        proposal: Draws of the latent sites of a step: None for the model's own, "optimal", or a
+            function.
+
+            - "optimal" draws the sites that it can from their exact distribution given the carry
+              and the data of the step, and weighs particles by the density of these data given the
+              carry. It can where the sites are normal given all others, of finitely many states, or
+              conjugate (``ppl.conditional``); the transition from the carry may be any.
+            - A function ``(key, prior, data, t)`` draws latent sites of a step by ``ppl.sample``,
+              under their names: `prior` has the distributions of the latent sites of the step that
+              depend on none of the others, `data` the observed values of the step, both by site,
+              and `t` is its number from 0. All other sites are drawn by the model. It must be able
+              to draw all that the model can. A gap in `data` has the value that ``ppl.ignore`` was
+              given, as a rule NaN: choose by ``jnp.where(jnp.isnan(...), ...)``.
         smoothing: How paths are drawn: "backward" or "ancestors"; by default backward if the carry
             forgets.
         exact: Whether each particle carries exactly what it can, as moments or probabilities
@@ -114,7 +122,8 @@ def particle_filter(
     Raises:
         TypeError: if an argument has the wrong type.
         ValueError: if a value is out of range, if the model has no scan with observed sites or
-            several, or if in some step all particles have weight zero, or one weight is NaN.
+            several, if ``proposal="optimal"`` finds no site, or if in some step all particles have
+            weight zero, or one weight is NaN.
         NotImplementedError: if a site is observed in part, or scored together with others.
 
     Example:
@@ -134,18 +143,24 @@ def particle_filter(
 
     References:
         Gordon, Salmond and Smith (1993), Novel approach to nonlinear/non-Gaussian Bayesian state
-        estimation; Doucet, de Freitas, Murphy and Russell (2000), Rao-Blackwellised particle
-        filtering for dynamic Bayesian networks; Godsill, Doucet and West (2004), Monte Carlo
-        smoothing for nonlinear time series; Chan and Lai (2013), A general theory of particle
-        filters in hidden Markov models and some applications.
+        estimation; Doucet, Godsill and Andrieu (2000), On sequential Monte Carlo sampling methods
+        for Bayesian filtering, on the optimal proposal; Doucet, de Freitas, Murphy and Russell
+        (2000), Rao-Blackwellised particle filtering for dynamic Bayesian networks; Godsill, Doucet
+        and West (2004), Monte Carlo smoothing for nonlinear time series; Chan and Lai (2013), A
+        general theory of particle filters in hidden Markov models and some applications.
     """
     check_inputs(particle_filter, key, model, args, kwargs)
     num_particles = check_count("num_particles", num_particles, least=2)
     num_draws = check_count("num_draws", num_draws, least=1)
-    if proposal is not None and not _takes_four(proposal):
+    if isinstance(proposal, str) and proposal != "optimal":
+        raise ValueError(
+            f"proposal must be 'optimal', a function or None, got {short_repr(proposal)}"
+        )
+    if not (proposal is None or isinstance(proposal, str) or _takes_four(proposal)):
         raise TypeError(
             "proposal must be a function (key, prior, data, t) that draws latent sites of a step "
-            f"by ppl.sample, or None for the model's own, got {_with_signature(proposal)}"
+            "by ppl.sample, 'optimal', or None for the model's own, got "
+            f"{_with_signature(proposal)}"
         )
     if not isinstance(exact, bool):
         raise TypeError(f"exact must be True or False, got {short_repr(exact)}")
@@ -158,14 +173,17 @@ def particle_filter(
         report(0, "compiling and filtering")
         model, args, kwargs = copy_to_default_device((model, args, kwargs))
         space = ModelStateSpace.of(model, args, kwargs)
+        guide = None if isinstance(proposal, str) else proposal
         filtered = carry_exactly(space) if exact else space
+        if isinstance(proposal, str):
+            filtered = OptimalProposal.of(space)
         smoothing = _choose_smoothing(smoothing, filtered)
         target = ValueTarget.of(model, args, kwargs)
         sizes = _Sizes(num_particles, num_draws, smoothing)
-        guide = ComparedByContents.of(proposal)
-        arguments = jax.device_put((key, space, filtered, target)), guide, sizes
+        compared = ComparedByContents.of(guide)
+        arguments = jax.device_put((key, space, filtered, target)), compared, sizes
         found = jax.device_get(compile_once(_run, *arguments)(*arguments))
-        _check_alive(space, found["increments"], _sources_of_nan(filtered, proposal))
+        _check_alive(space, found["increments"], _sources_of_nan(filtered, guide))
         report(1, "draws")
     return ParticleFilterResult(
         **found,
@@ -173,6 +191,7 @@ def particle_filter(
         smoothing=smoothing,
         exact=tuple(map(join_scopes, _exact_sites(filtered))),
         why_not_exact=why_not_exact(space) if exact and filtered is space else "",
+        **_optimal_sites(filtered),
         sites=named_sites(cast(Any, target)),
     )
 
@@ -204,6 +223,21 @@ def _exact_sites(space: Space) -> tuple[Path, ...]:
     return space.paths if isinstance(space, SummedStates) else ()
 
 
+def _optimal_sites(space: Space) -> dict[str, Any]:
+    """Fields of the result: sites that are drawn given the data of their step, and why not others.
+
+    Sites have the order of the model.
+    """
+    if not isinstance(space, OptimalProposal):
+        return {}
+    left = [path for path, _ in space.reasons]
+    found = [path for path in space.space.step_sites if path not in left]
+    return {
+        "optimal": tuple(map(join_scopes, found)),
+        "why_not_optimal": in_words(space.reasons),
+    }
+
+
 def _choose_smoothing(smoothing: str | None, space: Space) -> str:
     if smoothing is None:
         return "ancestors" if space.memory is None else "backward"
@@ -233,11 +267,14 @@ def _run(
         for_run, filtered_space, sizes.num_particles, move=move, keeps_states=is_backward
     )
     if is_backward:
-        start, paths = _draw_backward(for_paths, filtered_space, run, sizes)
+        # States are those of the model; its densities cost less than those of the proposal.
+        of_model = isinstance(filtered_space, OptimalProposal)
+        smoothed_space = space if of_model else filtered_space
+        start, paths = _draw_backward(for_paths, smoothed_space, run, sizes)
     else:
         start, paths = trace_paths(run, systematic(for_paths, run.log_weights, sizes.num_draws))
         paths = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), paths)
-    if not isinstance(filtered_space, ModelStateSpace):
+    if isinstance(filtered_space, IntegratedStates | SummedStates):
         start, paths = _draw_exact(for_exact, filtered_space, start, paths, sizes)
     values = jax.vmap(space.join)(start, paths)
     filtered = _draw_filtered(for_filtered, run, sizes.num_draws)

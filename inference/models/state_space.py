@@ -230,7 +230,7 @@ class ModelStateSpace:
                 all that the model can; or reads an entry that is not there.
         """
         for_proposal, for_rest = random.split(key)
-        prior, data = self.split.body.context(self.split.operands(self._results(state), t))
+        prior, data = self.split.body.context(self.step_inputs(state, t))
         context = nest_by_path(prior), nest_by_path(data), jnp.asarray(t)
         try:
             drawn = ppl.simulate(proposal)(for_proposal, *context)
@@ -266,6 +266,10 @@ class ModelStateSpace:
         chosen = {path: jax.tree.unflatten(sites[path].site.tree, x) for path, x in plants.items()}
         values = nest_by_path({**dict(paths_in(values, sites)), **chosen})
         return state, values, weight - proposed.astype(weight.dtype)
+
+    def step_inputs(self, state: PathState, t: Any) -> list[Any]:
+        """Inputs of the program of step `t`, None where nothing reads them."""
+        return self.split.operands(self._results(state), t)
 
     def score_start(self, values: Values) -> tuple[PathState, jax.Array, jax.Array]:
         """The first state, the log density of given values, and the log weight."""

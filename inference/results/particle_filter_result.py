@@ -43,6 +43,8 @@ class ParticleFilterResult(Result):
         smoothing: How paths were drawn: "backward" or "ancestors".
         exact: Names of the sites that particles carried exactly, as moments or probabilities.
         why_not_exact: Reason why there are none, if they were asked for; else empty.
+        optimal: Names of the sites that were drawn given the carry and the data of their step.
+        why_not_optimal: Reasons why the others of a step were not, if that was asked for.
     """
 
     draws: dict[str, Any]
@@ -56,6 +58,8 @@ class ParticleFilterResult(Result):
     smoothing: str = dataclasses.field(metadata={"static": True})
     exact: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
     why_not_exact: str = dataclasses.field(default="", metadata={"static": True})
+    optimal: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
+    why_not_optimal: str = dataclasses.field(default="", metadata={"static": True})
 
     def _summarize(self, intervals: float | Sequence[float]) -> Summary:
         drawn = "backward" if self.smoothing == "backward" else "as histories of particles"
@@ -68,6 +72,10 @@ class ParticleFilterResult(Result):
             about += f"; carried exactly: {', '.join(self.exact)}"
         if self.why_not_exact:
             about += f"; nothing carried exactly: {self.why_not_exact}"
+        if self.optimal:
+            about += f"; drawn given the data of their step: {', '.join(self.optimal)}"
+        if self.why_not_optimal:
+            about += f"; others by the model ({self.why_not_optimal})"
         verdict = (
             f"No problem found: ESS at least {_MIN_ESS} in each step, standard error of the log "
             f"evidence at most {_MAX_SE:g}, from {_MIN_ANCESTORS} ancestors at least."

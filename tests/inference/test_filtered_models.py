@@ -319,8 +319,10 @@ def test_wrong_arguments_are_refused_in_words():
 
     with pytest.raises(ValueError, match=r"KeyError.'x0'.*`prior` has an entry for 'x', `data`"):
         inference.particle_filter(KEY, WALK, proposal=elsewhere)
+    with pytest.raises(ValueError, match="proposal must be 'optimal', a function or None, got 'p"):
+        inference.particle_filter(KEY, WALK, proposal="prior")
     with pytest.raises(TypeError, match="proposal must be a function"):
-        inference.particle_filter(KEY, WALK, proposal="optimal")  # pyright: ignore
+        inference.particle_filter(KEY, WALK, proposal=1)  # pyright: ignore
     with pytest.raises(TypeError, match=r"\(key, prior, data, t\) .*, got <lambda>\(key, data\)"):
         inference.particle_filter(KEY, WALK, proposal=lambda key, data: None)
     with pytest.raises(ValueError, match=r"the proposal draws no site: .* has 'x'"):

@@ -224,7 +224,7 @@ NEVER_SAVED = re.findall(
     ModelGroups ModelParameters NUTS NUTSInfo NUTSTrajectory NormalStart Observed Odds Origin
     PaddedFactor Pairs ParallelTempering PathfinderEnds PathfinderPath Point PointwiseLOO
     IntegratedStates MixedState ModelStateSpace NormalState PathState Predictions PriorReference
-    Square SummedStates _Degrees _Parts _Sizes _Traced
+    OptimalProposal Square SummedStates _Body _Degrees _Parts _Sizes _Step _Traced
     Progress ProgressReport Proposal RandomWalk RandomWalkInfo RandomWalkState Ranks
     RecordedInit Reference ReportedModel RoundLengths RowValues RunDraws RunSettings
     SVGDAdvance

@@ -136,10 +136,12 @@ def test_exact_particles_give_the_exact_evidence(name):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("proposal", [None, "optimal"])
 @pytest.mark.parametrize("name", RIGHT)
-def test_particles_give_the_evidence_within_its_error(name):
+def test_particles_give_the_evidence_within_its_error(name, proposal):
     """By chance, not so for 1 of 10^5 seeds."""
-    result = filtered(name)
+    result = filtered(name, proposal=proposal)
+    assert not result.why_not_optimal
     error = max(result.standard_error, 1e-3)
     assert abs(result.log_evidence - RIGHT[name][1][0]) < 4.5 * error
 
