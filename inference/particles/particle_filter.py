@@ -12,7 +12,6 @@ from inference.particles.resampling import Scheme, systematic
 from inference.particles.state_space import StateSpace, finish_all, take
 
 Move = Callable[[jax.Array, Any, jax.Array], tuple[Any, Any, jax.Array]]
-Proposal = Callable[[jax.Array, Any, jax.Array], tuple[Any, jax.Array]]
 
 
 class FilterRun(NamedTuple):
@@ -71,7 +70,8 @@ def particle_filter(
         scheme: Resampling scheme.
         threshold: Particles are resampled before a step where the effective sample size is below
             this share of their number; above 1 for every step, 0 for none.
-        move: Function that moves a particle instead of ``space.move``, as :func:`guided` makes it.
+        move: Function that moves a particle instead of ``space.move``, with a weight that makes up
+            for it.
         keeps_values: Whether values of all steps are kept.
         keeps_states: Whether states of all steps are kept, for :func:`sample_backward`.
 
@@ -131,23 +131,6 @@ def particle_filter(
         earlier_states,
         earlier_log_weights,
     )
-
-
-def guided(space: StateSpace, proposal: Proposal) -> Move:
-    """Move of a particle by a proposal of one's own, with the weight that makes up for it.
-
-    Args:
-        space: The state space.
-        proposal: Function of a key, a state and the number of a step that returns values of the
-            step and their log density under the proposal.
-    """
-
-    def move(key: jax.Array, state: Any, t: jax.Array) -> tuple[Any, Any, jax.Array]:
-        values, log_density = proposal(key, state, t)
-        state, own, weight = space.score(state, values, t)
-        return state, values, weight + own - log_density
-
-    return move
 
 
 def equal_weights(num_particles: int, dtype: Any) -> jax.Array:

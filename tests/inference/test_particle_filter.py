@@ -13,7 +13,6 @@ from inference.particles import particle_filter as filters
 from inference.particles.backward_sampling import draw_index, sample_backward
 from inference.particles.conditional_smc import conditional_smc
 from inference.particles.particle_filter import (
-    guided,
     log_evidence_variance,
     particle_filter,
     trace_paths,
@@ -57,17 +56,6 @@ def test_evidence_that_forgets_old_weights_is_caught(monkeypatch):
 
     monkeypatch.setattr(filters, "reweight", forgetful)
     assert abs(error_of_evidence(NORMAL)[0]) > 6
-
-
-def test_a_locally_optimal_proposal_lowers_the_variance():
-    def propose(key, state, t):
-        logs = jax.vmap(lambda x: sum(HIDDEN.score(state, x, t)[1:]))(jnp.arange(2))
-        value = random.categorical(key, logs).astype(jnp.int32)
-        return value, jax.nn.log_softmax(logs)[value]
-
-    error, spread = error_of_evidence(HIDDEN, 4000, move=guided(HIDDEN, propose))
-    assert abs(error) < 4
-    assert spread < 0.7 * error_of_evidence(HIDDEN, 4000)[1]
 
 
 @pytest.mark.parametrize("name", quick(SPACES, "normal", "independent"))
