@@ -47,8 +47,8 @@ def check_inputs(
     is_typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key) and shape == ()
     if not is_typed and not (dtype == jnp.uint32 and shape in ((2,), (4,))):
         order = f"the key comes first: inference.{driver.__name__}(key, model, *args)"
-        hint = order if callable(key) else "such as jax.random.key(0)"
-        raise TypeError(f"key must be one key; {hint}; got {_describe(key)}")
+        wanted = f"one key; {order}" if callable(key) else "one key, such as jax.random.key(0)"
+        raise TypeError(f"key must be {wanted}; got {_describe(key)}")
     check_keywords(driver, model, args, kwargs, has_keywords=has_keywords)
     # Within jax.jit, the array made here is traced, even if no input is.
     if any(map(is_traced, jax.tree.leaves((key, model, args, kwargs, jnp.zeros(()))))):

@@ -212,5 +212,5 @@ def test_what_cannot_be_is_refused(name):
 
 
 def test_a_key_is_asked_for():
-    with pytest.raises(TypeError, match=re.escape("key must be one key")):
+    with pytest.raises(TypeError, match=re.escape("one key, such as jax.random.key(0); got 0")):
         svgd(0, cliff)
