@@ -169,12 +169,16 @@ def _shapes_of(tag: str, model: Callable[..., Any], args: Any, kwargs: Any) -> d
 
 
 def sites_of(model: Callable[..., Any], args: Any, kwargs: Any) -> dict[Path, ppl.SiteTrace]:
-    """Sites of a model by path, with the shapes and dtypes of their values."""
+    """Sites of a model by path, with the shapes and dtypes of their values, in its order."""
+    order: list[Path] = []
 
     def trace(key):
-        return ppl.trace(model)(key, *args, **kwargs).sites
+        sites = ppl.trace(model)(key, *args, **kwargs).sites
+        order.extend(path for path, _ in flatten_sites(sites))
+        return sites
 
-    return dict(flatten_sites(jax.eval_shape(trace, random.key(0))))
+    found = dict(flatten_sites(jax.eval_shape(trace, random.key(0))))  # by name: a pytree's order
+    return {path: found[path] for path in order}
 
 
 def pick(values: Mapping[str, Any], paths: Collection[Path]) -> dict[str, Any]:

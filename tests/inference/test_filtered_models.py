@@ -270,6 +270,17 @@ def test_results_are_like_others(tmp_path):
     assert predicted["y"].shape == (1, 50, 6)
 
 
+def test_a_summary_has_the_order_of_the_model():
+    def model(key):
+        z = ppl.sample(key, dist.Normal(0.0, 1.0), name="z")
+        ppl.deterministic(z, name="c")
+        ppl.nest(lambda: ppl.sample(key, dist.Normal(z, 1.0), name="a"), scope="s")()
+        ppl.deterministic(z, name="b")
+
+    order = [path for path, _ in ValueTarget.of(model, (), {}).order]
+    assert order == [("z",), ("s", "a"), ("c",), ("b",)]
+
+
 def unseen_scale(key):
     """Walk whose step size is drawn with the particle."""
     scale = ppl.sample(key, dist.HalfNormal(1.0), name="scale")

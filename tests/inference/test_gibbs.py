@@ -135,7 +135,7 @@ ENDLESS = (
         (
             lambda: run({"w": Conjugate()}),
             ValueError,
-            "(observed ones are data, and do not move); there are ['mu', 'p', 'z']",
+            "(observed ones are data, and do not move); there are ['p', 'z', 'mu']",
         ),
         (lambda: run({"z": NUTS()}), ValueError, "'z' is discrete, and NUTS moves real numbers"),
         (lambda: run({"z": GibbsWithGradients()}), ValueError, "takes integers at discrete sites"),
