@@ -3,6 +3,7 @@
 import importlib.util
 import math
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
@@ -186,7 +187,10 @@ def _plot(
         raise ImportError(f"plot_{what} needs matplotlib: {INSTALL}")
     chosen = _check_names(f"plot_{what}", data, names, group)
     given = {} if chosen is None else {"var_names": chosen}
-    return getattr(_arviz(), function)(data, **given, **options)
+    with warnings.catch_warnings():
+        # ArviZ 0.x calls matplotlib in a way that matplotlib 3.11 deprecates.
+        warnings.filterwarnings("ignore", "Passing a dict or None as alias_mapping")
+        return getattr(_arviz(), function)(data, **given, **options)
 
 
 def _check_names(where: str, data: Any, names: Names, group: str) -> list[str] | None:

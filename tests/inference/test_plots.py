@@ -52,6 +52,7 @@ def drawn(call):
     return sum(len(ax.lines) for ax in axes), sum(len(ax.collections) for ax in axes)
 
 
+@pytest.mark.filterwarnings("error::matplotlib.MatplotlibDeprecationWarning")
 def test_traces_show_every_chain():
     assert drawn(lambda: RESULT.plot_trace(["x", "s"]))[0] >= 8
 
