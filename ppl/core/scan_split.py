@@ -27,6 +27,7 @@ from ppl.harvest.liveness import Mask
 from ppl.harvest.program import Harvester, Program, trace
 from ppl.harvest.rules import CONSTRUCTS, wiring_of
 from ppl.harvest.rules.call import CallRule
+from ppl.harvest.rules.shard_map import ShardMapRule
 from ppl.harvest.sowing import Site
 from ppl.harvest.survey import Path, Sites, Survey, describe, describe_all, struct_of
 from ppl.harvest.wirings import Scan
@@ -455,7 +456,10 @@ def _find_first(jaxpr: Any) -> list[Path]:
 
 
 def _inline(program: Program, is_opened: Callable[[Any], bool]) -> Program:
-    """The program with some calls opened; their equations stand in the place of the call."""
+    """The program with some calls opened; their equations stand in the place of the call.
+
+    A `shard_map` stays: the equations of its body are those of one shard.
+    """
 
     def evaluate(jaxpr: Any, args: Sequence[Any]) -> list[Any]:
         inner, consts = jaxprs.raw(jaxpr)
@@ -467,7 +471,8 @@ def _inline(program: Program, is_opened: Callable[[Any], bool]) -> Program:
         for eqn in inner.eqns:
             values = list(map(read, eqn.invars))
             construct = construct_of(eqn)
-            if isinstance(construct, CallRule) and is_opened(eqn):
+            in_shards = isinstance(construct, ShardMapRule)
+            if isinstance(construct, CallRule) and not in_shards and is_opened(eqn):
                 outs = evaluate(eqn.params[construct.body], values)
             else:
                 outs = jax_core.bind(eqn, values)
@@ -536,7 +541,8 @@ def _find_scan(name: str, eqns: Sequence[Any]) -> Any:
     raise ValueError(
         f"{name} has no lax.scan with sites, whose steps particles could go through. Write the "
         "series as a lax.scan that samples the observed site in its body, and condition on the "
-        "data; for a model without steps, use inference.importance or inference.smc."
+        "data; for a model without steps, use inference.mcmc with NUTS() or, for discrete sites, "
+        "Gibbs.auto(); or inference.smc or inference.importance."
     )
 
 

@@ -251,6 +251,19 @@ def in_cond(key):
     lax.cond(True, second_order, second_order, key)
 
 
+def in_shards(key):
+    """A series on each device of a mesh."""
+    mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+    spec = jax.sharding.PartitionSpec("i")
+
+    def run(keys):
+        second_order(keys[0])
+        return keys
+
+    sharded = jax.shard_map(run, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+    sharded(random.split(key, 1))
+
+
 def with_param(key):
     ppl.param(0.0, name="p")
     second_order(key)
@@ -262,6 +275,7 @@ REFUSED = {
     "behind": (data_behind, {"y": jnp.zeros(3)}, "into the body of the scan"),
     "forecast": (forecast, DATA, "'next' depends on the scan and stands behind"),
     "two": (two_scans, {"a": DATA, "b": DATA}, "2 scans have observed sites, 'a.y', 'b.y'"),
+    "shards": (in_shards, {"y": jnp.zeros((1, 5))}, "'y' stand inside of 'shard_map'.* outside"),
     "cond": (in_cond, DATA, "'y' stand inside of 'cond'"),
     "param": (with_param, DATA, "parameter 'p'"),
     "impute": (walk, {"y": ppl.impute(Y)}, "'y' is observed in part, by ppl.impute"),
