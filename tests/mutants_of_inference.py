@@ -319,8 +319,8 @@ MUTANTS = (
         old="_draw_ancestor(keys[1], log_weights + ahead)",
         new="_draw_ancestor(keys[1], log_weights + 0 * ahead)",
         breaks="the reference joins pasts that cannot lead to it",
-        tests=("tests/inference/test_particle_filter.py",),
-        keyword="conditional",
+        tests=("tests/inference/test_kernels.py",),
+        keyword="ParticleGibbs",
     ),
     Mutant(
         name="smc-sums-weights",

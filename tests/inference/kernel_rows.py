@@ -21,6 +21,7 @@ from inference import (
     MALA,
     MEADS,
     NUTS,
+    PMMH,
     WALNUTS,
     AdjustedMCLMC,
     AffineInvariant,
@@ -36,6 +37,7 @@ from inference import (
     GibbsWithGradients,
     LowRankMatrix,
     ParallelTempering,
+    ParticleGibbs,
     RandomWalk,
     Reference,
     Slice,
@@ -56,6 +58,8 @@ from inference.kernels.gradient_free import slice as slice_module
 from inference.kernels.hamiltonian import barker, hmc, nuts_trajectory
 from inference.kernels.hamiltonian.leapfrog import Point, energy_change
 from inference.kernels.tempering import parallel_tempering
+from inference.particles import conditional_smc
+from tests.inference.state_spaces import HIDDEN
 from tests.inference.targets import (
     SCALE,
     chi_square,
@@ -249,6 +253,64 @@ def switch_p_value(draws: Mapping[str, Any]) -> float:
 SWITCHES = Law(lambda weight, x: weight, switch_draws, switch_p_value)
 
 
+def estimate(weight: Any, key: jax.Array, x: Any) -> tuple[jax.Array, Any]:
+    """Log of an unbiased estimate of a normal density, noisier on the right; a path beside it."""
+    noise, path = random.normal(key, (2,), x.dtype)
+    return weight * (-0.5 * x**2) + noisy_term(x, noise), x + path
+
+
+def noisy_term(x: Any, noise: Any) -> Any:
+    spread = jnp.where(x > 0, 1.2, 0.4).astype(x.dtype)
+    return spread * noise - 0.5 * spread**2
+
+
+def estimate_draws(size: int) -> dict[str, np.ndarray]:
+    """Positions, noise as it is where estimates are accepted, and paths."""
+    x, noise, path = np.random.default_rng(5).normal(size=(3, size))
+    return {"x": x, "noise": noise + np.where(x > 0, 1.2, 0.4), "path": x + path}
+
+
+def estimate_p_value(draws: Mapping[str, Any]) -> float:
+    x, noise, path = (np.asarray(draws[name], float) for name in ("x", "noise", "path"))
+    return least_p_value(st.norm.cdf([x, noise - np.where(x > 0, 1.2, 0.4), path - x]))
+
+
+ESTIMATES = Law(lambda weight, x: -0.5 * weight * x**2, estimate_draws, estimate_p_value)
+
+
+def begun_at_estimate(kernel: Any, draw: Any) -> Any:
+    """State of a chain of PMMH with the estimate and the path of an exact draw."""
+    x = draw["x"]
+    log_density = -0.5 * x**2 + noisy_term(x, draw["noise"])
+    return kernel.init(x)._replace(log_density=log_density, path=draw["path"])
+
+
+def estimate_of(state: Any) -> dict[str, Any]:
+    """Position, noise of the estimate, and path of a state."""
+    x = state.position
+    spread = jnp.where(x > 0, 1.2, 0.4)
+    noise = (state.log_density + 0.5 * x**2 + 0.5 * spread**2) / spread
+    return {"x": x, "noise": noise, "path": state.path}
+
+
+# Paths of a hidden Markov model.
+HMM_DATA = HIDDEN.y[:4]
+CHAINS = np.array(list(itertools.product([0, 1], repeat=4)))
+CHAIN_PROBS = dataclasses.replace(HIDDEN, y=HMM_DATA).path_probabilities()
+
+
+def chain_draws(size: int) -> np.ndarray:
+    return CHAINS[np.random.default_rng(6).choice(16, size, p=CHAIN_PROBS)]
+
+
+def chain_p_value(draws: Any) -> float:
+    states = np.asarray(draws @ np.array([8, 4, 2, 1]), int)
+    return chi_square(states, np.arange(16), CHAIN_PROBS)
+
+
+PATHS = Law(lambda weight, x: weight, chain_draws, chain_p_value)
+
+
 def alter(obj: Any, name: str, new: Any) -> Callable[[Any], None]:
     """Function of `monkeypatch` that puts `new`, a function of the honest one, in its place."""
     return lambda patch: patch.setattr(obj, name, new(getattr(obj, name)))
@@ -359,6 +421,47 @@ def chosen_by_the_state(honest):
     return step
 
 
+def estimated_anew(honest):
+    """The estimate of the present position is made anew in every transition."""
+
+    def step(self, key, state):
+        log_density, _ = self.estimate(random.fold_in(key, 1), state.position)
+        return honest(self, key, state._replace(log_density=log_density))
+
+    return step
+
+
+def kept(*fields):
+    """What belongs to an accepted proposal is not taken over."""
+
+    def change(honest):
+        def step(self, key, state):
+            new, info = honest(self, key, state)
+            return new._replace(**{name: getattr(state, name) for name in fields}), info
+
+        return step
+
+    return change
+
+
+def redrawn(honest):
+    """The present path is one more particle that is drawn."""
+    return lambda particles, reference: particles
+
+
+def weightless(honest):
+    def put(particles, reference):
+        states, values, weights = honest(particles, reference)
+        return states, values, weights.at[0].set(-jnp.inf)
+
+    return put
+
+
+def weight_of_another(honest):
+    """The present path has the weight of the particle that it replaces."""
+    return lambda particles, reference: (*honest(particles, reference)[:2], particles[2])
+
+
 @dataclasses.dataclass(frozen=True)
 class Row:
     """A row of the table.
@@ -388,6 +491,12 @@ class Row:
         if self.law is SWITCHES:
             data = jnp.asarray(DATA * weight, dtype)
             return sweep.Sweep(GibbsTarget.of(switches, (data,), {}, self.kernel))
+        if self.law is PATHS:
+            space = dataclasses.replace(HIDDEN, y=jnp.asarray(HMM_DATA * weight, dtype))
+            return dataclasses.replace(self.kernel, state_space=space)
+        if self.law is ESTIMATES:
+            noisy = Partial(estimate, jnp.asarray(weight, dtype))
+            return dataclasses.replace(self.kernel, estimate=noisy)
         density = Partial(self.law.density, jnp.asarray(weight, dtype))
         if isinstance(self.kernel, EllipticalSlice):
             return dataclasses.replace(self.kernel, log_likelihood=density)
@@ -405,10 +514,18 @@ class Row:
 
     def begin(self, kernel: Any, draw: Any) -> Any:
         """State of the kernel at an exact draw."""
+        if self.law is ESTIMATES:
+            return begun_at_estimate(kernel, draw)
+        if self.law is PATHS:
+            return kernel.init((None, jnp.asarray(draw, jnp.int32)))
         return placed(kernel, draw) if self.law is PATH else kernel.init(draw)
 
     def position(self, state: Any) -> Any:
         """What the law is of."""
+        if self.law is ESTIMATES:
+            return estimate_of(state)
+        if self.law is PATHS:
+            return state.position[1]
         return state.positions if self.law is PATH else state.position
 
     def look(self) -> tuple[float | None, float]:
@@ -631,5 +748,31 @@ ROWS = {
         },
         num_steps=4,
         rates=(0.1, 0.9),
+    ),
+    "PMMH": Row(
+        PMMH(kernel=RandomWalk(step_size=2.0)),
+        ESTIMATES,
+        {
+            "renewed": (alter(PMMH, "step", estimated_anew),),
+            "stale": (alter(PMMH, "step", kept("log_density")),),
+            "old path": (alter(PMMH, "step", kept("path")),),
+        },
+        rates=(0.1, 0.9),
+    ),
+    "ParticleGibbs": Row(
+        ParticleGibbs(2),
+        PATHS,
+        {
+            "redrawn": (alter(conditional_smc, "_put_reference", redrawn),),
+            "weightless": (alter(conditional_smc, "_put_reference", weightless),),
+            "weight of another": (alter(conditional_smc, "_put_reference", weight_of_another),),
+            "ancestors": (
+                alter(
+                    conditional_smc,
+                    "log_densities_ahead",
+                    lambda _: lambda *given: jnp.zeros(given[-1]),
+                ),
+            ),
+        },
     ),
 }

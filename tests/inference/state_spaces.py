@@ -9,6 +9,7 @@ import numpy as np
 import scipy.stats as st
 from jax import random
 from jax.scipy.stats import norm
+from scipy.special import softmax
 
 from ppl.harvest.pytrees import register_dataclass
 
@@ -166,14 +167,22 @@ class HMM:
     def finish(self, state):
         return jnp.zeros(())
 
-    def exact(self):
-        """Log evidence; probabilities of state 1, of one step and of two neighbors."""
+    def _log_joint(self):
+        """All paths, and the log density of each with the data."""
         paths = np.array([*itertools.product((0, 1), repeat=self.num_steps)])
         stay = np.asarray(self.stay)
         logs = np.log(np.where(paths[:, 0] == 1, 0.3, 0.7))
         steps = np.where(paths[:, 1:] == paths[:, :-1], stay[paths[:, :-1]], 0)
         logs += np.log(np.where(steps > 0, steps, 1 - stay[paths[:, :-1]])).sum(1)
-        logs += st.norm.logpdf(np.asarray(self.y), paths, self.noise).sum(1)
+        return paths, logs + st.norm.logpdf(np.asarray(self.y), paths, self.noise).sum(1)
+
+    def path_probabilities(self):
+        """Probabilities of all paths, the last step the fastest to change."""
+        return softmax(self._log_joint()[1])
+
+    def exact(self):
+        """Log evidence; probabilities of state 1, of one step and of two neighbors."""
+        paths, logs = self._log_joint()
         weights = np.exp(logs - logs.max())
         log_evidence = np.log(weights.sum()) + logs.max()
         weights /= weights.sum()

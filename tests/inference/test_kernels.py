@@ -21,11 +21,13 @@ import distributions as dist
 import inference
 import ppl
 from inference import (
+    PMMH,
     EllipticalSlice,
     EnsembleKernel,
     Gibbs,
     Kernel,
     ParallelTempering,
+    ParticleGibbs,
     RandomWalk,
     Reference,
     Slice,
@@ -40,9 +42,11 @@ from inference.kernels.gibbs.sweep import Sweep
 from inference.models.row_split import log_parts
 from tests.inference.kernel_rows import (
     COUNTS,
+    ESTIMATES,
     FAILURE_RATE,
     NORMAL,
     PATH,
+    PATHS,
     POTTS,
     ROWS,
     SKEWED,
@@ -53,14 +57,12 @@ from tests.inference.kernel_rows import (
 # Compiled once for all tests.
 INIT = jax.jit(lambda kernel, position: kernel.init(position))
 STEP = jax.jit(lambda kernel, key, state: kernel.step(key, state))
+CACHES = {"log_density", "gradient", "changes", "log_likelihood"}
 TOLERANCE = {"float32": 2e-4, "float64": 1e-8}
 PROTOCOLS = {"Kernel", "HamiltonianKernel", "EnsembleKernel"}
 # Kernels of batches take a prior, a likelihood and rows of data in place of a log density. They
-# leave other laws than the posterior invariant, which the files that are named compute. Kernels of
-# particles take a state space, or a noisy estimate that their state keeps.
+# leave other laws than the posterior invariant, which the files that are named compute.
 ELSEWHERE = {
-    "PMMH": "test_particle_kernels.py",
-    "ParticleGibbs": "test_particle_kernels.py",
     "SGHMC": "test_stochastic_gradients.py",
     "SGLD": "test_stochastic_gradients.py",
     "SubsampledHMC": "test_subsampled_hmc.py",
@@ -111,7 +113,7 @@ def test_step_keeps_the_state_its_caches_and_scalars(float_dtype, row):
     protocol = EnsembleKernel if row.together else Kernel
     assert isinstance(kernel, protocol)
     typed, legacy, other = (
-        STEP(kernel, key, state) for key in (random.key(4), random.PRNGKey(4), random.key(5))
+        STEP(kernel, key, state) for key in (random.key(4), random.PRNGKey(4), random.key(9))
     )
     jax.tree.map(np.testing.assert_array_equal, typed, legacy)
     new, info = typed
@@ -124,8 +126,7 @@ def test_step_keeps_the_state_its_caches_and_scalars(float_dtype, row):
     if hasattr(info, "acceptance_rate"):
         assert np.all((info.acceptance_rate >= 0) & (info.acceptance_rate <= 1))
     fresh = kernel.init(new.position)
-    assert_close(fresh.log_density, new.log_density, float_dtype)
-    for name in {"gradient", "changes", "log_likelihood"} & {*new._fields}:
+    for name in CACHES & {*new._fields} if row.law is not ESTIMATES else ():
         assert_close(getattr(fresh, name), getattr(new, name), float_dtype)
     if hasattr(kernel, "adapt"):
         adapt = lambda *x: kernel.adapt(*x, jnp.int32(0), jnp.int32(10))  # noqa: E731
@@ -197,6 +198,8 @@ QUICK = (
     "DifferentialEvolution",
     "ParallelTempering",
     "Gibbs",
+    "PMMH",
+    "ParticleGibbs",
 )
 
 
@@ -225,6 +228,11 @@ MISTAKES = [f"{name}: {mistake}" for name, row in ROWS.items() for mistake in ro
     "DifferentialEvolution: volume",
     "CountSlice: level",
     "Gibbs: wrong blanket",
+    "PMMH: renewed",
+    "PMMH: old path",
+    "ParticleGibbs: weightless",
+    "ParticleGibbs: weight of another",
+    "ParticleGibbs: ancestors",
 )
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_one_mistake_is_caught(monkeypatch, mistake):
@@ -242,8 +250,11 @@ def test_refreshed_states_are_those_of_the_new_density(row):
         pytest.skip("it is not moved within another kernel")
     other = row.make(jnp.float32, 0.5)
     found = other.refresh(state)
+    if row.law in (ESTIMATES, PATHS):  # one is kept until a proposal is accepted, one has no cache
+        jax.tree.map(np.testing.assert_array_equal, found, state)
+        return
     expected = other.init(state.position)
-    for name in {"log_density", "gradient", "changes", "log_likelihood"} & {*state._fields}:
+    for name in CACHES & {*state._fields}:
         assert_close(getattr(found, name), getattr(expected, name), jnp.float32)
     assert not np.allclose(found.log_density, state.log_density)
     assert avals(found) == avals(state)
@@ -269,15 +280,21 @@ def odd_density(number, position):
     return lax.switch(number, list(ODD.values()), odd_size(position))
 
 
+def odd_estimate(number, key, position):
+    return odd_density(number, position), random.normal(key)
+
+
 TAKES_ODD = [
     name
     for name, row in ROWS.items()
-    if row.law is SKEWED or row.law is COUNTS or name.endswith(("exact", "Slice"))
+    if row.law in (SKEWED, COUNTS, ESTIMATES) or name.endswith(("exact", "Slice"))
 ]
 
 
 def odd_kernel(name, number):
     kernel = ROWS[name].kernel
+    if isinstance(kernel, PMMH):
+        return dataclasses.replace(kernel, estimate=Partial(odd_estimate, number))
     field = "log_likelihood" if isinstance(kernel, EllipticalSlice) else "log_density"
     return dataclasses.replace(kernel, **{field: Partial(odd_density, number)})
 
@@ -287,6 +304,7 @@ def odd_kernel(name, number):
 def test_states_stay_where_there_is_a_density(name):
     row = dataclasses.replace(ROWS[name], together=min(ROWS[name].together, 16))
     start = jax.tree.map(lambda x: x[0], row.draws(1, jnp.float32))
+    start = start["x"] if row.law is ESTIMATES else start
     start = jax.tree.map(lambda x: (0.1 * x).astype(x.dtype), start)
 
     @jax.jit
@@ -312,6 +330,7 @@ def test_states_stay_where_there_is_a_density(name):
 
 BEYOND = {
     "RandomWalk": {"x0": 2.0, "x1": 2.0, "x2": 0.1},
+    "PMMH": np.float32(2.0),
     "CountMetropolis": np.array([3, 0]),
     "GibbsWithGradients, exact": np.array([2] * 6 + [0] * 3),
     "DiscreteLangevin, exact": np.array([2] * 6 + [0] * 3),
@@ -346,13 +365,22 @@ def test_bad_input_is_refused(name):
         with pytest.raises(TypeError, match=r"Gibbs reads a model: pass it to inference.mcmc"):
             row.kernel.init({})
         return
+    if row.law is PATHS:
+        with pytest.raises(ValueError, match="no state space, which Gibbs reads off a model"):
+            row.kernel.step(random.key(0), row.begin(row.kernel, row.draws(1, "float32")[0]))
+        return
     draw = jax.tree.map(lambda x: x[0], dataclasses.replace(row, together=16).draws(1, "float32"))
     if not row.together:
         draw = jax.tree.map(lambda x: x[-1] if row.law is PATH else x[0], draw)
-    field = "log_likelihood" if row.law is NORMAL else "log_density"
+    field = {NORMAL: "log_likelihood", ESTIMATES: "estimate"}.get(row.law, "log_density")
     with pytest.raises(ValueError, match=f"has no {field}; give it one"):
         row.kernel.init(draw)
-    returns_array = lambda x: jnp.ones(3)  # noqa: E731
+    if row.law is ESTIMATES:
+        draw = draw["x"]
+        with pytest.raises(TypeError, match=r"estimate must return a pair.*got Array\(1"):
+            dataclasses.replace(row.kernel, estimate=lambda key, x: jnp.float32(1)).init(draw)
+    found = (jnp.ones(3), None) if row.law is ESTIMATES else jnp.ones(3)
+    returns_array = lambda *x: found  # noqa: E731
     with pytest.raises(ValueError, match=r"returned an array of shape \(3,\)"):
         dataclasses.replace(row.kernel, **{field: returns_array}).init(draw)
     moves_integers = row.law in (POTTS, COUNTS)
@@ -373,12 +401,28 @@ def counted(key):
     ppl.sample(key, dist.Normal(mu + n, jnp.ones(2)), name="y")
 
 
+def chained(key):
+    """A hidden Markov model of three steps."""
+    stay = ppl.sample(key, dist.Beta(3.0, 2.0), name="stay")
+
+    def step(z, key):
+        one, two = random.split(key)
+        z = ppl.sample(one, dist.Bernoulli(probs=jnp.where(z == 1, stay, 1 - stay)), name="z")
+        return z, ppl.sample(two, dist.Bernoulli(probs=0.3 + 0.4 * z), name="y")
+
+    lax.scan(step, jnp.int32(1), random.split(key, 3))
+
+
 @pytest.mark.quick_rows("Slice", "DifferentialEvolution", "CountSlice")
 @pytest.mark.parametrize("name", [name for name in ROWS if "," not in name])
 def test_resumed_runs_have_the_bits_of_a_long_run(tmp_path, name):
     kernel = ROWS[name].kernel
     posterior = ppl.condition(located, {"y": np.array([0.3, 1.2], np.float32)})
-    if ROWS[name].law in (POTTS, COUNTS, SWITCHES):
+    if ROWS[name].law in (ESTIMATES, PATHS):
+        posterior = ppl.condition(chained, {"y": np.array([1, 1, 0])})
+        is_path = ROWS[name].law is PATHS
+        kernel = Gibbs({"z": ParticleGibbs(3)}, rest=Slice()) if is_path else PMMH(3)
+    elif ROWS[name].law in (POTTS, COUNTS, SWITCHES):
         posterior = ppl.condition(counted, {"y": np.array([3.3, 4.2], np.float32)})
         # The density of a model takes integers alone, and has no gradient there.
         fields = {"gradient": False} if isinstance(kernel, InformedKernel) else {}
@@ -427,6 +471,14 @@ def binomial_uniform(draws, number):
     return law.cdf(draws["k"][:, number] - 1) + units * law.pmf(draws["k"][:, number])
 
 
+def step_uniform(draws, number):
+    """A uniform number for whether a hidden state stays, at random within the step."""
+    before = draws["z"][:, number - 1] if number else 1
+    units = np.random.default_rng(number).uniform(size=len(draws["z"]))
+    stays = draws["z"][:, number] == before
+    return np.where(stays, units * draws["stay"], 1 - units * (1 - draws["stay"]))
+
+
 PRIORS = {
     "skewed": (skewed, {"rate": lambda x: st.gamma(0.8).cdf(x["rate"])}),
     "bounded": (bounded, {"p": lambda x: st.beta(0.7, 1.5).cdf(x["p"])}),
@@ -444,6 +496,15 @@ PRIORS = {
             "p": lambda x: st.beta(2, 2).cdf(x["p"]),
             "first": lambda x: binomial_uniform(x, 0),
             "second": lambda x: binomial_uniform(x, 1),
+        },
+    ),
+    "chained": (
+        chained,
+        {
+            "stay": lambda x: st.beta(3, 2).cdf(x["stay"]),
+            "first": lambda x: step_uniform(x, 0),
+            "second": lambda x: step_uniform(x, 1),
+            "third": lambda x: step_uniform(x, 2),
         },
     ),
 }
@@ -476,6 +537,40 @@ def move_position(model, kernel, key, values, data):
     return target.constrain(lax.scan(step, start, random.split(key, 3))[0].position)
 
 
+def move_estimated(model, kernel, key, values, data):
+    """Values after some transitions of PMMH from an estimate, a path and data that go together.
+
+    Filters of data that are even odds, accepted with the likelihood that they estimate, are what a
+    chain of PMMH holds, given the parameter and together with data of the model.
+    """
+    for_start, for_steps = random.split(key)
+
+    def sweep_of(y):
+        sweep = Sweep(GibbsTarget.of(ppl.condition(model, {"y": y}), (), {}, kernel))
+        return sweep, sweep.init(values)
+
+    def propose(carry):
+        for_data, for_filter, for_rate, rest = random.split(carry[0], 4)
+        y = random.bernoulli(for_data, 0.5, (3,)).astype(jnp.int32)
+        sweep, _ = sweep_of(y)
+        space = sweep._space(sweep.target.blocks[0], sweep.target.by_path(values))
+        position = space.position_of(sweep.target.by_path(values))
+        found, path = space.kernel(kernel)._estimated(for_filter, position)
+        stay = values["stay"]
+        log_prior = dist.Beta(3.0, 2.0).log_prob(stay) + jnp.log(stay * (1 - stay))
+        accepted = jnp.log(random.uniform(for_rate)) < found - log_prior - 3 * jnp.log(0.7)
+        return rest, y, found, path, accepted
+
+    empty = jnp.zeros(3, jnp.int32), jnp.float32(0), {"z": jnp.zeros(3, jnp.int32)}, False
+    _, y, found, path, _ = lax.while_loop(lambda x: ~x[-1], propose, (for_start, *empty))
+    sweep, state = sweep_of(y)
+    block = state.blocks[0]
+    own = block.kernel._replace(log_density=found, path=path)
+    state = state._replace(position={**values, **path}, blocks=(block._replace(kernel=own),))
+    step = lambda state, key: (sweep.step(key, state)[0], None)  # noqa: E731
+    return lax.scan(step, state, random.split(for_steps, 3))[0].position
+
+
 def plain_of(name):
     """The kernel of a row with the settings of its class; few temperatures."""
     kind = type(ROWS[name].kernel)
@@ -490,6 +585,11 @@ def moves_of(name):
         return dict.fromkeys(REAL, (move_position, plain_of(name)))
     if law is SWITCHES:
         return dict.fromkeys(PRIORS, (move_values, Gibbs.auto(rest=RandomWalk())))
+    if law is PATHS:
+        plan = Gibbs({"z": ParticleGibbs(2)}, rest=RandomWalk())
+        return {"chained": (move_values, plan)}
+    if law is ESTIMATES:
+        return {"chained": (move_estimated, PMMH(2))}
     if law is NORMAL:
         plan = Gibbs({"theta": EllipticalSlice()}, rest=Slice())
         return {"hierarchical": (move_values, plan)}

@@ -1,6 +1,5 @@
 """Particle Gibbs and PMMH against exact posteriors of parameters and paths."""
 
-import dataclasses
 import itertools
 
 import jax
@@ -14,7 +13,7 @@ from jax.tree_util import Partial
 import distributions as dist
 import inference
 import ppl
-from inference import NUTS, PMMH, Gibbs, ParticleGibbs, RandomWalk, Slice, mcmc, resume
+from inference import NUTS, PMMH, Gibbs, ParticleGibbs, RandomWalk, Slice, mcmc
 from inference.results.particles import describe_particles, particle_problems
 from tests.inference.state_spaces import batch_means_error
 
@@ -138,56 +137,10 @@ def noisy(spread, key, position):
     return -0.5 * position**2 + spread * noise - 0.5 * spread**2, position + path
 
 
-def error_of_positions(kernel, num_draws=40_000):
-    """Larger error of the share of draws on the right and of the mean square, by batches."""
-    start = kernel.init(jnp.float32(-2.0))
-
-    def step(state, key):
-        state, _ = kernel.step(key, state)
-        return state, state.position
-
-    keys = random.split(random.key(2), num_draws)
-    _, found = jax.jit(lambda s, k: lax.scan(step, s, k))(start, keys)
-    off = np.stack([found > 0, found**2], 1) - [0.5, 1.0]
-    return np.max(np.abs(off.mean(0) / batch_means_error(off)))
-
-
-NOISY = PMMH(kernel=RandomWalk(step_size=2.0), estimate=Partial(noisy, jnp.float32(1.2)))
-
-
-def renewed(step, kernel, key, state):
-    """The estimate of the present position is made anew in every transition."""
-    log_density, _ = kernel.estimate(random.fold_in(key, 1), state.position)
-    return step(kernel, key, state._replace(log_density=log_density))
-
-
-def stale(step, kernel, key, state):
-    """The estimate of an accepted proposal is not taken over."""
-    new, info = step(kernel, key, state)
-    return new._replace(log_density=state.log_density), info
-
-
-def test_estimates_are_kept_until_a_proposal_is_accepted():
-    assert error_of_positions(NOISY) < 4
-
-
-@pytest.mark.parametrize("mistake", [renewed, pytest.param(stale, marks=slow)])
-def test_estimates_that_are_renewed_or_stale_are_caught(monkeypatch, mistake):
-    step = PMMH.step
-    monkeypatch.setattr(PMMH, "step", lambda *given: mistake(step, *given))
-    assert error_of_positions(NOISY) > 8
-
-
-@pytest.mark.slow_rows("float64")
-def test_a_kernel_alone_under_jit_vmap_and_both_keys(float_dtype):
-    kernel = dataclasses.replace(NOISY, estimate=Partial(noisy, jnp.asarray(1.2, float_dtype)))
-    states = jax.vmap(kernel.init)(jnp.array([0.3, -0.3], float_dtype))
+def test_the_variance_is_measured_where_warm_up_ends():
+    kernel = PMMH(kernel=RandomWalk(step_size=2.0), estimate=Partial(noisy, jnp.float32(1.2)))
     step = jax.jit(jax.vmap(kernel.step, (None, 0)))
-    new, info = step(random.key(4), states)
-    jax.tree.map(np.testing.assert_array_equal, new, step(random.PRNGKey(4), states)[0])
-    alone, _ = jax.jit(kernel.step)(random.key(4), jax.tree.map(lambda x: x[1], states))
-    np.testing.assert_allclose(new.log_density[1], alone.log_density, rtol=1e-5)
-    assert jax.tree.map(jnp.result_type, new) == jax.tree.map(jnp.result_type, states)
+    new, info = step(random.key(4), jax.vmap(kernel.init)(jnp.array([0.3, -0.3])))
     assert np.isnan(info.log_likelihood_variance).all()
     adapt = jax.jit(jax.vmap(lambda s, i: kernel.adapt(s, i, jnp.int32(9), jnp.int32(10))))
     variance = adapt(new, info).variance
@@ -288,6 +241,7 @@ ONLY_PATH = ppl.condition(WALK, {"scale": 0.5, "x0": 0.0})
             ValueError,
             "block 'mu' by ParticleGibbs.* needs a state space model",
         ),
+        (lambda: mcmc(KEY, PLAIN, kernel=ParticleGibbs()), ValueError, "without steps.*Gibbs.auto"),
         (lambda: mcmc(KEY, ONLY_PATH, kernel=PMMH()), ValueError, "the model has no parameters"),
         (lambda: mcmc(KEY, COUNTED, kernel=PMMH()), ValueError, "site 'n' is a parameter and"),
         (
@@ -327,18 +281,6 @@ def test_a_start_of_a_running_sum_belongs_to_the_path():
     for carries_scale in (True, False):
         plan = str(inference.gibbs_plan(carrying(carries_scale), kernel=kernel))
         assert "x0     ParticleGibbs" in plan
-
-
-@slow
-@pytest.mark.parametrize("kernel", [PMMH(5), Gibbs({"z": ParticleGibbs(5)}, rest=Slice())])
-def test_resumed_runs_have_the_bits_of_a_long_run(kernel):
-    settings = {"kernel": kernel, "num_warmup": 20, "num_chains": 2}
-    long = mcmc(KEY, HIDDEN, num_draws=12, **settings)
-    short = mcmc(KEY, HIDDEN, num_draws=5, **settings)
-    found = resume(short, HIDDEN, num_draws=12, kernel=kernel)
-    jax.tree.map(
-        np.testing.assert_array_equal, (found.draws, found.stats), (long.draws, long.stats)
-    )
 
 
 @slow

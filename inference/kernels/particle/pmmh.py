@@ -12,7 +12,11 @@ from jax import lax, random
 from inference.common.argument_checks import check_count, check_positive_scalar, short_repr
 from inference.common.layout import Layout
 from inference.common.lockstep import select_leaves
-from inference.common.log_densities import metropolis_rate
+from inference.common.log_densities import (
+    check_log_density,
+    metropolis_rate,
+    require_log_density,
+)
 from inference.common.matrices import push
 from inference.common.threefry import normal, seed_of, threefry, uniform
 from inference.kernels.gradient_free.random_walk import RandomWalk
@@ -149,9 +153,9 @@ class PMMH:
         """The state of a chain at `position`, with an estimate of a fixed key.
 
         Raises:
-            TypeError: if a setting is not real, or the position has leaves that are not
-                floating-point arrays.
-            ValueError: if a setting is out of range, or there is no estimate.
+            TypeError: if a setting is not real, the position has leaves that are not floating-point
+                arrays, or the estimate returns no pair.
+            ValueError: if a setting is out of range, or there is no estimate, or it is no scalar.
         """
         layout = Layout.of(position)
         position = jax.tree.map(jnp.asarray, position)
@@ -236,12 +240,14 @@ class PMMH:
         return jnp.where(is_wanted, variance, state.variance)
 
     def _estimated(self, key: jax.Array, position: Any) -> tuple[jax.Array, Any]:
-        if self.estimate is None:
-            raise ValueError(
-                "PMMH has no estimate, which mcmc reads off a model: take "
-                "inference.mcmc(key, model, ..., kernel=PMMH())"
+        function: Callable[..., Any] = require_log_density(self, "estimate")
+        given = function(key, position)
+        if not isinstance(given, tuple) or len(given) != 2:
+            raise TypeError(
+                "estimate must return a pair: the log of the estimate, and a pytree drawn with it; "
+                f"got {short_repr(given)}"
             )
-        return jax.tree.map(jnp.asarray, self.estimate(key, position))
+        return check_log_density(given[0], "estimate"), jax.tree.map(jnp.asarray, given[1])
 
     def _best_step_size(self, layout: Layout) -> jax.Array:
         given = self.kernel.step_size
