@@ -12,6 +12,7 @@ from inference.results.elpd import SMALL, ElpdEstimate, standard_error
 from inference.results.evidence import Evidence
 from inference.results.mcmc_result import MCMCResult
 from inference.results.noted_table import Table
+from inference.results.particle_filter_result import ParticleFilterResult
 from inference.results.smc_result import SMCResult
 
 _CLEAR = 2.0  # standard errors of a difference that means something
@@ -158,10 +159,11 @@ def _check(estimates: Any) -> None:
         all(isinstance(x, kind) for x in estimates.values()) for kind in kinds
     ):
         results = [*estimates.values()] if isinstance(estimates, Mapping) else [None]
-        advice = (
-            ". These are fits: give {name: inference.evidence(result, model, *args), ...}, or the "
-            "same by inference.loo"
-        ) * all(isinstance(x, MCMCResult | SMCResult) for x in results)
+        advice = ""
+        if all(isinstance(x, MCMCResult | SMCResult | ParticleFilterResult) for x in results):
+            advice = ". These are fits: give {name: inference.evidence(result, model, *args), ...}"
+            is_filter = any(isinstance(x, ParticleFilterResult) for x in results)
+            advice += ", or the same by inference.loo" * (not is_filter)
         raise TypeError(
             "estimates must be a dict of results of loo or cross_validate by name of model, as "
             'compare({"pooled": a, "by county": b}), or a dict of results of evidence, got '

@@ -23,6 +23,7 @@ from inference.results.evidence import Evidence, evidence_problems
 from inference.results.mcmc_result import MCMCResult
 from inference.results.mcmc_results import MCMCResults
 from inference.results.optimize_result import coordinate_names
+from inference.results.particle_filter_result import ParticleFilterResult, filter_evidence
 from inference.results.smc_result import SMCResult, smc_evidence
 from inference.results.tempering import tempering_evidence
 from inference.runtime.compiled_program import compile_once
@@ -36,7 +37,7 @@ _CHUNK_NUMBERS = 1 << 22  # coordinates of one chunk
 
 
 def evidence(
-    result: MCMCResult | SMCResult,
+    result: MCMCResult | SMCResult | ParticleFilterResult,
     model: Callable[..., Any] | None = None,
     *args: Any,
     key: jax.Array | None = None,
@@ -47,7 +48,8 @@ def evidence(
     Given the model, it is by bridge sampling from the draws of any chains. Of :func:`smc`, and of a
     run with :class:`ParallelTempering`, the result alone is enough: the run has estimated the
     integral along its path, relative to its reference, for modes that are far apart and posteriors
-    far from normal.
+    far from normal. So it is of :func:`particle_filter`, whose estimate of the likelihood has no
+    bias; values that were conditioned on count as data, parameters too.
 
     Bridge sampling compares the draws with those of a normal distribution on unconstrained space
     that is fitted to other draws. Skewness and several modes do no harm, if the chains have visited
@@ -63,10 +65,12 @@ def evidence(
 
     Args:
         result: Result of :func:`mcmc`, or one of :func:`mcmc_each`, for this model and data; or of
-            :func:`smc`.
+            :func:`smc` or :func:`particle_filter`.
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on. By
-            default the estimate is that of parallel tempering. The estimate of :func:`smc` is taken
-            with a model, too, which is compared with that of the run.
+            default the estimate is that of parallel tempering. The estimates of :func:`smc` and
+            :func:`particle_filter` are taken with a model, too, which is compared with that of the
+            run: by log densities at draws, and of a filter by its latent sites and observed
+            numbers, in any order.
         *args: Arguments of the model: data.
         key: Key of the draws of the normal distribution; by default ``jax.random.key(0)``.
         **kwargs: More arguments of the model.
@@ -98,6 +102,8 @@ def evidence(
     """
     if isinstance(result, SMCResult):
         return _of_particles(result, model, args, kwargs)
+    if isinstance(result, ParticleFilterResult):
+        return _of_filter(result, model, args, kwargs)
     _check_result(result)
     if model is None:
         return _of_tempering(result)
@@ -211,6 +217,41 @@ def _of_particles(
             latent = {join_scopes(path) for path, _ in ValueTarget.of(model, args, kwargs).shapes}
             check_model("evidence", result, latent, model, args, kwargs)
     return smc_evidence(result)
+
+
+def _of_filter(
+    result: ParticleFilterResult, model: Callable[..., Any] | None, args: Any, kwargs: Any
+) -> Evidence:
+    """Estimate that a particle filter has made, for the model if there is one.
+
+    Raises:
+        ValueError: if the model has other latent sites or other data than that of the run.
+    """
+    if model is None:
+        return filter_evidence(result)
+    with settings(None):
+        shapes = ValueTarget.of(model, args, kwargs).shapes
+        digest, num_observed = digest_data(model, args, kwargs)
+    latent = {join_scopes(path) for path, _ in shapes}
+    drawn = {name for name, is_deterministic, *_ in result.sites if not is_deterministic}
+    if latent != drawn:
+        raise ValueError(
+            "evidence: the model is not that of the run: its latent sites are "
+            f"{_names(latent)}, and the filter drew {_names(drawn)}. Give what was filtered"
+        )
+    if digest != result.digest:
+        counts = "other numbers than the run"
+        if num_observed != result.num_observed:
+            counts = f"{num_observed} numbers, and the run {result.num_observed}"
+        raise ValueError(
+            "evidence: the arguments of the model or its data are not those of the run: it "
+            f"observes {counts}. Give what was filtered"
+        )
+    return filter_evidence(result)
+
+
+def _names(names: set[str]) -> str:
+    return ", ".join(map(repr, sorted(names))) or "none"
 
 
 def _check_length(result: MCMCResult) -> None:

@@ -16,6 +16,7 @@ from inference.common.target import named_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.models.exact_sites import carry_exactly, why_not_exact
 from inference.models.integrated_states import IntegratedStates
+from inference.models.observed_data import digest_data
 from inference.models.optimal_proposal import OptimalProposal, in_words
 from inference.models.state_space import ModelStateSpace
 from inference.models.summed_states import SummedStates
@@ -184,6 +185,7 @@ def particle_filter(
         arguments = jax.device_put((key, space, filtered, target)), compared, sizes
         found = jax.device_get(compile_once(_run, *arguments)(*arguments))
         _check_alive(space, found["increments"], _sources_of_nan(filtered, guide))
+        digest, num_observed = digest_data(model, args, kwargs)
         report(1, "draws")
     return ParticleFilterResult(
         **found,
@@ -192,6 +194,8 @@ def particle_filter(
         exact=tuple(map(join_scopes, _exact_sites(filtered))),
         why_not_exact=why_not_exact(space) if exact and filtered is space else "",
         **_optimal_sites(filtered),
+        digest=digest,
+        num_observed=num_observed,
         sites=named_sites(cast(Any, target)),
     )
 

@@ -22,9 +22,9 @@ class Evidence(Table):
         standard_error: Its standard error.
         pareto_k: Pareto k of the ratios of posterior and normal density at the draws of the normal
             distribution: above 0.7, importance sampling from it would be unreliable. Bridge
-            sampling bears more, as its terms are bounded. NaN for parallel tempering.
+            sampling bears more, as its terms are bounded. NaN for parallel tempering and particles.
         overlap: Overlap of the posterior and the normal distribution, from 0 to 1; NaN for
-            parallel tempering.
+            parallel tempering and particles.
         problems: What is doubtful, in words.
         about: The method and the draws, in words.
         digest: Checksum of the observed numbers in ascending order, by which :func:`compare` knows

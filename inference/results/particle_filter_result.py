@@ -1,12 +1,14 @@
 """Result of a particle filter: draws of paths, draws step by step, and the evidence."""
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
+from inference.results.evidence import Evidence
 from inference.results.result import Result
 from inference.results.summary import Summary, describe
 from ppl.harvest.pytrees import register_dataclass
@@ -45,6 +47,8 @@ class ParticleFilterResult(Result):
         why_not_exact: Reason why there are none, if they were asked for; else empty.
         optimal: Names of the sites that were drawn given the carry and the data of their step.
         why_not_optimal: Reasons why the others of a step were not, if that was asked for.
+        digest: Checksum of the observed numbers, see :class:`Evidence`; `None` if it is not known.
+        num_observed: How many numbers are observed; `None` if it is not known.
     """
 
     draws: dict[str, Any]
@@ -60,6 +64,8 @@ class ParticleFilterResult(Result):
     why_not_exact: str = dataclasses.field(default="", metadata={"static": True})
     optimal: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
     why_not_optimal: str = dataclasses.field(default="", metadata={"static": True})
+    digest: int | None = dataclasses.field(default=None, metadata={"static": True})
+    num_observed: int | None = dataclasses.field(default=None, metadata={"static": True})
 
     def _summarize(self, intervals: float | Sequence[float]) -> Summary:
         drawn = "backward" if self.smoothing == "backward" else "as histories of particles"
@@ -81,14 +87,15 @@ class ParticleFilterResult(Result):
             f"evidence at most {_MAX_SE:g}, from {_MIN_ANCESTORS} ancestors at least."
         )
         summary = describe(self.draws, sites=self.sites, intervals=intervals)
-        problems = tuple(self._problems())
+        problems = (*self.problems_of_evidence(), *self._problems_of_paths())
         return dataclasses.replace(summary, problems=problems, about=about, verdict=verdict)
 
     @property
     def _num_draws(self) -> int:
         return np.shape(jax.tree.leaves(self.draws)[0])[1]
 
-    def _problems(self) -> Iterator[str]:
+    def problems_of_evidence(self) -> Iterator[str]:
+        """Problems of the weights and of the standard error, which concern the evidence."""
         ess = np.asarray(self.ess)
         first = int(self.num_ancestors[0])
         least = float(np.min(ess))
@@ -111,7 +118,6 @@ class ParticleFilterResult(Result):
                 f"the standard error of the log evidence, {float(self.standard_error):.2g}, is "
                 "large: raise num_particles, or give a proposal that looks at the data."
             )
-        yield from self._problems_of_paths()
 
     def _problems_of_paths(self) -> Iterator[str]:
         counts = np.asarray(self.num_ancestors)
@@ -132,3 +138,21 @@ class ParticleFilterResult(Result):
 
     def _statistics(self) -> dict[str, Any]:
         return {}
+
+
+def filter_evidence(result: ParticleFilterResult) -> Evidence:
+    """Estimate that a particle filter has made, with its problems."""
+    num_steps = len(result.ess) - 1
+    return Evidence(
+        log_evidence=float(result.log_evidence),
+        standard_error=float(result.standard_error),
+        pareto_k=math.nan,
+        overlap=math.nan,
+        problems=tuple(result.problems_of_evidence()),
+        about=(
+            f"Particle filter: {result.num_particles} particles, {num_steps} "
+            f"step{'s' * (num_steps != 1)}; the standard error is by their ancestors."
+        ),
+        digest=result.digest,
+        num_observed=result.num_observed,
+    )

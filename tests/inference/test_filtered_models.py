@@ -21,6 +21,7 @@ from inference.models.state_space import ModelStateSpace
 from inference.models.value_target import ValueTarget
 from inference.particles.particle_filter import particle_filter as run_filter
 from ppl.harvest.function_equality import ComparedByContents
+from tests.inference.test_evidence import joint_normal
 
 KEY = random.key(0)
 NUM_RUNS = 2_000
@@ -279,6 +280,45 @@ def test_a_summary_has_the_order_of_the_model():
 
     order = [path for path, _ in ValueTarget.of(model, (), {}).order]
     assert order == [("z",), ("s", "a"), ("c",), ("b",)]
+
+
+def walk_by(key, sd):
+    def body(x, key):
+        x = ppl.sample(key, dist.Normal(x, sd), name="x")
+        ppl.sample(key, dist.Normal(x, 0.5), name="y")
+        return x, None
+
+    lax.scan(body, 0.0, random.split(key, 6))
+
+
+def test_filters_are_compared_by_evidence(tmp_path):
+    """The log Bayes factor is within 4.5 standard errors, which are rather too large."""
+    model = ppl.condition(walk_by, {"y": ppl.ignore(Y)})
+    sizes = {"slow": jnp.float32(0.2), "fast": jnp.float32(1.0)}
+    runs = {k: inference.particle_filter(KEY, model, x, num_draws=20) for k, x in sizes.items()}
+    runs["slow"].save(tmp_path / "slow.npz")
+    runs["slow"] = inference.ParticleFilterResult.load(tmp_path / "slow.npz")
+    found = {k: inference.evidence(x, model, sizes[k]) for k, x in runs.items()}
+    assert found["slow"].about.startswith("Particle filter: 1000 particles, 6 steps; ")
+    assert found["slow"].num_observed == 5
+    table = inference.compare(found)
+    seen = np.flatnonzero(~np.isnan(Y))
+    shared = np.minimum.outer(seen, seen) + 1.0
+    exact = {k: joint_normal(Y[seen], sd**2 * shared + 0.25 * np.eye(5)) for k, sd in sizes.items()}
+    assert table.names == ("fast", "slow")
+    assert not any("observe" in x for x in table.problems)
+    factor, error = table.log_bayes_factor[1], table.log_bayes_factor_se[1]
+    assert abs(factor - (exact["slow"] - exact["fast"])) < 4.5 * error < 1
+    other = ppl.condition(walk_by, {"y": ppl.ignore(Y.at[2].set(0.1))})
+    whole = inference.evidence(inference.particle_filter(KEY, other, sizes["slow"], num_draws=20))
+    told = inference.compare({"slow": found["slow"], "whole": whole}).problems
+    assert any("slow and whole observe 5 and 6 numbers" in x for x in told)
+    with pytest.raises(ValueError, match=r"observes 6 numbers, and the run 5\. Give what was"):
+        inference.evidence(runs["slow"], other, sizes["slow"])
+    with pytest.raises(ValueError, match="its latent sites are 'x', 'x0', and the filter drew 'x'"):
+        inference.evidence(runs["slow"], WALK)
+    with pytest.raises(TypeError, match=r"give \{name: inference.evidence\(.*\.\.\.\}$"):
+        inference.compare(runs)  # pyright: ignore
 
 
 def unseen_scale(key):
