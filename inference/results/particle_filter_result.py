@@ -82,9 +82,16 @@ class ParticleFilterResult(Result):
             about += f"; drawn given the data of their step: {', '.join(self.optimal)}"
         if self.why_not_optimal:
             about += f"; others by the model ({self.why_not_optimal})"
+        number = self.num_particles
+        weights = f"ESS at least {_MIN_ESS}" if number > _MIN_ESS else "weights nearly equal"
+        ancestors = (
+            f"from {_MIN_ANCESTORS} ancestors at least"
+            if number > _MIN_ANCESTORS
+            else f"all {number} first particles have descendants"
+        )
         verdict = (
-            f"No problem found: ESS at least {_MIN_ESS} in each step, standard error of the log "
-            f"evidence at most {_MAX_SE:g}, from {_MIN_ANCESTORS} ancestors at least."
+            f"No problem found: {weights} in each step, standard error of the log evidence at most "
+            f"{_MAX_SE:g}, {ancestors}."
         )
         summary = describe(self.draws, sites=self.sites, intervals=intervals)
         problems = (*self.problems_of_evidence(), *self._problems_of_paths())
