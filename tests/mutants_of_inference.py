@@ -323,6 +323,15 @@ MUTANTS = (
         keyword="ParticleGibbs",
     ),
     Mutant(
+        name="optimal-weight-of-the-draw",
+        file="inference/models/optimal_proposal.py",
+        old="total -= jnp.sum(found.log_prob(values[path])).astype(dtype)",
+        new="total -= 0 * jnp.sum(found.log_prob(values[path])).astype(dtype)",
+        breaks="particles that are drawn given the data are weighed as if the draw had no density",
+        tests=("tests/inference/test_optimal_proposal.py",),
+        keyword="weights_do_not_depend",
+    ),
+    Mutant(
         name="smc-sums-weights",
         file="inference/sequential/path_weights.py",
         old="np.log(np.exp(found - highest).mean())",

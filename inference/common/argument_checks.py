@@ -105,6 +105,19 @@ def check_fraction(name: str, value: Any, also: str = "") -> float:
     return float(value)
 
 
+def check_own_proposal(value: Any) -> None:
+    """Check that the proposal of a kernel of particles is one that it can find by itself.
+
+    Raises:
+        ValueError: if not.
+    """
+    if value is not None and not (isinstance(value, str) and value == "optimal"):
+        raise ValueError(
+            "proposal of a kernel must be 'optimal', or None for the model's own, got "
+            f"{short_repr(value)}; inference.particle_filter takes functions too"
+        )
+
+
 def check_flags(settings: Any) -> None:
     """Check that fields of a dataclass are booleans if their defaults are booleans.
 

@@ -21,7 +21,8 @@ from ppl.marginal.conditional import find_scored
 from ppl.transforms.density import LogDensity
 
 _GUIDE = (
-    "Give a proposal of your own, a function (key, prior, data, t), or None for the model's own"
+    "Take proposal=None, the model's own distributions; inference.particle_filter also takes a "
+    "function (key, prior, data, t)"
 )
 
 

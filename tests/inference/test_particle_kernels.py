@@ -119,6 +119,8 @@ def exact_of_walk():
     "kernel",
     [
         PMMH(50),
+        PMMH(10, proposal="optimal"),
+        Gibbs({("x0", "x"): ParticleGibbs(5, proposal="optimal")}, rest=Slice()),
         PMMH(10, scheme="stratified", kernel=RandomWalk(num_steps=2)),
         Gibbs({("x0", "x"): ParticleGibbs(10)}, rest=Slice()),
         Gibbs({"x": ParticleGibbs(5)}, rest=NUTS()),
@@ -253,6 +255,17 @@ def discrete(key):
     lax.scan(step, 0.0, random.split(key, 3))
 
 
+def heavy_tailed(key):
+    scale = ppl.sample(key, dist.HalfNormal(1.0), name="scale")
+
+    def step(x, key):
+        one, two = random.split(key)
+        x = ppl.sample(one, dist.StudentT(3.0, x, scale), name="x")
+        return x, ppl.sample(two, dist.Normal(x, 1.0), name="y")
+
+    lax.scan(step, 0.0, random.split(key, 3))
+
+
 def carrying(carries_scale):
     """Model whose carry has a running sum, and the scale or not; `x0` is only its beginning."""
 
@@ -274,6 +287,7 @@ def carrying(carries_scale):
 
 
 PLAIN = ppl.condition(no_scan, {"y": 1.0})
+HEAVY = ppl.condition(heavy_tailed, {"y": jnp.zeros(3)})
 COUNTED = ppl.condition(discrete, {"y": jnp.zeros(3)})
 ONLY_PATH = ppl.condition(WALK, {"scale": 0.5, "x0": 0.0})
 
@@ -285,6 +299,18 @@ ONLY_PATH = ppl.condition(WALK, {"scale": 0.5, "x0": 0.0})
         (lambda: ParticleGibbs(1), ValueError, "num_particles must be an integer of at least 2"),
         (lambda: ParticleGibbs(2.5), TypeError, "num_particles must be an integer"),  # type: ignore
         (lambda: PMMH(scheme="even"), ValueError, "scheme must be one of .*systematic"),
+        (lambda: PMMH(proposal=len), ValueError, "must be 'optimal', or None .*takes functions"),  # type: ignore
+        (lambda: ParticleGibbs(proposal="prior"), ValueError, "proposal of a kernel must be"),
+        (
+            lambda: mcmc(KEY, HEAVY, kernel=PMMH(proposal="optimal")),
+            ValueError,
+            "PMMH\\(\\): proposal=.optimal.*'x': its full conditional has no closed form",
+        ),
+        (
+            lambda: mcmc(KEY, HEAVY, kernel=Gibbs({"x": ParticleGibbs(9, proposal="optimal")})),
+            ValueError,
+            "Gibbs: block 'x' by ParticleGibbs.*'x': its full conditional has no closed form",
+        ),
         (lambda: PMMH(kernel=NUTS()), TypeError, "follows a gradient, and the estimate .* none"),
         (lambda: PMMH(kernel=Slice()), TypeError, "must be a RandomWalk, got Slice"),
         (lambda: PMMH(kernel=RandomWalk(lambda x: x)), ValueError, "log density of its own"),

@@ -217,7 +217,9 @@ def _check_bare(what: str, kernel: EllipticalSlice | ParticleGibbs, are: str) ->
     given = [
         field.name
         for field in dataclasses.fields(kernel)
-        if field.default is None and getattr(kernel, field.name) is not None
+        if field.default is None
+        and not field.metadata.get("static")
+        and getattr(kernel, field.name) is not None
     ]
     if given:
         raise ValueError(

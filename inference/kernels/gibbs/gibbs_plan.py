@@ -20,7 +20,12 @@ from inference.kernels.gibbs.full_conditionals import (
     draw_jointly,
 )
 from inference.kernels.gibbs.gibbs import Block, Conjugate, EnumeratedBlock, Gibbs
-from inference.kernels.gibbs.path_space import held_sites, parameters_of, state_space_given
+from inference.kernels.gibbs.path_space import (
+    held_sites,
+    parameters_of,
+    proposed_space,
+    state_space_given,
+)
 from inference.kernels.gradient_free.elliptical_slice import EllipticalSlice
 from inference.kernels.gradient_free.kernel import GradientFreeKernel
 from inference.kernels.hamiltonian.kernel import HamiltonianKernel
@@ -182,7 +187,7 @@ def make_plan(kernel: Gibbs, base: ValueTarget) -> GibbsPlan:
     rest = list(reasons)
     if rest:
         if isinstance(kernel.rest, ParticleGibbs):
-            rest = _check_path(look, rest)
+            rest = _check_path(look, rest, kernel.rest)
         else:
             _check_real(look, rest)
             look.check_prior(rest, kernel.rest)
@@ -214,6 +219,7 @@ def plan_pmmh(kernel: PMMH, base: ValueTarget) -> GibbsPlan:
             "real numbers. Take Gibbs, with ParticleGibbs() for the latent sites of the scan and "
             f"{{{join_scopes(discrete[0])!r}: Enumerate()}}"
         )
+    _check_proposal("PMMH()", base, {path: shapes[path] for path in found}, kernel)
     sites = [
         PlannedSite(
             join_scopes(path),
@@ -403,7 +409,7 @@ def _plan_block(look: _Look, block: Block) -> tuple[PlannedBlock, list[PlannedSi
             sites.extend(_drawn([path], _of_family(family)))
         return PlannedBlock(paths, block.kernel), sites
     if isinstance(block.kernel, ParticleGibbs):
-        planned = PlannedBlock(_check_path(look, paths), block.kernel)
+        planned = PlannedBlock(_check_path(look, paths, block.kernel), block.kernel)
         return planned, _by_kernel(paths, block.kernel, "path of a state space model")
     if len(are_real) > 1:
         raise ValueError(
@@ -537,12 +543,12 @@ def _joint_paths(look: _Look, normal: Sequence[Path]) -> tuple[Path, ...]:
     return joint if len(joint) > 1 else ()
 
 
-def _check_path(look: _Look, paths: Sequence[Path]) -> tuple[Path, ...]:
+def _check_path(look: _Look, paths: Sequence[Path], kernel: ParticleGibbs) -> tuple[Path, ...]:
     """Sites of a block, checked to be the path of a state space model.
 
     Raises:
         ValueError: if they are not in a scan with observed sites, or a site is among them that
-            particles would keep through all steps.
+            particles would keep through all steps, or the proposal finds no site.
     """
     others = {path: shape for path, shape in look.shapes.items() if path not in paths}
     where = f"block {_names(paths)} by ParticleGibbs()"
@@ -563,7 +569,26 @@ def _check_path(look: _Look, paths: Sequence[Path]) -> tuple[Path, ...]:
             "values would stand for all particles. Leave it to another block, or to the rest: "
             f"{{{_names(steps)}: ParticleGibbs()}}"
         )
+    _check_proposal(f"Gibbs: {where}", look.base, others, kernel)
     return tuple(paths)
+
+
+def _check_proposal(
+    where: str, base: ValueTarget, others: Mapping[Path, Any], kernel: ParticleGibbs | PMMH
+) -> None:
+    """Check that the proposal of a kernel finds a site, given values of other sites.
+
+    Raises:
+        ValueError: if it finds none.
+    """
+
+    def look(base: ValueTarget, values: Mapping[Path, Any]) -> None:
+        proposed_space(state_space_given(base, values), kernel.proposal)
+
+    try:
+        jax.eval_shape(look, base, others)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
 
 
 def _structure(

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import ppl
 from inference.kernels.particle.particle_gibbs import ParticleGibbs
 from inference.kernels.particle.pmmh import PMMH
+from inference.models.optimal_proposal import OptimalProposal
 from inference.models.state_space import ModelStateSpace
 from inference.models.value_target import ValueTarget
 from inference.particles.backward_sampling import draw_index
@@ -29,6 +30,17 @@ def state_space_given(base: ValueTarget, others: Mapping[Path, Any]) -> ModelSta
     args, kwargs = base.arguments.join(base.data)
     model = ppl.condition(base.model, nest_by_path(dict(others))) if others else base.model
     return ModelStateSpace.of(model, args, kwargs)
+
+
+def proposed_space(
+    space: ModelStateSpace, proposal: str | None
+) -> ModelStateSpace | OptimalProposal:
+    """State space with the draws of a proposal.
+
+    Raises:
+        ValueError: if "optimal" finds no site that can be drawn so.
+    """
+    return space if proposal is None else OptimalProposal.of(space)
 
 
 def parameters_of(space: ModelStateSpace) -> list[Path]:
@@ -60,7 +72,8 @@ class PathOfBlock:
 
     def kernel(self, kernel: ParticleGibbs) -> ParticleGibbs:
         """The kernel for this path."""
-        return dataclasses.replace(kernel, state_space=self._space)
+        space = proposed_space(self._space, kernel.proposal)
+        return dataclasses.replace(kernel, state_space=space)
 
     def position_of(self, values: Mapping[Path, Any]) -> Any:
         """Values before the scan, and of all its steps."""
@@ -116,7 +129,9 @@ class ParametersOfModel:
         values = self._values(position)
         space = state_space_given(self._base, values)
         for_run, for_path = jax.random.split(key)
-        run = particle_filter(for_run, space, kernel.num_particles, scheme=SCHEMES[kernel.scheme])
+        proposed = proposed_space(space, kernel.proposal)
+        scheme = SCHEMES[kernel.scheme]
+        run = particle_filter(for_run, proposed, kernel.num_particles, scheme=scheme)
         start, steps = trace_paths(run, draw_index(for_path, run.log_weights))
         path = dict(paths_in(space.join(start, steps), dict(self._base.shapes)))
         path = {p: x for p, x in path.items() if p not in self._parameters}

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from inference.common.argument_checks import check_count
+from inference.common.argument_checks import check_count, check_own_proposal
 from inference.particles.conditional_smc import conditional_smc
 from ppl.harvest.pytrees import register_dataclass
 
@@ -47,11 +47,14 @@ class ParticleGibbs:
 
     Attributes:
         num_particles: Number of particles, with the present path.
+        proposal: "optimal" draws latent sites of a step from their exact distribution given the
+            carry and the data of the step, where they have one; see :func:`particle_filter`. None
+            for the model's own distributions.
         state_space: State space of the path. :class:`Gibbs` reads it off the model.
 
     Raises:
         TypeError: if the number of particles is not an integer.
-        ValueError: if it is below 2.
+        ValueError: if it is below 2, or the proposal is another.
 
     Example:
         >>> import ppl, distributions as dist, inference
@@ -75,11 +78,13 @@ class ParticleGibbs:
     """
 
     num_particles: int = dataclasses.field(default=20, metadata={"static": True})
+    proposal: str | None = dataclasses.field(default=None, kw_only=True, metadata={"static": True})
     state_space: Any = dataclasses.field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         number = check_count("num_particles", self.num_particles, least=2)
         object.__setattr__(self, "num_particles", number)
+        check_own_proposal(self.proposal)
 
     def init(self, position: tuple[Any, Any]) -> ParticleGibbsState:
         """The state of a chain at a path: values before the first step, and of all steps."""

@@ -9,7 +9,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax, random
 
-from inference.common.argument_checks import check_count, check_positive_scalar, short_repr
+from inference.common.argument_checks import (
+    check_count,
+    check_own_proposal,
+    check_positive_scalar,
+    short_repr,
+)
 from inference.common.layout import Layout
 from inference.common.lockstep import select_leaves
 from inference.common.log_densities import (
@@ -104,6 +109,9 @@ class PMMH:
         num_particles: Number of particles of each filter.
         scheme: Resampling scheme: ``"systematic"``, ``"stratified"``, ``"residual"`` or
             ``"multinomial"``.
+        proposal: "optimal" draws latent sites of a step from their exact distribution given the
+            carry and the data of the step, where they have one; see :func:`particle_filter`. None
+            for the model's own distributions.
         kernel: Random walk of the parameters, a :class:`RandomWalk`: its covariance and step size
             before warm-up, its rate, and the number of proposals of a transition, 1 by default.
             Warm-up adapts the step size to the rate in its first half, and then takes the given
@@ -113,7 +121,7 @@ class PMMH:
 
     Raises:
         TypeError: if the number of particles is not an integer, or the kernel is no random walk.
-        ValueError: if the number is below 2, or the scheme unknown.
+        ValueError: if the number is below 2, or the scheme or the proposal unknown.
 
     Example:
         >>> import ppl, distributions as dist, inference
@@ -138,6 +146,7 @@ class PMMH:
 
     num_particles: int = dataclasses.field(default=100, metadata={"static": True})
     scheme: str = dataclasses.field(default="systematic", kw_only=True, metadata={"static": True})
+    proposal: str | None = dataclasses.field(default=None, kw_only=True, metadata={"static": True})
     kernel: Any = dataclasses.field(default=RandomWalk(target_acceptance_rate=0.15), kw_only=True)
     estimate: Estimate | None = dataclasses.field(default=None, kw_only=True)
 
@@ -146,6 +155,7 @@ class PMMH:
         object.__setattr__(self, "num_particles", number)
         if self.scheme not in SCHEMES:
             raise ValueError(f"scheme must be one of {[*SCHEMES]}, got {short_repr(self.scheme)}")
+        check_own_proposal(self.proposal)
         # Unflattening a pytree puts any object in the place of a leaf, and runs nothing of this.
         _check_random_walk(self.kernel)
 
