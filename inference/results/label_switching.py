@@ -4,7 +4,7 @@ Only the draws are looked at. That the chains agree so does not show that the mo
 the components; unequal log densities show that it is not, or that the chains differ in more.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -99,6 +99,34 @@ def as_many_entries(
         for name, shape in shapes.items()
         if sizes.intersection(shape) and name not in {*switched, *assigned}
     ]
+
+
+def remedy_of_switching(
+    switched: Mapping[str, int], assigned: Sequence[str], others: Sequence[str]
+) -> str:
+    """Sentences, with a space in front, on sites whose labels switch."""
+    some = names_in_words(switched)
+    axes = ", ".join(f'"{name}": {axis}' for name, axis in switched.items())
+    numbers = ", ".join(f'"{name}"' for name in assigned)
+    option = f", assignments=[{numbers}]" if assigned else ""
+    doubt = ""
+    if others:
+        doubt = (
+            f" ({names_in_words(others)} {'have' if len(others) > 1 else 'has'} as many entries)"
+        )
+    return (
+        f" This looks like label switching: with the entries of {some} permuted in each draw, the "
+        "chains agree. If the model is symmetric in these entries, so that no permutation changes "
+        f"its density, match them by inference.relabel(result, {{{axes}}}{option}), with every "
+        f"other site that has an entry for each component{doubt}, or order the components in the "
+        "model."
+    )
+
+
+def names_in_words(names: Iterable[str]) -> str:
+    """Names with commas, and "and" before the last."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def unequal_densities(stats: Mapping[str, np.ndarray]) -> tuple[int, int, float, float] | None:

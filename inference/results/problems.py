@@ -1,6 +1,6 @@
 """Problems of a run of Markov chains, each with a remedy that the run has not had yet."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,6 +14,8 @@ from inference.results.label_switching import (
     as_many_entries,
     find_assignments,
     find_switching,
+    names_in_words,
+    remedy_of_switching,
     unequal_densities,
 )
 from inference.results.nested_rhat import HIGH_RHAT, nested_rhat_limit, rhat_limit
@@ -407,7 +409,7 @@ def _mixing_problems(
             why = "chains have not forgotten the starts that they share"
         remedy = ""
         if switched:
-            remedy = _switching_remedy(
+            remedy = remedy_of_switching(
                 switched, assigned, as_many_entries(summary, switched, assigned)
             )
         elif unequal is not None:
@@ -443,41 +445,15 @@ def _mixing_problems(
         )
 
 
-def _switching_remedy(
-    switched: Mapping[str, int], assigned: Sequence[str], others: Sequence[str]
-) -> str:
-    """Sentences, with a space in front, on sites whose labels switch."""
-    some = _in_words(switched)
-    axes = ", ".join(f'"{name}": {axis}' for name, axis in switched.items())
-    numbers = ", ".join(f'"{name}"' for name in assigned)
-    option = f", assignments=[{numbers}]" if assigned else ""
-    doubt = ""
-    if others:
-        doubt = f" ({_in_words(others)} {'have' if len(others) > 1 else 'has'} as many entries)"
-    return (
-        f" This looks like label switching: with the entries of {some} permuted in each draw, the "
-        "chains agree. If the model is symmetric in these entries, so that no permutation changes "
-        f"its density, match them by inference.relabel(result, {{{axes}}}{option}), with every "
-        f"other site that has an entry for each component{doubt}, or order the components in the "
-        "model."
-    )
-
-
 def _unequal_modes(matched: Mapping[str, int], unequal: tuple[int, int, float, float]) -> str:
     """Sentence, with a space in front, on sites that match although the log densities do not."""
     low, high, least, most = unequal
     return (
-        f" With the entries of {_in_words(matched)} permuted in each draw, the chains agree there; "
-        "but their mean log densities differ by more than their Monte Carlo error "
+        f" With the entries of {names_in_words(matched)} permuted in each draw, the chains agree "
+        "there; but their mean log densities differ by more than their Monte Carlo error "
         f"({least:.4g} of chain {low}, {most:.4g} of chain {high}), so the chains are not "
         "permutations of each other, and inference.relabel would not mend them."
     )
-
-
-def _in_words(names: Iterable[str]) -> str:
-    """Names with commas, and "and" before the last."""
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _rhat_in_words(rhat: float) -> str:

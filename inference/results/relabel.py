@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -18,15 +18,19 @@ from inference.results.component_matching import (
     renumber,
 )
 from inference.results.mcmc_result import MCMCResult
+from inference.results.smc_result import SMCResult
 
 _NUM_PIVOTS = 4
 
 
+Labeled = TypeVar("Labeled", MCMCResult, SMCResult)
+
+
 def relabel(
-    result: MCMCResult,
+    result: Labeled,
     components: str | Mapping[str, int | Sequence[int]],
     assignments: str | Sequence[str] | None = None,
-) -> MCMCResult:
+) -> Labeled:
     """Permutes the components of each draw of a mixture, so that all draws agree.
 
     A posterior that is the same under every permutation of its components has a mode for each of
@@ -45,8 +49,11 @@ def relabel(
     draws are draws of the same posterior only if it is symmetric: if priors tell components apart,
     they were not to be exchanged.
 
+    The evidence of draws in one order, by :func:`inference.evidence`, is that of one mode. Of a
+    posterior that is symmetric in `d` components, it is too low by the logarithm of `d` factorial.
+
     Args:
-        result: Result of :func:`inference.mcmc`.
+        result: Result of :func:`inference.mcmc` or :func:`inference.smc`.
         components: Axis of the components by site, as ``{"mu": 0, "share": 0}``: an axis of one
             value of the site, or several for a matrix of transitions, as ``{"move": (0, 1)}``. Or
             the name of a dimension that ``ppl.label`` gave to all of them, as ``"component"``.
@@ -59,7 +66,8 @@ def relabel(
         chains: to go on with the run, keep the result that was given.
 
     Raises:
-        TypeError: if `result` is not a result of `mcmc`, or `components` is of another type.
+        TypeError: if `result` is not a result of `mcmc` or `smc`, or `components` is of another
+            type.
         ValueError: if no site has the dimension, a site or an axis does not exist, the axes have
             different lengths, every site has several axes, or draws are not finite; if assignments
             are not numbers of components, or others than those that are named look so.
@@ -81,8 +89,10 @@ def relabel(
         [[-9.  9.]
          [-9.  9.]]
     """
-    if not isinstance(result, MCMCResult):
-        raise TypeError(f"relabel: result must be a result of mcmc, got {short_repr(result)}")
+    if not isinstance(result, MCMCResult | SMCResult):
+        raise TypeError(
+            f"relabel: result must be a result of mcmc or smc, got {short_repr(result)}"
+        )
     names, leaves = zip(*named_leaves(result.draws), strict=True)
     draws = dict(zip(names, map(np.asarray, leaves), strict=True))
     axes = _axes_by_site(draws, result.sites, components)
@@ -96,6 +106,8 @@ def relabel(
         draws[name] = renumber(draws[name], permutations)
     structure = jax.tree.structure(result.draws)
     permuted = jax.tree.unflatten(structure, [draws[name] for name in names])
+    if isinstance(result, SMCResult):
+        return dataclasses.replace(result, draws=permuted)
     return dataclasses.replace(result, draws=permuted, chains=None)
 
 

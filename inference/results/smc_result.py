@@ -10,6 +10,13 @@ import numpy as np
 
 from inference.results.diagnostics import MIN_DRAWS, rhat_and_ess_bulk
 from inference.results.evidence import Evidence
+from inference.results.label_switching import (
+    as_many_entries,
+    find_assignments,
+    find_switching,
+    names_in_words,
+    remedy_of_switching,
+)
 from inference.results.result import Result
 from inference.results.summary import Summary, describe, summarize
 from inference.results.summary_columns import COLUMNS
@@ -102,7 +109,12 @@ class SMCResult(Updatable, Result):
 
     def _problems(self, summary: Summary) -> Iterator[str]:
         rhat = np.asarray(summary.rhat)
-        ess = np.asarray(summary.ess_bulk)
+        ess = np.array(summary.ess_bulk)
+        switched, words = self._switching(summary)
+        yield from words
+        for site in summary.sites:
+            if site.name in switched:
+                ess[site.start : site.stop] = np.nan  # it is of nothing
         if not np.isnan(ess).all() and (least := float(np.nanmin(ess))) < _MIN_ESS:
             name = summary.names[int(np.nanargmin(ess))]
             yield (
@@ -110,6 +122,22 @@ class SMCResult(Updatable, Result):
                 "num_particles, or take a kernel that moves further, as NUTS()."
             )
         yield from self.problems_of_steps(rhat)
+
+    def _switching(self, summary: Summary) -> tuple[set[str], list[str]]:
+        """Sites whose labels switch between the chains of the last move, and words on them."""
+        if not np.any(np.asarray(summary.rhat) > _MAX_RHAT):
+            return set(), []
+        chains = self.chains()
+        switched = find_switching(chains, summary, _MAX_RHAT)
+        if not switched:
+            return set(), []
+        assigned = find_assignments(chains, summary, _MAX_RHAT, switched)
+        others = as_many_entries(summary, switched, assigned)
+        words = (
+            f"the chains of the last move do not agree for {names_in_words(switched)}, and the "
+            "mean of an entry is of no component." + remedy_of_switching(switched, assigned, others)
+        )
+        return {*switched, *assigned}, [words]
 
     def problems_of_steps(self, rhat: np.ndarray) -> Iterator[str]:
         """Problems of the steps, which concern the evidence, too.

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import inference
-from inference import MCMCResult
+from inference import MCMCResult, SMCResult
 
 RNG = np.random.default_rng(0)
 MEANS = np.array([-4.0, 0.0, 5.0])
@@ -84,6 +84,35 @@ def test_relabel_undoes_permutations_bit_for_bit(switched, components):
     assert np.max(found.summary().rhat) < 1.02
     if switched is not EVERYWHERE:
         assert np.max(mixed.summary().rhat) > 1.1
+
+
+def particles(draws, switched):
+    """A result of smc whose chains of the last move have the given draws."""
+    steps = ("num_possible", "num_decisive", "num_ancestors", "temperature", "acceptance_rate")
+    mixed = permuted(draws, switched)
+    return SMCResult(
+        draws={name: x.reshape(1, -1, *x.shape[2:]) for name, x in mixed.items()},
+        stats={"log_density": RNG.normal(size=(1, mixed["scale"].size))},
+        log_evidence=np.float64(0.0),
+        standard_error=np.float64(0.1),
+        steps={name: np.full(3, 1000.0) for name in steps}
+        | {name: np.zeros(3, int) for name in ("num_undefined", "num_divergent")},
+        num_chains=len(switched),
+        sites=SITES,
+    )
+
+
+def test_particles_whose_labels_switch_are_told_and_matched():
+    draws = true_draws(30, 20)
+    switched = by_chain([*itertools.permutations(range(3))] * 5, 20)
+    told = " ".join(str(particles(draws, switched).summary()).split())
+    assert 'relabel(result, {"loading": 0, "mu": 0, "share": 0})' in told
+    assert "independent draws" not in told  # chains that keep their order are no fault
+    found = inference.relabel(particles(draws, switched), "component")
+    assert isinstance(found, SMCResult)
+    in_chains = {name: np.asarray(x) for name, x in found.chains().items()}
+    assert up_to_one_permutation(in_chains, draws)
+    assert not found.summary().problems
 
 
 def test_draws_without_a_switch_stay_as_they_are():
@@ -178,7 +207,7 @@ def test_wrong_components_are_refused(components, words):
 
 def test_other_mistakes_are_refused():
     draws = true_draws(1, 5)
-    with pytest.raises(TypeError, match="result must be a result of mcmc, got"):
+    with pytest.raises(TypeError, match="result must be a result of mcmc or smc, got"):
         inference.relabel(draws, "component")  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="axes by site"):
         inference.relabel(result(draws), 0)  # pyright: ignore[reportArgumentType]
