@@ -150,8 +150,9 @@ def _describe_foreign(model: Any) -> str:
     if not library:
         return ""
     what = f"{name_of(model)} is one of {library}" if callable(model) else f"a model of {library}"
+    door = "take it as it is, by ppl.from_numpyro(model), or " if library == "NumPyro" else ""
     return (
-        f"{what}: write it as a function of a random key, def model(key, *args), with "
+        f"{what}: {door}write it as a function of a random key, def model(key, *args), with "
         "ppl.sample(key, distribution, name=...) for each variable, and give data by "
         "ppl.condition(model, {name: data}); docs/models.md shows one beside the other"
     )

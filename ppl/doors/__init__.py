@@ -1,5 +1,6 @@
 """Models of other libraries as models of this one; each library is imported where it is used.
 
-Reading order: `from_numpyro`, then `numpyro_sites` and `numpyro_distribution`; `from_stan`, then
-`stan_density` and `stan_programs`.
+Reading order: `from_numpyro`, then `numpyro_sites` with `labeled_sites`, `numpyro_distribution`
+with `numpyro_supports` and `independent_parts`; `from_stan`, then `stan_density` and
+`stan_programs`.
 """

@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jax.tree_util import Partial
@@ -109,6 +109,9 @@ class _NumPyroModel:
         function = unwrap_model(self.function)
         return getattr(function, "__name__", type(function).__name__)
 
+    def __repr__(self) -> str:
+        return f"from_numpyro({self.__name__})"
+
     def __call__(self, data: Sequence[Any], key: Any, *args: Any, **kwargs: Any) -> Any:
         """Run the model of NumPyro; each of its statements becomes a site."""
         from ppl.doors.numpyro_sites import Sites
@@ -116,11 +119,30 @@ class _NumPyroModel:
         check_key("a model of from_numpyro", key)
         first, named = self.arguments.join(data)
         sites = Sites(key)
-        with _ONE_THREAD, sites:
-            out = self.function(*first, *args, **(named | kwargs))
+        args = (*first, *args)
+        kwargs = named | kwargs
+        try:
+            with _ONE_THREAD, sites:
+                out = self.function(*args, **kwargs)
+        except Exception as error:
+            error.add_note(
+                f"ppl.from_numpyro: the error came from {self.__name__!r}, called with the "
+                f"arguments ({', '.join(_describe(args, kwargs))}), without a key."
+            )
+            raise
         if not sites.num_statements:
             raise ValueError(
                 f"from_numpyro: {self.__name__!r} has no statement of NumPyro, such as "
                 "numpyro.sample. A model of ours goes through no door."
             )
         return out
+
+
+def _describe(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
+    """Arguments by dtype and shape, other objects as they print."""
+
+    def describe(x: Any) -> str:
+        dtype = getattr(x, "dtype", None)
+        return short_repr(x) if dtype is None else f"{dtype}{list(x.shape)}"
+
+    return [*map(describe, args), *(f"{name}={describe(x)}" for name, x in kwargs.items())]

@@ -6,7 +6,6 @@ outside of its support, and its map from unconstrained space elsewhere, in `bije
 
 import dataclasses
 import functools
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -14,8 +13,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as npd
-from numpyro.distributions import biject_to, constraints
 
+from ppl.doors.independent_parts import Independent
+from ppl.doors.numpyro_supports import (
+    Bijector,
+    Support,
+    bijector_onto,
+    feasible_like,
+    is_unrestricted,
+    satisfies,
+)
 from ppl.harvest import leaf_values
 from ppl.harvest.pytrees import register_dataclass
 
@@ -72,12 +79,12 @@ class NumPyroDistribution:
     @property
     def family_name(self) -> str:
         """The name of the family, within what expands, masks or joins its batch."""
-        return f"numpyro.{type(innermost(self._rebuilt())).__name__}"
+        return f"numpyro.{type(innermost(self.rebuild())).__name__}"
 
     @property
     def ignores_values(self) -> bool:
         """Whether a mask leaves entries out of the log density."""
-        return has_mask(self._rebuilt())
+        return has_mask(self.rebuild())
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
@@ -102,7 +109,13 @@ class NumPyroDistribution:
         """
         mapped = self._mapped_shape()
         if not mapped:
-            drawn = self._rebuilt().sample(key, tuple(sample_shape))
+            try:
+                drawn = self.rebuild().sample(key, tuple(sample_shape))
+            except NotImplementedError as error:
+                raise NotImplementedError(
+                    f"{self.family_name} has no draws in NumPyro. Give the value, by ppl.condition "
+                    "say, or start from init='uniform'"
+                ) from error
             return jnp.asarray(drawn).astype(self.dtype)
         keys = jax.random.split(key, mapped[0])
         drawn = self._map_first(lambda d, k: d.sample(k, sample_shape), keys)
@@ -121,33 +134,32 @@ class NumPyroDistribution:
         return value, self.apply(lambda d, x: jnp.asarray(d.log_prob(x)), value)
 
     @property
-    def support(self) -> "Support":
+    def support(self) -> Support:
         """The set of values with positive density."""
         return Support(self)
 
     @property
-    def bijector(self) -> "Bijector":
+    def bijector(self) -> Bijector:
         """The map from unconstrained space onto the support, NumPyro's `biject_to`.
 
         Raises:
             NotImplementedError: If there is no such map, as for a discrete distribution.
         """
-        constraint = self._rebuilt().support
+        constraint = self.rebuild().support
         if constraint.is_discrete:
             raise NotImplementedError(f"{self.family_name} is discrete.")
         try:
-            transform = biject_to(constraint)
+            return bijector_onto(constraint, self)
         except NotImplementedError as error:
             raise NotImplementedError(
                 f"{self.family_name} has no map from unconstrained space in NumPyro, whose "
                 "handlers.reparam is for such sites."
             ) from error
-        return _class_of_bijector(transform)(self)
 
     @property
     def has_standard_form(self) -> bool:
         """Whether a draw is an affine function of a standard variable."""
-        return _standard_parameters(self._rebuilt()) is not None
+        return _standard_parameters(self.rebuild()) is not None
 
     def standard_form(self, centeredness: Any) -> tuple[Any, Any, Any]:
         """A distribution, and the maps from its variable to this one and back.
@@ -157,7 +169,7 @@ class NumPyroDistribution:
         Raises:
             NotImplementedError: If there is no such form.
         """
-        d = self._rebuilt()
+        d = self.rebuild()
         found = _standard_parameters(d)
         if found is None:
             raise NotImplementedError(f"{self.family_name} has no standard form.")
@@ -187,9 +199,10 @@ class NumPyroDistribution:
         """A function of the distribution of NumPyro and of values, over all axes of `vmap`."""
         if self._mapped_shape():
             return self._map_first(lambda d, *xs: d.apply(function, *xs), *values)
-        return function(self._rebuilt(), *values)
+        return function(self.rebuild(), *values)
 
-    def _rebuilt(self) -> Any:
+    def rebuild(self) -> Any:
+        """The distribution of NumPyro."""
         return jax.tree.unflatten(self.structure.tree, self.leaves)
 
     def _mapped_axes(self) -> list[int]:
@@ -213,12 +226,14 @@ class NumPyroDistribution:
         return jax.vmap(one, in_axes=(axes, *[0] * len(values)))(self.leaves, *values)
 
 
-def wrap(d: Any, dtype: Any = None) -> NumPyroDistribution:
+def wrap(d: Any, dtype: Any = None) -> NumPyroDistribution | Independent:
     """A distribution of NumPyro under our protocol; `dtype` is that of the value, if it is known.
 
     Raises:
         TypeError: If a parameter is not an array.
     """
+    if isinstance(d, npd.Independent):
+        return Independent(wrap(d.base_dist, dtype), d.reinterpreted_batch_ndims)
     leaves, tree = jax.tree.flatten(d)
     leaves = tuple(map(leaf_values.as_array, leaves))
     ranks = tuple(map(np.ndim, leaves))
@@ -280,10 +295,10 @@ def _standard_parameters(d: Any) -> tuple[Any, Any] | None:
 
 
 def _log_prob(d: Any, value: Any) -> jax.Array:
-    if _is_unrestricted(d.support) and not isinstance(innermost(d), npd.ImproperUniform):
+    if is_unrestricted(d.support) and not isinstance(innermost(d), npd.ImproperUniform):
         return jnp.asarray(d.log_prob(value))
     inside = _is_inside(d, value)
-    point = _feasible(d.support, jnp.shape(value), jnp.result_type(value))
+    point = feasible_like(d.support, jnp.shape(value), jnp.result_type(value))
     event_axes = tuple(range(-len(d.event_shape), 0))
     safe = value if point is None else jnp.where(jnp.expand_dims(inside, event_axes), value, point)
     return jnp.where(inside, d.log_prob(safe), -jnp.inf)
@@ -299,170 +314,4 @@ def _is_inside(d: Any, value: Any) -> jax.Array:
     if isinstance(d, npd.Independent):
         inside = _is_inside(d.base_dist, value)
         return inside.all(tuple(range(-d.reinterpreted_batch_ndims, 0)))
-    return _satisfies(d.support, value)
-
-
-def _satisfies(constraint: Any, value: Any) -> jax.Array:
-    """Whether each event satisfies a constraint, but for rounding where it is one of arrays."""
-    inside = jnp.asarray(constraint(jnp.asarray(value)))
-    single = constraint
-    while isinstance(single, constraints.independent):
-        single = single.base_constraint
-    if constraint.is_discrete or not single.event_dim or _is_unrestricted(constraint):
-        return inside
-    try:
-        transform = biject_to(constraint)
-    except NotImplementedError:
-        return inside
-    back = transform(transform.inv(value))
-    tolerance = float(jnp.finfo(value.dtype).eps) ** 0.5
-    close = jnp.abs(back - value) <= tolerance * (1 + jnp.abs(value))
-    return inside | close.all(tuple(range(-constraint.event_dim, 0)))
-
-
-def _feasible(constraint: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """A point that satisfies a constraint, or None where NumPyro knows none."""
-    try:
-        return jnp.asarray(constraint.feasible_like(jnp.zeros(shape, dtype))).astype(dtype)
-    except NotImplementedError:
-        return None
-
-
-def _is_unrestricted(constraint: Any) -> bool:
-    while isinstance(constraint, constraints.independent):
-        constraint = constraint.base_constraint
-    reals = (constraints.real, constraints.real_vector, constraints.real_matrix)
-    return any(constraint is x for x in reals)
-
-
-@dataclasses.dataclass(frozen=True)
-class Support:
-    """Support of a distribution of NumPyro.
-
-    Attributes:
-        of: The distribution.
-    """
-
-    of: NumPyroDistribution
-
-    @property
-    def _constraint(self) -> Any:
-        return self.of._rebuilt().support
-
-    @property
-    def is_unrestricted(self) -> bool:
-        """Whether all real numbers belong to it."""
-        return _is_unrestricted(self._constraint)
-
-    @property
-    def is_discrete(self) -> bool:
-        """Whether it consists of integers."""
-        return self._constraint.is_discrete
-
-    @property
-    def event_ndims(self) -> int:
-        """The number of axes of an event."""
-        return self._constraint.event_dim
-
-    @property
-    def description(self) -> str:
-        """Words for errors and tables."""
-        if self.is_unrestricted:
-            return "finite"
-        constraint = self._constraint
-        while isinstance(constraint, constraints.independent):
-            constraint = constraint.base_constraint
-        words = re.findall("[A-Z][a-z0-9]*", type(constraint).__name__)
-        return f"numpyro.{'_'.join(words).lower()}"
-
-    @property
-    def low(self) -> Any:
-        """The least integer, or None."""
-        return self._bounds()[0]
-
-    @property
-    def high(self) -> Any:
-        """The largest integer, or None."""
-        return self._bounds()[1]
-
-    def _bounds(self) -> tuple[Any, Any]:
-        constraint = self._constraint
-        if constraint is constraints.boolean:
-            return 0, 1
-        low, high = (getattr(constraint, f"{x}_bound", None) for x in ("lower", "upper"))
-        return (low, high) if constraint.is_discrete and not constraint.event_dim else (None, None)
-
-    def check(self, value: Any) -> jax.Array:
-        """Whether each event belongs to it."""
-        return self.of.apply(lambda d, x: _satisfies(d.support, x), jnp.asarray(value))
-
-    def feasible(self, shape: tuple[int, ...] = ()) -> jax.Array:
-        """A point of it for each entry of the batch; `shape` is the shape of an event."""
-        of = self.of
-
-        def point(d: Any) -> jax.Array:
-            full = (*d.batch_shape, *shape)
-            found = _feasible(d.support, full, of.dtype)
-            return jnp.zeros(full, of.dtype) if found is None else found
-
-        return of.apply(point)
-
-
-@dataclasses.dataclass(frozen=True)
-class Bijector:
-    """Map from unconstrained space onto the support of a distribution of NumPyro.
-
-    Attributes:
-        of: The distribution.
-    """
-
-    of: NumPyroDistribution
-
-    def forward(self, position: Any) -> Any:
-        """The value at a position."""
-        return self.of.apply(lambda d, x: _transform(d)(x), position)
-
-    def inverse(self, value: Any) -> Any:
-        """The position of a value."""
-        return self.of.apply(lambda d, x: _transform(d).inv(x), value)
-
-    def forward_log_det_jacobian(self, position: Any) -> jax.Array:
-        """The log determinant of the Jacobian at each position."""
-
-        def log_det(d: Any, x: Any) -> Any:
-            transform = _transform(d)
-            return jnp.asarray(transform.log_abs_det_jacobian(x, transform(x)))
-
-        return self.of.apply(log_det, position)
-
-
-class Identity(Bijector):
-    """The map of real numbers: positions are values."""
-
-    def forward(self, position: Any) -> Any:
-        """The position."""
-        return position
-
-    def inverse(self, value: Any) -> Any:
-        """The value."""
-        return value
-
-    def forward_log_det_jacobian(self, position: Any) -> jax.Array:
-        """Zeros."""
-        return jnp.zeros_like(position)
-
-
-class Exp(Bijector):
-    """The map onto positive numbers, under which a scale is a shift of positions."""
-
-
-def _transform(d: Any) -> Any:
-    return biject_to(d.support)
-
-
-def _class_of_bijector(transform: Any) -> type[Bijector]:
-    while isinstance(transform, npd.transforms.IndependentTransform):
-        transform = transform.base_transform
-    if isinstance(transform, npd.transforms.IdentityTransform):
-        return Identity
-    return Exp if isinstance(transform, npd.transforms.ExpTransform) else Bijector
+    return satisfies(d.support, value)

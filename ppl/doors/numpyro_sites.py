@@ -1,7 +1,7 @@
 """Statements of NumPyro as sites of this library: a handler around a model of NumPyro."""
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, NoReturn
 
 import jax
@@ -12,22 +12,23 @@ from jax import lax
 from numpyro import handlers, primitives
 from numpyro.ops.pytree import PytreeTrace
 
+from ppl.doors.labeled_sites import Labels, observe, record, sample_latent
 from ppl.doors.numpyro_distribution import has_mask, innermost, wrap
-from ppl.doors.observed_sites import observe
 from ppl.harvest import jax_core, leaf_values
-from ppl.primitives.deterministic import deterministic
 from ppl.primitives.factor import factor
-from ppl.primitives.sample import sample
 from ppl.transforms.scale import scale
 
 Message = dict[str, Any]
 
 _REMEDIES = {
     "param": (
-        "A model of ours has no numpyro.param: give it a prior, numpyro.sample, or handlers.lift "
-        "around the model; a number that is fixed is an argument of the model."
+        "Without a prior it has no density: give it one, by numpyro.sample or by handlers.lift "
+        "around the model. A fixed number is an argument of the model; networks are for ppl.module "
+        "in a model of ours."
     ),
-    "mutable": "Give the state as an argument of the model, and return the new one.",
+    "mutable": (
+        "State that changes while a model runs is no part of a density: give it as an argument."
+    ),
     "prng_key": (
         "Random numbers that no site records cannot enter a density: draw them by numpyro.sample."
     ),
@@ -39,12 +40,16 @@ class Sites(primitives.Messenger):
 
     Attributes:
         key: The random key of all sites.
+        names: Names of sites so far.
+        plates: Sizes of plates by name, which are the names of dimensions.
         num_statements: How many statements of NumPyro came.
     """
 
-    def __init__(self, key: Any):
+    def __init__(self, key: Any, names: Set[str] = frozenset(), plates: Any = None):
         super().__init__()
         self.key = key
+        self.names = set(names)
+        self.plates: dict[str, int] = {} if plates is None else plates
         self.num_statements = 0
 
     def process_message(self, msg: Message) -> None:
@@ -55,69 +60,111 @@ class Sites(primitives.Messenger):
             case "sample":
                 msg["value"] = self._sample(msg)
             case "deterministic":
-                msg["value"] = deterministic(msg["value"], name=msg["name"])
+                msg["value"] = self._deterministic(msg)
             case "control_flow":
                 msg["value"] = self._control_flow(msg)
             case "plate":
                 _check_plate(msg)
             case "subsample" | "inspect":
                 pass
+            case "prng_key" if msg["kwargs"]["rng_key"] is not None or _is_unconditioned():
+                pass  # a seed that the model sets, or nobody needs the key
             case kind:
-                _refuse(msg, f"numpyro.{kind} {msg.get('name', '')!r}", _REMEDIES.get(kind, ""))
+                name = repr(msg["name"]) if "name" in msg else "()"
+                _refuse(f"the statement {kind} {name}", _REMEDIES.get(kind, ""))
 
     def _sample(self, msg: Message) -> Any:
         name = msg["name"]
         d = msg["fn"]
         value = msg["value"]
+        self._claim(name)
         if isinstance(innermost(d), npd.Unit):
             terms = jnp.asarray(d.log_prob(value), jnp.result_type(float))
-            self._scaled(msg, lambda _: factor(terms, name=name))
+            self._scaled(msg, lambda _: factor(terms, name=name), terms.shape)
             return value
         if value is None:
             ours = wrap(d.expand_by(msg["kwargs"].get("sample_shape", ())))
-            return self._scaled(msg, lambda key: sample(key, ours, name=name), ours.batch_shape)
+            labels = self._labels(msg, ours.batch_shape, len(ours.event_shape))
+            return self._scaled(
+                msg,
+                lambda key: sample_latent(key, ours, name=name, labels=labels),
+                ours.batch_shape,
+            )
         if not msg["is_observed"]:
             _refuse(
-                msg,
-                f"site {name!r} has a value that is no observation, as handlers.substitute and "
-                "handlers.replay give one",
+                f"the value of site {name!r} that is not data, as handlers.substitute and "
+                "handlers.replay give it",
                 "Take handlers.condition for data, handlers.do for a value without a density.",
             )
         d, data = _align(name, d, value)
         ours = wrap(d, data.dtype)
-        return self._scaled(msg, lambda key: observe(key, ours, data, name=name), ours.batch_shape)
+        labels = self._labels(msg, ours.batch_shape, len(ours.event_shape))
+        return self._scaled(
+            msg,
+            lambda key: observe(key, ours, data, name=name, labels=labels),
+            ours.batch_shape,
+        )
 
-    def _scaled(
-        self, msg: Message, site: Callable[[Any], Any], batch_shape: Sequence[int] | None = None
-    ) -> Any:
+    def _deterministic(self, msg: Message) -> Any:
+        value = msg["value"]
+        self._claim(msg["name"])
+        num_plates = max((-frame.dim for frame in msg["cond_indep_stack"]), default=0)
+        # With further axes, nothing tells those of plates from those of an event.
+        is_batch = jax.tree_util.all_leaves([value]) and np.ndim(value) == num_plates
+        labels = self._labels(msg, np.shape(value)) if is_batch else ()
+        return record(value, name=msg["name"], labels=labels)
+
+    def _claim(self, name: str) -> None:
+        """Note the name of a site.
+
+        Raises:
+            ValueError: If a site or a plate has it.
+        """
+        if name in self.names or name in self.plates:
+            kind = "sites" if name in self.names else "a plate and a site"
+            raise ValueError(
+                f"from_numpyro: {kind} have the name {name!r}. Names are unique in a model of "
+                "NumPyro: rename one, or put handlers.scope around its part."
+            )
+        self.names.add(name)
+
+    def _labels(self, msg: Message, batch_shape: Sequence[int], num_event_axes: int = 0) -> Labels:
+        """Plates as names of the axes of a batch; events have none."""
+        frames = {frame.dim: frame.name for frame in msg["cond_indep_stack"]}
+        found = []
+        for axis, size in enumerate(batch_shape):
+            name = frames.get(axis - len(batch_shape))
+            if name is None or name in self.names or self.plates.setdefault(name, size) != size:
+                name = None
+            found.append(name and (name, None))
+        return (*found, *[None] * num_event_axes) if any(found) else ()
+
+    def _scaled(self, msg: Message, site: Callable[[Any], Any], batch_shape: Sequence[int]) -> Any:
         """A site whose log probability the handlers `scale` around it multiply."""
         weight = msg.get("scale")
         if weight is None:
             return site(self.key)
-        if np.ndim(weight) and batch_shape is not None:
+        if np.ndim(weight):
             weight = jnp.broadcast_to(weight, tuple(batch_shape))
         return scale(site, weight)(self.key)
 
     def _control_flow(self, msg: Message) -> Any:
         kind = msg["fn"].__name__.removesuffix("_wrapper")
-        again, substituted = self._handlers_around(msg, kind)
         if kind == "scan":
-            return self._scan(msg, again, substituted)
+            return self._scan(msg)
         if kind == "cond":
-            return self._cond(msg, again, substituted)
-        return _refuse(msg, f"the construct {kind!r}", "Write it with scan or cond.")
+            return self._cond(msg)
+        return _refuse(f"the construct {kind!r}", "Write it with scan or cond.")
 
-    def _handlers_around(self, msg: Message, kind: str) -> tuple[list[Any], dict[str, Any]]:
-        """Handlers between this one and a construct, innermost first, and data of `condition`."""
+    def _handlers_around(self, kind: str) -> list[Any]:
+        """Handlers between this one and a construct, outermost first, but for `condition`."""
         stack = primitives._PYRO_STACK
-        around = stack[stack.index(self) + 1 :][::-1]
         again = []
-        for handler in around:
+        for handler in stack[stack.index(self) + 1 :]:
             if isinstance(handler, handlers.scale | handlers.mask):
                 weight: Any = handler.scale if isinstance(handler, handlers.scale) else handler.mask
                 if np.ndim(weight):
                     _refuse(
-                        msg,
                         f"an array of handlers.{type(handler).__name__} around {kind}",
                         f"Put the handler into the function that {kind} takes.",
                     )
@@ -126,67 +173,89 @@ class Sites(primitives.Messenger):
                 again.append(handler)
             elif not isinstance(handler, handlers.condition | handlers.seed):
                 _refuse(
-                    msg,
                     f"handlers.{type(handler).__name__} around {kind}",
                     f"Put it into the function that {kind} takes.",
                 )
-        substituted: dict[str, Any] = {}
-        for _, data in msg["kwargs"]["substitute_stack"]:
-            if not isinstance(data, Mapping):
-                _refuse(
-                    msg,
-                    f"a function as condition_fn= of handlers.condition around {kind}",
-                    "Give a dict of data.",
-                )
-            substituted = {**data, **substituted}  # the innermost comes first and wins
-        return again, substituted
+        return again
 
     @contextlib.contextmanager
-    def _inside(self, key: Any, again: Sequence[Any], substituted: Mapping[str, Any]) -> Any:
+    def _inside(
+        self, key: Any, names: Set[str], again: Sequence[Any], data: Callable[[Message], Any]
+    ) -> Iterator[None]:
         """The handlers for the inside of a construct: no handler outside sees its statements."""
-        inner = Sites(key)
+        inner = Sites(key, names, self.plates)
+        given = handlers.condition(condition_fn=data)
         with contextlib.ExitStack() as stack:
-            for handler in (handlers.block(), inner, *reversed(again)):
+            for handler in (handlers.block(), inner, *again, given):
                 stack.enter_context(handler)
-            if substituted:
-                stack.enter_context(handlers.condition(data=dict(substituted)))
             yield
-        self.num_statements += inner.num_statements
+        self.names |= inner.names
 
-    def _scan(self, msg: Message, again: Sequence[Any], substituted: Mapping[str, Any]) -> Any:
+    def _scan(self, msg: Message) -> Any:
         f, init, xs, length, reverse = msg["args"]
         if length is None:
             length = np.shape(jax.tree.leaves(xs)[0])[0]
-        for name, data in substituted.items():
-            if np.shape(data)[:1] != (length,):
-                _refuse(
-                    msg,
-                    f"data of handlers.condition for site {name!r}, of shape {np.shape(data)}, "
-                    f"around a scan of length {length}",
-                    "Give an entry for each step; what is to be forecast is a scan of its own.",
-                )
+        again = self._handlers_around("scan")
+        names = frozenset(self.names)
+        data = _data_around(msg, "scan")
+        by_step = {site: jnp.asarray(x) for site, x in data.items() if _length(x) == length}
 
         def step(carry: Any, x: Any) -> Any:
-            key, data, x = x
-            with self._inside(key, again, data):
+            key, now, x = x
+
+            def look_up(site: Message) -> Any:
+                name = site["name"]
+                if name in data and name not in now:
+                    _refuse(
+                        f"data of shape {np.shape(data[name])} for site {name!r} in a scan of "
+                        f"length {length}",
+                        "Give an entry for each step; what is to be forecast is a scan of its own.",
+                    )
+                return now.get(name)
+
+            with self._inside(key, names, again, look_up):
                 return f(carry, x)
 
         keys = jax.random.split(self.key, length)
-        data = {name: jnp.asarray(x) for name, x in substituted.items()}
-        carry, ys = lax.scan(step, init, (keys, data, xs), length=length, reverse=reverse)
+        carry, ys = lax.scan(step, init, (keys, by_step, xs), length=length, reverse=reverse)
         return (length, None, carry), (PytreeTrace({}), ys)
 
-    def _cond(self, msg: Message, again: Sequence[Any], substituted: Mapping[str, Any]) -> Any:
+    def _cond(self, msg: Message) -> Any:
         pred, *branches, operand = msg["args"]
+        again = self._handlers_around("cond")
+        names = frozenset(self.names)
+        data = _data_around(msg, "cond")
 
         def inside(branch: Callable[..., Any]) -> Callable[..., Any]:
             def run(operand: Any) -> Any:
-                with self._inside(self.key, again, substituted):
+                with self._inside(self.key, names, again, lambda site: data.get(site["name"])):
                     return branch(operand)
 
             return run
 
         return lax.cond(pred, *map(inside, branches), operand), PytreeTrace({})
+
+
+def _data_around(msg: Message, kind: str) -> dict[str, Any]:
+    """Data that the handlers `condition` around a construct give; the innermost wins."""
+    found: dict[str, Any] = {}
+    for _, data in msg["kwargs"]["substitute_stack"]:
+        if not isinstance(data, Mapping):
+            _refuse(
+                f"a function as condition_fn= of handlers.condition around {kind}",
+                "Give a dict of data.",
+            )
+        found = {**data, **found}
+    return found
+
+
+def _length(x: Any) -> int | None:
+    return np.shape(x)[0] if np.ndim(x) else None
+
+
+def _is_unconditioned() -> bool:
+    """Whether `handlers.uncondition` asks for a key, which no site here needs."""
+    return any(isinstance(x, handlers.uncondition) for x in primitives._PYRO_STACK)
 
 
 def _check_plate(msg: Message) -> None:
@@ -198,11 +267,10 @@ def _check_plate(msg: Message) -> None:
     size, subsample_size = msg["args"]
     if msg["value"] is None or (subsample_size is not None and subsample_size != size):
         _refuse(
-            msg,
-            f"plate {msg['name']!r} takes {subsample_size} of {size} elements",
-            "Write the plate without subsample_size=. For minibatches give the rows as arguments, "
-            "handlers.scale(scale=num_rows / num_in_batch) around their site, and "
-            "inference.svi(..., batch_size=).",
+            f"plate {msg['name']!r} with a random {subsample_size} of its {size} elements",
+            "The density would be random. Write it without subsample_size=. For minibatches put "
+            "handlers.scale(scale=num_rows / num_in_batch) around the site, and give the rows by "
+            "inference.svi(..., batch=).",
         )
 
 
@@ -212,6 +280,12 @@ def _align(name: str, d: Any, value: Any) -> tuple[Any, jax.Array]:
     Raises:
         ValueError: If the shapes do not fit, or data are NaN.
     """
+    is_known = not jax_core.is_traced(value)
+    if is_known and not has_mask(d) and np.isnan(np.asarray(value, float)).any():
+        raise ValueError(
+            f"from_numpyro: site {name!r} has data that are NaN. If they are missing, mask them, "
+            "by handlers.mask or obs_mask=."
+        )
     data = leaf_values.as_array(value)
     events = len(d.event_shape)
     batch = data.shape[: data.ndim - events]
@@ -225,23 +299,15 @@ def _align(name: str, d: Any, value: Any) -> tuple[Any, jax.Array]:
             f"from_numpyro: site {name!r} has data of shape {data.shape}, and a distribution of "
             f"batch shape {tuple(d.batch_shape)} and event shape {tuple(d.event_shape)}."
         )
-    if np.prod(joint) > max(data.size / max(np.prod(event), 1), np.prod(d.batch_shape)):
+    if np.prod(joint) > max(np.prod(batch), np.prod(d.batch_shape)):
         raise ValueError(
             f"from_numpyro: site {name!r}: data of shape {data.shape} and a distribution of batch "
             f"shape {tuple(d.batch_shape)} broadcast to {joint}, each of them several times. Give "
             "both the same axes, by reshape."
         )
-    known = not jax_core.is_traced(data) and jnp.issubdtype(data.dtype, jnp.inexact)
-    if known and not has_mask(d) and np.isnan(data).any():
-        raise ValueError(
-            f"from_numpyro: site {name!r} has data that are NaN. If they are missing, mask them, "
-            "by handlers.mask or obs_mask=."
-        )
     dtype = jnp.result_type(data.dtype, wrap(d).dtype)
     return d.expand(joint), jnp.broadcast_to(data, joint + event).astype(dtype)
 
 
-def _refuse(msg: Message, what: str, remedy: str) -> NoReturn:
-    raise NotImplementedError(
-        f"from_numpyro: {what} cannot be carried over to a model of ours. {remedy}".rstrip()
-    )
+def _refuse(what: str, remedy: str) -> NoReturn:
+    raise NotImplementedError(f"from_numpyro: cannot carry over {what}. {remedy}".rstrip())

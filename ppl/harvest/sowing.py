@@ -147,15 +147,17 @@ def bind_site(
     note: Hashable = None,
     key: Any = None,
     where: str = "sow",
+    labels: tuple[Hashable, ...] = (),
 ) -> Any:
     """Sow `value` together with `extra`, a pytree of arrays that stays with the site.
 
     `key` is the random key of the draw. `where` is the function that was called, for errors.
+    `labels` are words about the last axes of the value, one for each.
     """
     leaves, tree = jax.tree_util.tree_flatten(value)
     leaves = [_as_array(leaf, name, where) for leaf in leaves]
     extras, extra_tree = jax.tree_util.tree_flatten(extra)
-    site = Site(tag, name, mode, tree, extra_tree, note, has_key=key is not None)
+    site = Site(tag, name, mode, tree, extra_tree, note, has_key=key is not None, labels=labels)
     preds = [jnp.asarray(pred, bool)] if site.has_pred else []
     keys = [key] if site.has_key else []
     out = sow_p.bind(*leaves, *preds, *map(jnp.asarray, extras), *keys, site=site)

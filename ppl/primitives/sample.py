@@ -2,7 +2,7 @@
 
 import json
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import jax
@@ -90,11 +90,24 @@ def sample(key: jax.Array, dist: Any = None, *, name: str) -> Any:
         )
     check_key(f"sample {name!r}", key)
     key = jnp.asarray(key)
-    dist = in_default_precision(dist)
+    return sow_draw(key, in_default_precision(dist), name=name)
+
+
+def sow_draw(key: jax.Array, dist: Any, *, name: str, labels: tuple[Hashable, ...] = ()) -> Any:
+    """A latent site; `labels` are words about the last axes of the value, one for each."""
     value = draw(key, dist, name=name)
     count = distribution_protocol.count_cut_off(dist, value) if has_counts(value) else None
     warn_of_cut_off("sample", (name,), count, value)
-    return bind_site(value, tag=RANDOM, name=name, mode="append", extra=dist, note=LATENT, key=key)
+    return bind_site(
+        value,
+        tag=RANDOM,
+        name=name,
+        mode="append",
+        extra=dist,
+        note=LATENT,
+        key=key,
+        labels=labels,
+    )
 
 
 def check_name(where: str, name: Any) -> None:

@@ -62,7 +62,7 @@ USES = {
 def test_a_model_of_another_library_is_named(model, words, use):
     if isinstance(model, functools.partial):
         use = lambda model: ppl.trace(model)(key(0))  # noqa: E731
-    with pytest.raises(TypeError, match=rf"{words}: write it as a function of a random key"):
+    with pytest.raises(TypeError, match=rf"{words}: .*write it as a function of a random key"):
         use(model)
 
 

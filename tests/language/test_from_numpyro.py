@@ -1,12 +1,24 @@
 """from_numpyro: models of NumPyro, against NumPyro itself."""
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
+import numpyro.distributions as npd
 import numpyro.infer.util as numpyro_util
 import pytest
+import scipy.special
+import scipy.stats
+from jax import random
+from numpyro import handlers
+from numpyro.contrib.control_flow import scan
 
+import inference
 import ppl
+from inference.runtime.compiled_program import compile_program
+from ppl.doors.numpyro_distribution import wrap
 
 from .numpyro_models import EXAMPLES
 
@@ -38,6 +50,7 @@ def log_densities(name, args, values):
     return found, back
 
 
+@pytest.mark.slow_rows("horseshoe", "ordinal", "bounded", "correlated", "rewritten")
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_densities_are_numpyros(x64, name):
     _, args, values, _ = example_of(name)
@@ -45,3 +58,230 @@ def test_densities_are_numpyros(x64, name):
     for ours, theirs in found:
         np.testing.assert_allclose(ours, theirs, rtol=1e-10)
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-7, atol=1e-7), back, values)
+
+
+def test_mixtures_are_summed(x64):
+    _, (data,), values, model = example_of("mixture")
+    del values["z"]
+    found = jax.jit(ppl.log_density(ppl.marginalize(model, ["z"])))(values, data)
+    parts = scipy.stats.norm(values["means"], 0.5).logpdf(np.asarray(data)[:, None])
+    likelihood = scipy.special.logsumexp(parts + np.log(values["weights"]), axis=1).sum()
+    prior = scipy.stats.norm([-1, 1], 1).logpdf(values["means"]).sum()
+    prior += scipy.stats.dirichlet([2, 3]).logpdf(values["weights"])
+    np.testing.assert_allclose(found, prior + likelihood, rtol=1e-10)
+
+
+def test_chains_in_a_scan_are_summed(x64):
+    _, (counts,), values, model = example_of("hidden Markov")
+    del values["state"]
+    found = jax.jit(ppl.log_density(ppl.marginalize(model, ["state"])))(values, counts)
+    rows, rates = (np.asarray(values[name]) for name in ("rows", "rates"))
+    weights = np.array([1.0, 0.0])
+    for count in np.asarray(counts):
+        weights = (weights @ rows) * scipy.stats.poisson(rates).pmf(count)
+    prior = scipy.stats.gamma(2).logpdf(rates).sum()  # uniform rows have the log density 0
+    np.testing.assert_allclose(found, np.log(weights.sum()) + prior, rtol=1e-10)
+
+
+def test_sites_know_their_plates_and_data():
+    _, args, _, model = example_of("schools")
+    found = jax.jit(ppl.trace(model))(random.key(0), *args).sites
+    assert [site.kind for site in found.values()] == ["latent"] * 3 + ["observed"]
+    assert [site.labels for site in found.values()] == [(), ()] + [(("school", None),)] * 2
+
+
+def test_data_may_come_by_condition():
+    _, (errors, effects), values, model = example_of("schools")
+
+    def densities():
+        yield ppl.log_density(ppl.condition(model, {"y": effects}))(values, errors)
+        yield ppl.log_density(ppl.from_numpyro(EXAMPLES["schools"].model, errors, effects))(values)
+        yield ppl.log_density(model)(values, errors, effects=effects)
+
+    assert len({x.item() for x in jax.jit(lambda: [*densities()])()}) == 1
+
+
+def test_new_data_compile_nothing():
+    """Data that the model was made with, and arguments."""
+    _, (errors, effects), _, _ = example_of("schools")
+
+    def fit(shift):
+        model = ppl.from_numpyro(EXAMPLES["schools"].model, errors + shift)
+        return inference.optimize(random.key(0), model, effects + shift, progress=False).values
+
+    first = fit(0.0)
+    misses = compile_program.cache_info().misses
+    assert fit(1.0)["mu"] != first["mu"]
+    assert compile_program.cache_info().misses == misses
+
+
+@pytest.mark.parametrize("make_key", [random.key, random.PRNGKey])
+def test_draws_are_of_their_distributions(make_key):
+    """The draws of each site are compared by a Kolmogorov-Smirnov test; a false alarm has 1e-4."""
+
+    def model():
+        with numpyro.plate("row", 500):
+            x = numpyro.sample("x", npd.Gamma(2.0, 1.0))
+            numpyro.sample("y", npd.Normal(x, 2.0))
+
+    drawn = ppl.simulate(ppl.from_numpyro(model))(make_key(0))
+    pairs = [
+        (drawn["x"], scipy.stats.gamma(2.0)),
+        (drawn["y"] - drawn["x"], scipy.stats.norm(0, 2)),
+    ]
+    for draws, d in pairs:
+        assert scipy.stats.kstest(np.asarray(draws), d.cdf).pvalue > 1e-4
+        assert scipy.stats.kstest(2 * np.asarray(draws), d.cdf).pvalue < 1e-4
+
+
+def test_distributions_may_be_mapped():
+    """Leaves with further axes, as in a trace under `vmap`."""
+    model = ppl.from_numpyro(EXAMPLES["schools"].model)
+    errors = jnp.asarray(EXAMPLES["schools"].args[0])
+    trace = jax.jit(jax.vmap(ppl.trace(model), in_axes=(0, None)))
+    traced = trace(random.split(random.key(0), 3), errors)
+    site = traced.sites["theta"]
+    d = site.distribution
+    assert d.batch_shape == (3, 8)
+    np.testing.assert_allclose(d.log_prob(site.value), site.log_prob, rtol=1e-6)
+    assert d.sample(random.key(1), (2,)).shape == (2, 3, 8)
+    assert d.support.check(site.value).shape == (3, 8)
+
+
+@pytest.mark.slow_rows("LKJCholesky")
+@pytest.mark.parametrize(
+    ("d", "inside", "outside"),
+    [
+        (npd.HalfNormal(1.0), 0.5, -0.5),
+        (npd.Uniform(0.0, jnp.array([1.0, 3.0])), [0.5, 2.5], [1.5, 3.5]),
+        (npd.Poisson(2.0), 3, -1),
+        (npd.Dirichlet(jnp.ones(3)), [0.2, 0.3, 0.5], [0.5, 0.5, 0.5]),
+        (npd.HalfNormal(1.0).expand([2]).to_event(1), [0.5, 1.0], [0.5, -1.0]),
+        (npd.LKJCholesky(2), [[1.0, 0.0], [0.6, 0.8]], [[1.0, 0.0], [0.6, 0.9]]),
+        (npd.HalfNormal(1.0).mask(jnp.array([True, False])), [0.5, -1.0], [-0.5, -1.0]),
+    ],
+    ids=["HalfNormal", "Uniform", "Poisson", "Dirichlet", "Independent", "LKJCholesky", "masked"],
+)
+def test_values_outside_of_a_support_are_impossible(d, inside, outside):
+    """NumPyro gives them some number."""
+    ours = wrap(d)
+    inside, outside = (jnp.asarray(x, ours.dtype) for x in (inside, outside))
+
+    def scores(x):
+        found = ours.log_prob(x)
+        return jnp.where(found > -jnp.inf, found, 0).sum(), found
+
+    def check(inside, outside):
+        slope = None
+        if jnp.issubdtype(ours.dtype, jnp.floating):
+            slope = jax.grad(scores, has_aux=True)(outside)[0]
+        return d.log_prob(inside), ours.log_prob(inside), ours.log_prob(outside), slope
+
+    theirs, found, impossible, slope = jax.jit(check)(inside, outside)
+    np.testing.assert_allclose(found, theirs, rtol=1e-5)
+    assert (impossible == -jnp.inf).any()
+    assert slope is None or jnp.isfinite(slope).all()
+
+
+def normal(name="x", obs=None, **kwargs):
+    return numpyro.sample(name, npd.Normal(0.0, 1.0), obs=obs, **kwargs)
+
+
+def subsampled():
+    with numpyro.plate("row", 10, subsample_size=5):
+        normal()
+
+
+def scanned(around, length=3):
+    with around:
+        scan(lambda carry, _: (normal(), None), 0.0, None, length=length)
+
+
+def doubled():
+    normal()
+    normal()
+
+
+def broadcast():
+    numpyro.sample("x", npd.Normal(jnp.zeros((3, 1)), 1.0), obs=jnp.zeros(3))
+
+
+def named_as_a_plate():
+    with numpyro.plate("x", 2):
+        normal("y")
+    normal()
+
+
+MISTAKES = {
+    "param": (lambda: numpyro.param("w", 1.0), "the statement param 'w'. Without a prior"),
+    "mutable": (lambda: numpyro.primitives.mutable("w", 1.0), "the statement mutable 'w'"),
+    "prng_key": (numpyro.prng_key, "prng_key .*draw them by numpyro.sample"),
+    "subsample": (subsampled, "plate 'row' with a random 5 of its 10 elements.*batch="),
+    "substitute": (
+        handlers.substitute(normal, data={"x": 1.0}),
+        "the value of site 'x' that is not data.*handlers.condition",
+    ),
+    "two sites": (doubled, "sites have the name 'x'.*handlers.scope"),
+    "site and plate": (named_as_a_plate, "a plate and a site have the name 'x'"),
+    "outer product": (broadcast, "site 'x': data of shape .*broadcast to"),
+    "shape": (
+        lambda: numpyro.sample("x", npd.Normal(jnp.zeros(4), 1.0), obs=jnp.zeros(3)),
+        r"site 'x' has data of shape \(3,\), and a distribution of batch shape \(4,\)",
+    ),
+    "NaN": (lambda: normal(obs=np.nan), "site 'x' has data that are NaN.*obs_mask="),
+    "reparam around scan": (
+        lambda: scanned(handlers.reparam(config={})),
+        "handlers.reparam around scan. Put it into the function that scan takes",
+    ),
+    "mask around scan": (
+        lambda: scanned(handlers.mask(mask=jnp.ones(3, bool))),
+        "an array of handlers.mask around scan",
+    ),
+    "short data around scan": (
+        lambda: scanned(handlers.condition(data={"x": jnp.zeros(2)})),
+        r"data of shape \(2,\) for site 'x' in a scan of length 3",
+    ),
+    "function around scan": (
+        lambda: scanned(handlers.condition(condition_fn=lambda site: 0.0)),
+        "condition_fn= of handlers.condition around scan",
+    ),
+    "no statement": (lambda: 1.0, "has no statement of NumPyro.*goes through no door"),
+}
+
+
+@pytest.mark.parametrize(("model", "words"), MISTAKES.values(), ids=MISTAKES)
+def test_what_cannot_be_carried_over_is_named(model, words):
+    with pytest.raises((NotImplementedError, ValueError), match=f"from_numpyro: .*{words}"):
+        ppl.trace(ppl.from_numpyro(model))(random.key(0))
+    assert not numpyro.primitives._PYRO_STACK  # nothing is left behind
+
+
+def test_other_mistakes_are_told(monkeypatch):
+    with pytest.raises(TypeError, match=r"expected a model of NumPyro.*got 5"):
+        ppl.from_numpyro(5)
+    with pytest.raises(TypeError, match="expected one random key"):
+        ppl.from_numpyro(normal)(1.0)
+    with pytest.raises(TypeError, match="unexpected keyword") as caught:
+        ppl.from_numpyro(normal)(random.key(0), wrong=jnp.zeros(2))
+    assert caught.value.__notes__ == [
+        "ppl.from_numpyro: the error came from 'normal', called with the arguments "
+        "(wrong=float32[2]), without a key."
+    ]
+    with pytest.raises(NotImplementedError, match="ImproperUniform has no draws"):
+        wrap(npd.ImproperUniform(npd.constraints.real, (), ())).sample(random.key(0))
+    monkeypatch.setitem(sys.modules, "numpyro", None)
+    with pytest.raises(ImportError, match="pip install numpyro"):
+        ppl.from_numpyro(normal)
+
+
+def test_handlers_around_a_scan_reach_its_sites(x64):
+    data = jnp.arange(3.0)
+
+    def model():
+        with handlers.scale(scale=2.0), handlers.scope(prefix="a"), handlers.mask(mask=True):
+            scanned(handlers.condition(data={"x": data, "other": 1.0}))
+
+    expected, _ = numpyro_util.log_density(model, (), {}, {})
+    found = ppl.trace(ppl.from_numpyro(model))(random.key(0))
+    np.testing.assert_allclose(found.log_density, expected, rtol=1e-10)
+    assert found.sites["a/x"].kind == "observed"
