@@ -158,7 +158,7 @@ class NumPyroDistribution:
 
     @property
     def has_standard_form(self) -> bool:
-        """Whether a draw is an affine function of a standard variable."""
+        """Whether a draw is a known function of a standard variable."""
         return _standard_parameters(self.rebuild()) is not None
 
     def standard_form(self, centeredness: Any) -> tuple[Any, Any, Any]:
@@ -173,6 +173,10 @@ class NumPyroDistribution:
         found = _standard_parameters(d)
         if found is None:
             raise NotImplementedError(f"{self.family_name} has no standard form.")
+        if type(innermost(d)) is npd.LogNormal:
+            normal: Any = wrap(npd.Normal(*found))
+            base, forward, inverse = normal.standard_form(centeredness)
+            return base, lambda z: jnp.exp(forward(z)), lambda x: inverse(jnp.log(x))
         loc, scale = found
         c = 0.0 if centeredness is None else centeredness
         stretch = scale if centeredness is None else jnp.exp((1 - c) * jnp.log(scale))
@@ -286,7 +290,7 @@ _SCALE = (npd.HalfNormal, npd.HalfCauchy)
 def _standard_parameters(d: Any) -> tuple[Any, Any] | None:
     """Location, or None, and scale, over the whole batch; None for other families."""
     family: Any = d.base_dist if isinstance(d, npd.ExpandedDistribution) else d
-    if type(family) not in (*_LOCATION_SCALE, *_SCALE):
+    if type(family) not in (*_LOCATION_SCALE, *_SCALE, npd.LogNormal):
         return None
     scale = jnp.broadcast_to(family.scale, d.batch_shape)
     if type(family) in _SCALE:

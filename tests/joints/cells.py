@@ -21,6 +21,7 @@ from tests.joints.oracle import GAP, V, X, Y
 from tests.joints.rows import (
     BOTH_LAPLACE,
     CONDITION,
+    FROM_NUMPYRO_OBS,
     LABEL,
     LAPLACE,
     NET,
@@ -422,7 +423,8 @@ def conditional(row: Row) -> None:
         at = np.linspace(-2.0 if site == "mu" else 0.5, 3.0, 6)
         expected = np.array([row.oracle.log_density(values | {site: x}) for x in at])
         if found is None:
-            assert np.ptp(np.diff(expected, 2)) > 1e-3
+            is_closed = np.ptp(np.diff(expected, 2)) < 1e-3
+            assert not is_closed or row.has(FROM_NUMPYRO_OBS)  # families of NumPyro have no forms
         else:
             close(np.diff([found.log_prob(mu) for mu in at]), np.diff(expected), 1e-8)
 

@@ -46,6 +46,7 @@ ppl.sample(key, dist.Normal(mu + 2.0 * z, 1.0), name="y")
 | `impute`, `ignore` | say what a gap in `v` is |
 | `auto_marginal` | takes out `mu` and `w`, or `w` alone where the weights of the rows differ |
 | `module` | has `w` as the weights of a network, or the location of `mu` as a parameter |
+| `from_numpyro` | is the model written in NumPyro, with data by `condition` or by `obs=` |
 | `from_density` | has the log density of `mu`, the logarithm of `b`, and `w`, written by hand |
 
 `gibbs` is `mcmc(kernel=Gibbs.auto())` of the model with `z` and `y`, so that discrete sites are

@@ -170,6 +170,19 @@ FROM_DENSITY = Step(
     lambda *_: ppl.from_density(density, {"mu": 0.0, "b": 0.0, "w": jnp.zeros(3)}),
     {"is_bare": True},
 )
+
+
+def _in_numpyro(*, has_data: bool) -> Callable[[Any, bool, str], Any]:
+    def apply(_: Any, has_sum: bool, __: str) -> Any:
+        from tests.joints.in_numpyro import numpyro_model
+
+        return numpyro_model(has_sum=has_sum, has_data=has_data)
+
+    return apply
+
+
+FROM_NUMPYRO = Step("from_numpyro", _in_numpyro(has_data=False))
+FROM_NUMPYRO_OBS = Step("from_numpyro (obs=)", _in_numpyro(has_data=True), is_data=True)
 AUTO = Step(
     "marginalize (auto_marginal)",
     lambda m, *_: ppl.marginalize(m, ppl.auto_marginal),
@@ -263,6 +276,7 @@ def _with_marginals() -> list[Row]:
         rows += [Row((*data, INTERVENE_V, marginal)), Row((*data, marginal, INTERVENE_V))]
     for step in (LABEL, STATE):
         rows += [Row((CONDITION, step, BOTH)), Row((CONDITION, BOTH, step))]
+    rows += [Row((FROM_NUMPYRO_OBS, step)) for step in (ENUMERATE, GAUSSIAN, LAPLACE, BOTH)]
     return [*rows, Row((CONDITION, TABLE, BOTH))]
 
 
@@ -276,7 +290,8 @@ def _without_marginals() -> list[Row]:
             continue
         data = () if one.is_data or other.is_data else (CONDITION,)
         rows.append(Row((*data, one, other)))
-    return rows
+    rows += [Row((FROM_NUMPYRO_OBS, step)) for step in (SCALE, NEST, REPARAM, INTERVENE, BLOCK)]
+    return [*rows, Row((FROM_NUMPYRO, IMPUTE)), Row((FROM_NUMPYRO, IGNORE))]
 
 
 SINGLES = [
@@ -294,6 +309,8 @@ SINGLES = [
     Row((CONDITION, MODULE)),
     Row((CONDITION, NET)),
     Row((FROM_DENSITY,)),
+    Row((FROM_NUMPYRO, CONDITION)),
+    Row((FROM_NUMPYRO_OBS,)),
 ]
 OTHER_KERNELS = [  # singles that meet other kernels than NUTS
     Row((CONDITION,)),
