@@ -7,7 +7,7 @@ GPU_TESTS = tests/distributions tests/harvest tests/inference tests/language tes
 EXAMPLES = $(wildcard examples/*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-most test-all test-gpu bench-gpu fuzz mutants machine-mutants doctest examples docs lint format bench clean
+.PHONY: help demo test test-slow test-most test-all test-doors test-gpu bench-gpu fuzz mutants machine-mutants doctest examples docs lint format bench clean
 MAKEFLAGS += --no-print-directory
 
 help: ## show this list
@@ -38,6 +38,11 @@ test-gpu: ## run the tests on an accelerator, which JAX must find
 	@.ci/venv "$(VENV)" "$(PYTHON)" dev
 	@JAX_PLATFORMS=cuda,cpu XLA_PYTHON_CLIENT_PREALLOCATE=false $(BIN)/python -m pytest -q \
 		--numprocesses auto --maxprocesses 12 --dist worksteal $(GPU_TESTS)
+
+test-doors: VENV = .venv-doors
+test-doors: ## run the tests of models of PyMC, which has an environment of its own
+	@.ci/venv "$(VENV)" "$(PYTHON)" doors
+	@$(BIN)/python -m pytest -q -m "slow or not slow" tests/language/test_from_pymc.py
 
 fuzz: ## check random programs, for SECONDS=600 from SEED=1000 on
 	@.ci/venv "$(VENV)" "$(PYTHON)" dev

@@ -21,6 +21,7 @@ from ppl.common.missing_data import ignore, impute
 from ppl.common.near_names import explain_missing as _explain_missing
 from ppl.common.peer_names import PEER_NAMES as _OTHER_NAMES
 from ppl.doors.from_numpyro import from_numpyro
+from ppl.doors.from_pymc import from_pymc
 from ppl.doors.from_stan import from_stan
 from ppl.harvest import call_and_reap, nest, plant, reap, sow, sow_cond
 from ppl.marginal.auto_marginal import MarginalPlan, auto_marginal
@@ -93,6 +94,7 @@ __all__ = [
     "forward_gradient",
     "from_density",
     "from_numpyro",
+    "from_pymc",
     "from_stan",
     "graph",
     "ignore",

@@ -88,7 +88,10 @@ def check_keywords(
     parameters = inspect.signature(driver).parameters.values()
     own = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and has_keywords]
     for p in [*taken][1 + len(args) :]:
-        is_needed = p.default is p.empty and p.kind is not p.VAR_POSITIONAL
+        is_needed = p.default is p.empty and p.kind not in (
+            p.POSITIONAL_ONLY,
+            p.VAR_POSITIONAL,
+        )
         if p.name in own and is_needed and p.name not in _bound(model):
             raise TypeError(
                 f"{name_of(model)} has an argument {p.name!r}, and so has {driver.__name__}, which "

@@ -1,0 +1,220 @@
+"""from_pymc: a model made of a model of PyMC."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+
+from ppl.core.model_pytree import Model
+from ppl.doors.pymc_distributions import Normal, PyMCDistribution
+from ppl.doors.pymc_graphs import ModelGraphs, ModelReader, VariableSite
+from ppl.doors.pytensor_graphs import import_pymc
+from ppl.harvest.leaf_values import short_repr
+from ppl.primitives.deterministic import deterministic
+from ppl.primitives.factor import factor
+from ppl.primitives.sample import check_key, sample
+from ppl.transforms.condition import condition
+from ppl.transforms.label import label
+
+
+def from_pymc(pymc_model: Any, *, observe: bool = True) -> Model:
+    """A model of PyMC, as it is, as a model of this library.
+
+    Each random variable is a site, with PyMC's log density and PyMC's map to unconstrained space,
+    both through PyTensor's JAX backend. Every transformation and every algorithm takes it.
+
+    | in PyMC | here |
+    |---|---|
+    | free variable | a latent site, of the constrained value; draws by the same backend |
+    | `observed=` | an observed site |
+    | missing entries of `observed=` | the sites `y_observed` and `y_unobserved`, as in PyMC |
+    | `pm.Data`, and data without it | data by name, which an argument may replace |
+    | `Deterministic`, `Potential` | deterministic sites, factors |
+    | `dims=`, `coords=` | names of axes and of entries, as of :func:`ppl.label` |
+    | discrete variable | a discrete site, for :func:`ppl.marginalize` or `inference.Gibbs` |
+    | invalid parameters | a log density of -inf, as where PyMC compiles it |
+
+    A variable of the family Normal without a transform is a normal site of this library, so that
+    its centering is learned and ``ppl.Gaussian`` integrates it.
+
+    PyMC computes in float64, and so does the model if JAX does:
+    ``jax.config.update("jax_enable_x64", True)``.
+
+    Args:
+        pymc_model: The model of PyMC; of Bambi, ``model.backend.model`` after ``model.build()``.
+            What it holds now is read, and later changes of it are not seen.
+        observe: Whether the data are conditioned on. Without them, `ppl.predict` draws new ones.
+
+    Returns:
+        Function of a key, and of a dict of data that replace those of PyMC: arrays by the name of
+        a `pm.Data`, or of the site that observes an array. New data of the same shapes never
+        recompile; data of other shapes make new graphs, with names of entries only where their
+        number has not changed. A pytree, whose leaves are the data of PyMC.
+
+    Raises:
+        ImportError: If PyMC is not installed.
+        TypeError: If `pymc_model` is not a model of PyMC.
+        NotImplementedError: If an operation has no JAX implementation in PyTensor, PyMC has no log
+            density, or data are drawn at random, as by `pm.Minibatch`. When the result is called,
+            if a variable is drawn for which the backend has no sampler.
+        ValueError: When the result is called or transformed, if there are no data of a name, or
+            shapes do not fit; a TypeError for floats in place of integers.
+
+    Example:
+        >>> import pymc as pm  # doctest: +SKIP
+        >>> with pm.Model() as coin:  # doctest: +SKIP
+        ...     p = pm.Beta("p", 1.0, 1.0)
+        ...     pm.Bernoulli("heads", p, observed=[1, 0, 1, 1])
+        >>> model = ppl.from_pymc(coin)  # doctest: +SKIP
+        >>> result = inference.mcmc(jax.random.key(0), model)  # doctest: +SKIP
+
+    References:
+        Abril-Pla et al., "PyMC: a modern and comprehensive probabilistic programming framework in
+        Python", PeerJ Computer Science 9 (2023).
+    """
+    pymc = import_pymc()
+    if not isinstance(pymc_model, pymc.Model):
+        raise TypeError(
+            f"from_pymc: expected a pymc.Model, got {short_repr(pymc_model)}. A model of Bambi is "
+            "built first: model.build(), then model.backend.model."
+        )
+    reader = ModelReader(pymc_model)
+    graphs = reader.graphs_of({name: x.shape for name, x in reader.data.items()})
+    data = {name: x for name, x in reader.data.items() if observe or name in graphs.data}
+    return Partial(_PyMCModel(reader, observe), data)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _PyMCModel:
+    """Function of the data of a PyMC model, a key, and data to take in their place."""
+
+    reader: ModelReader
+    observe: bool
+
+    @property
+    def __name__(self) -> str:
+        """A name for errors."""
+        return "a model of from_pymc"
+
+    def __call__(
+        self,
+        defaults: Mapping[str, Any],
+        key: jax.Array,
+        /,
+        data: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        check_key("a model of from_pymc", key)
+        given = _check_data(data, defaults)
+        values = {**defaults, **given}
+        shapes = {name: np.shape(x) for name, x in values.items()}
+        graphs = self.reader.graphs_of(shapes)
+        run: Any = label(Partial(_Sites(graphs)), graphs.dims, graphs.coords)
+        if self.observe:
+            run = condition(run, _observed(graphs, values))
+        try:
+            return run(key, values)
+        except (TypeError, ValueError) as error:
+            if all(shapes[name] == np.shape(defaults[name]) for name in given):
+                raise
+            raise ValueError(
+                f"from_pymc: data of the shapes { {name: shapes[name] for name in given} } do not "
+                f"fit into the PyMC model, whose data have the shapes "
+                f"{ {name: np.shape(defaults[name]) for name in given} }: {error}"
+            ) from error
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Sites:
+    """Function of a key and data, which draws the sites of a model without its observations."""
+
+    graphs: ModelGraphs
+
+    def __call__(self, key: jax.Array, data: Mapping[str, Any]) -> dict[str, Any]:
+        values = dict(data)
+        for site in self.graphs.variables:
+            values[site.name] = sample(key, _distribution(site, values), name=site.name)
+        for name, value in self.graphs.deterministic(values).items():
+            values[name] = deterministic(value, name=name)
+        for name, weight in self.graphs.potentials(values).items():
+            factor(weight, name=name)
+        return {site.name: values[site.name] for site in self.graphs.variables}
+
+
+def _distribution(site: VariableSite, values: Mapping[str, Any]) -> Normal | PyMCDistribution:
+    """The distribution of a site given values of its parents."""
+    inputs = tuple(values[name] for name in site.parents)
+    dtype = jax.dtypes.canonicalize_dtype(site.dtype)
+    if site.normal is not None:
+        parameters = (jnp.asarray(x, dtype) for x in site.normal(*inputs))
+        return Normal(*(jnp.broadcast_to(x, site.shape) for x in parameters))
+    num_axes = len(site.shape) - site.graphs.event_ndims
+    batch_shape = site.shape[:num_axes]
+    event_shape = site.shape[num_axes:]
+    return PyMCDistribution(inputs, site.graphs, batch_shape, event_shape, dtype)
+
+
+def _observed(graphs: ModelGraphs, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Data by site.
+
+    Raises:
+        ValueError: If their shape is not the shape of their site.
+    """
+    found = {}
+    for site in graphs.variables:
+        if site.observed is None:
+            continue
+        value = site.observed(data)[site.name]
+        if jnp.shape(value) != site.shape:
+            raise ValueError(
+                f"from_pymc: site {site.name!r} has the shape {site.shape}, got data of the shape "
+                f"{jnp.shape(value)}. Give all data of one length; to predict at other rows, take "
+                "from_pymc(model, observe=False), which needs no data of the site."
+            )
+        found[site.name] = value
+    return found
+
+
+def _check_data(data: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """New data by name.
+
+    Raises:
+        TypeError: If they are not a dict, an entry is not an array, or floats stand for integers.
+        ValueError: If a name is unknown, or an array has another number of axes.
+    """
+    if data is None:
+        return {}
+    if not isinstance(data, Mapping):
+        raise TypeError(
+            f"from_pymc: data must be a dict by name, of {sorted(defaults)}, got "
+            f"{short_repr(data)}."
+        )
+    found = {}
+    for name, value in data.items():
+        if name not in defaults:
+            raise ValueError(
+                f"from_pymc: there are no data {name!r}. There are {sorted(defaults)}."
+            )
+        default = defaults[name]
+        try:
+            array = jnp.asarray(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"from_pymc: data {name!r} must be an array of {default.dtype}, got "
+                f"{short_repr(value)}."
+            ) from error
+        if array.ndim != np.ndim(default):
+            raise ValueError(
+                f"from_pymc: data {name!r} have the shape {np.shape(default)} in the PyMC model, "
+                f"got {array.shape}. Give an array of as many axes."
+            )
+        if jnp.issubdtype(array.dtype, jnp.floating) and default.dtype.kind != "f":
+            raise TypeError(
+                f"from_pymc: data {name!r} are integers in the PyMC model, got "
+                f"{array.dtype}. Give integers, or floats to pm.Data when the model is made."
+            )
+        found[name] = array.astype(jax.dtypes.canonicalize_dtype(default.dtype))
+    return found

@@ -1,0 +1,229 @@
+"""from_pymc: models of PyMC, against PyMC itself."""
+
+import functools
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import inference
+import ppl
+
+pm = pytest.importorskip("pymc", reason="PyMC is not installed")
+
+from .pymc_models import EFFECTS, MODELS, families, labels_of_two, marbles  # noqa: E402
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
+    pytest.mark.filterwarnings("ignore:Data in y contains missing values"),
+]
+
+
+def position_of(unconstrained, seed=1):
+    """Random positions of all sites."""
+    leaves, tree = jax.tree.flatten(unconstrained.position_shapes)
+    keys = jax.random.split(jax.random.key(seed), len(leaves))
+    draws = [
+        0.5 * jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, leaves, strict=True)
+    ]
+    return jax.tree.unflatten(tree, draws)
+
+
+def log_density_of_pymc(model, position):
+    """PyMC's log density of positions, by name of the site."""
+    point = {model.rvs_to_values[rv].name: np.asarray(position[rv.name]) for rv in model.free_RVs}
+    return model.compile_logp(mode="FAST_COMPILE")(point)
+
+
+def check_densities(theirs):
+    """Both densities of a position, and the way back to it."""
+    unconstrained = ppl.unconstrain(ppl.from_pymc(theirs))
+    position = position_of(unconstrained)
+    found = jax.jit(unconstrained.log_density)(position)
+    np.testing.assert_allclose(found, log_density_of_pymc(theirs, position), rtol=1e-7)
+    back = unconstrained.unconstrain(unconstrained.constrain(position))
+    jax.tree.map(
+        lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-9), back, position
+    )
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_densities_are_pymcs(x64, name):
+    check_densities(MODELS[name]())
+
+
+@pytest.mark.parametrize(
+    ("formula", "family"),
+    [
+        ("y ~ x + (x|g)", "gaussian"),
+        ("k ~ x + (1|g)", "poisson"),
+        ("b ~ x * g", "bernoulli"),
+        ("k ~ x", "negativebinomial"),
+        ("y ~ bs(x, df=4)", "t"),
+    ],
+)
+def test_densities_of_bambi(x64, formula, family):
+    bambi = pytest.importorskip("bambi", reason="Bambi is not installed")
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=40)
+    data = {"x": x, "g": rng.choice(list("abcd"), 40), "y": x + rng.normal(size=40)}
+    data |= {"k": rng.poisson(np.exp(0.3 * x)), "b": rng.integers(0, 2, 40)}
+    model = bambi.Model(formula, pandas.DataFrame(data), family=family)
+    model.build()
+    check_densities(model.backend.model)
+
+
+def test_the_page_runs(x64, monkeypatch):
+    page = (pathlib.Path(__file__).parents[2] / "docs/coming-from.md").read_text()
+    code = page.split("```py\n")[1].split("```")[0]
+    few = {"num_warmup": 100, "num_draws": 100, "num_chains": 2, "learn_centering": False}
+    monkeypatch.setattr(inference, "mcmc", functools.partial(inference.mcmc, **few))
+    names = {}
+    exec(code.replace('jax.config.update("jax_enable_x64", True)', ""), names)
+    assert names["new"]["y"].shape == (2, 100, 3)
+    assert {"posterior_predictive", "log_likelihood", "observed_data"} <= {*names["data"].groups()}
+
+
+def test_terms_by_observation_and_float32():
+    theirs = MODELS["radon"]()
+    ours = ppl.from_pymc(theirs)
+    position = position_of(ppl.unconstrain(ours))
+    terms = ppl.log_probs(ours)(ppl.unconstrain(ours).constrain(position))
+    assert terms["level"].shape == (30,)
+    assert terms["level"].dtype == jnp.float32
+    total = sum(float(jnp.sum(x)) for x in terms.values())
+    volume = float(position["sd_a"] + position["sd"])  # both by the logarithm
+    expected = log_density_of_pymc(theirs, jax.tree.map(lambda x: np.asarray(x, float), position))
+    assert total + volume == pytest.approx(expected, rel=1e-5)
+
+
+def test_new_data_do_not_recompile(x64):
+    ours = ppl.from_pymc(MODELS["eight_schools"]())
+    traces = []
+
+    @jax.jit
+    def density(position, data):
+        traces.append(0)
+        return ppl.unconstrain(ours, data).log_density(position)
+
+    position = position_of(ppl.unconstrain(ours))
+    found = [float(density(position, {"y": EFFECTS + shift})) for shift in (0.0, 3.0)]
+    assert len(traces) == 1
+    assert found[0] == pytest.approx(float(ppl.unconstrain(ours).log_density(position)))
+    with pm.Model() as shifted:
+        mu = pm.Normal("mu", 0, 5)
+        tau = pm.HalfCauchy("tau", 5)
+        z = pm.Normal("z", 0, 1, shape=8)
+        errors = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
+        pm.Normal("y", mu + tau * z, errors, observed=EFFECTS + 3)
+    assert found[1] == pytest.approx(float(log_density_of_pymc(shifted, position)), rel=1e-7)
+
+
+def test_prediction_at_other_rows(x64):
+    line = ppl.from_pymc(MODELS["line"](), observe=False)
+    given = {"slope": jnp.array([2.0, 3.0])}
+    found = ppl.predict(line, given)(jax.random.key(0), {"x": np.array([1.0, 10.0, 100.0])})
+    np.testing.assert_allclose(found["y"], [[2, 20, 200], [3, 30, 300]], atol=0.1)
+
+
+def test_groups_names_and_entries(x64):
+    ours = ppl.from_pymc(MODELS["eight_schools"]())
+    result = inference.mcmc(
+        jax.random.key(0), ours, num_chains=2, num_warmup=100, num_draws=50, learn_centering=False
+    )
+    data = result.to_arviz(ours, key=jax.random.key(1))
+    assert data.posterior["theta"].dims == ("chain", "draw", "school")
+    assert list(data.posterior["theta"]["school"].values) == list("ABCDEFGH")
+    np.testing.assert_allclose(
+        data.posterior["theta"],
+        data.posterior["mu"].values[..., None]
+        + data.posterior["tau"].values[..., None] * data.posterior["z"].values,
+    )
+    np.testing.assert_array_equal(data.observed_data["y"], EFFECTS)
+    assert data.log_likelihood["y"].shape == data.posterior_predictive["y"].shape == (2, 50, 8)
+
+
+def test_samplers_draw_from_pymcs_densities(x64):
+    """Log densities of draws have the mean that PyMC's own draws have, within 5 errors."""
+    theirs = families()
+    ours = ppl.from_pymc(theirs)
+    drawn = ppl.simulate(ours)(jax.random.key(0))
+    by_pymc = dict(
+        zip(
+            drawn,
+            pm.draw([theirs[x] for x in drawn], random_seed=1, mode="FAST_COMPILE"),
+            strict=True,
+        )
+    )
+    score = jax.jit(ppl.log_probs(ours))
+    for name, terms in score(drawn).items():
+        expected = score(jax.tree.map(jnp.asarray, by_pymc))[name]
+        spread = np.sqrt((np.var(terms) + np.var(expected)) / terms.size)
+        assert abs(np.mean(terms) - np.mean(expected)) < 5 * spread, name
+
+
+def test_discrete_site_is_summed_out(x64):
+    ours = ppl.marginalize(ppl.from_pymc(labels_of_two()), ["z"])
+    with pm.Model() as by_hand:
+        p = pm.Beta("p", 2, 2)
+        pm.NormalMixture("y", [1 - p, p], [-1.0, 2.0], 1.0, observed=[0.0, 1.0, 3.0])
+    unconstrained = ppl.unconstrain(ours)
+    position = position_of(unconstrained)
+    expected = log_density_of_pymc(by_hand, position)
+    assert float(unconstrained.log_density(position)) == pytest.approx(expected, rel=1e-7)
+
+
+def test_discrete_site_alone_is_refused():
+    with pytest.raises(ValueError, match="marginalize"):
+        inference.mcmc(jax.random.key(0), ppl.from_pymc(labels_of_two()))
+
+
+def test_refusals(monkeypatch):
+    with pytest.raises(TypeError, match=r"expected a pymc\.Model"):
+        ppl.from_pymc(lambda key: 0)
+    with pm.Model() as weird:
+        pm.PolyaGamma("w", 1, 0.0)
+    with pytest.raises(NotImplementedError, match=r"site 'w'.*PolyaGamma.*jax_funcify"):
+        ppl.from_pymc(weird)
+    with pytest.raises(NotImplementedError, match=r"site 'n'.*HyperGeometric.*hypergeometric"):
+        ppl.simulate(ppl.from_pymc(marbles()))(jax.random.key(0))
+    ours = ppl.from_pymc(MODELS["line"]())
+    for data, words in [
+        ({"z": np.zeros(4)}, r"no data 'z'. There are \['x', 'y_data'\]"),
+        ({"x": np.zeros((4, 1))}, r"'x' have the shape \(4,\).*got \(4, 1\)"),
+        ({"x": np.zeros(7)}, r"site 'y' has the shape \(7,\), got data of the shape \(4,\)"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            ppl.log_density(ours)({"slope": 1.0}, data)
+    floor = {"floor": np.array([0, 1]), "level": np.zeros(2)}  # the counties are 30
+    with pytest.raises(ValueError, match="do not fit into the PyMC model"):
+        ppl.log_probs(ppl.from_pymc(MODELS["radon"]()))({}, floor)
+    with pytest.raises(ValueError, match="'floor' and 'level' both have the dimension 'house'"):
+        ppl.log_probs(ppl.from_pymc(MODELS["radon"]()))({}, {"floor": np.array([0, 1])})
+    for data, words in [
+        (np.zeros(4), "must be a dict"),
+        ({"x": ["a"] * 4}, r"data 'x' must be an array of float64, got \['a'"),
+    ]:
+        with pytest.raises(TypeError, match=words):
+            ppl.log_density(ours)({"slope": 1.0}, data)
+    with pytest.raises(TypeError, match="data 'floor' are integers in the PyMC model, got float32"):
+        ppl.log_probs(ppl.from_pymc(MODELS["radon"]()))({}, {"floor": np.full(30, 0.5)})
+    with pm.Model() as batches:
+        pm.Normal(
+            "y", pm.Normal("m"), 1, observed=pm.Minibatch(np.zeros(9), batch_size=3), total_size=9
+        )
+    with pytest.raises(NotImplementedError, match=r"pm\.Minibatch"):
+        ppl.from_pymc(batches)
+    monkeypatch.setitem(__import__("sys").modules, "pymc", None)
+    with pytest.raises(ImportError, match=r"harvest-ppl\[pymc\]"):
+        ppl.from_pymc(batches)
+
+
+def test_precision_of_jax_stays():
+    assert not jax.config.jax_enable_x64
+    ppl.from_pymc(MODELS["line"]())
+    assert not jax.config.jax_enable_x64
