@@ -76,10 +76,12 @@ def sample_by_steps(
 
 
 def with_density(kernel: Any, target: Target) -> Any:
-    """Kernel with the target's log density, if the kernel has a field for one.
+    """Kernel with the target's log density, if the kernel has a field for one, or with the target.
 
     Parallel tempering starts at the target's prior, unless it has a reference of its own.
     """
+    if hasattr(kernel, "target"):
+        return dataclasses.replace(kernel, target=target)
     if not hasattr(kernel, "log_density"):
         return kernel
     kernel = dataclasses.replace(kernel, log_density=Partial(_log_density, target))

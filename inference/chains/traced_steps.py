@@ -56,7 +56,7 @@ class TracedSteps:
     def of(
         cls,
         kernel: Kernel,
-        target: Target,
+        target: Any,
         num_warmup: int,
         num_draws: int,
         keep: tuple[str, ...] | None = None,
@@ -67,9 +67,9 @@ class TracedSteps:
             TypeError: if the kernel breaks its protocol.
             NotImplementedError: if parallel tempering cannot start at the prior.
         """
-        layout = Layout.of(target.position_shapes)
+        layout = Layout.of_numbers(target.position_shapes)
 
-        def begin(target: Target) -> Any:
+        def begin(target: Any) -> Any:
             position = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), target.position_shapes)
             return initial_state(with_density(kernel, target), position)
 
@@ -81,7 +81,7 @@ class TracedSteps:
         is_mapped = jax.default_backend() != "cpu"
         return cls(kernel, layout, num_warmup, num_draws, keep, is_mapped)
 
-    def chains(self, key: jax.Array, target: Target, num_chains: int) -> RunDraws:
+    def chains(self, key: jax.Array, target: Any, num_chains: int) -> RunDraws:
         """Draws of chains of one target, with the chains in front; traceable."""
         seeds = jnp.stack(threefry(seed_of(key), jnp.arange(num_chains)), -1)
         if self.is_mapped:
@@ -108,6 +108,7 @@ class TracedSteps:
         chain = lax.fori_loop(0, self.num_warmup, lambda _, chain: advance(chain)[0], chain)
         _, (rows, stats) = lax.scan(lambda chain, _: advance(chain), chain, length=self.num_draws)
         kept = KeptSites(target, self.keep)
-        draws = lax.map(lambda row: kept.constrain(self.layout.unravel(row)), rows)
+        unravel = self.layout.unravel if self.layout.is_floating else lambda row: row
+        draws = lax.map(lambda row: kept.constrain(unravel(row)), rows)
         found = jax.tree.map(partial(spoil, ~jnp.isfinite(log_density)), (draws, stats))
         return RunDraws(*found, inverse_mass_matrix=None, centering={})

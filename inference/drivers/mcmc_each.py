@@ -10,7 +10,7 @@ import numpy as np
 
 import ppl
 from inference.chains.target_pool import Targets, sample_pool
-from inference.common.target import Target, named_sites
+from inference.common.target import is_of_values, named_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.checkpoints import check_kept, kept_sites
 from inference.drivers.run_settings import (
@@ -18,7 +18,8 @@ from inference.drivers.run_settings import (
     NUM_DRAWS,
     NUM_WARMUP,
 )
-from inference.drivers.sampler import check_run, facts_of, whole_run
+from inference.drivers.sampler import check_run, facts_of, rate_of, whole_run
+from inference.kernels.gibbs.gibbs_target import plan_run
 from inference.kernels.hamiltonian.kernel import Kernel
 from inference.kernels.hamiltonian.nuts import NUTS
 from inference.results.mcmc_results import MCMCResults
@@ -59,7 +60,8 @@ def mcmc_each(
         in_axes: Axes of the data sets, as in ``jax.vmap``: an integer or `None` for all arguments,
             or a tuple with an integer, `None` or a pytree of these for each argument. An argument
             with `None` is shared.
-        kernel: Kernel of one chain that takes the log density of the model, as in :func:`sampler`.
+        kernel: Kernel of one chain that takes the log density of the model or reads the model, as
+            in :func:`sampler`. Gibbs sampling of all data sets follows the plan of the first one.
         num_warmup: Iterations of warm-up per chain, not kept.
         num_draws: Draws to keep per chain; another number compiles anew.
         num_chains: Number of chains of each data set.
@@ -93,14 +95,19 @@ def mcmc_each(
     """
     check_inputs(mcmc_each, key, model, args, kwargs)
     numbers = check_run(kernel, num_warmup, num_draws, num_chains, target_acceptance_rate)
-    num_warmup, num_draws, num_chains, rate = numbers
+    num_warmup, num_draws, num_chains = numbers
     check_row_orders(model, args, kwargs)
     args, kwargs = convert_arguments(args, kwargs)
     args, is_stacked, num = _stack(args, in_axes)
-    first = copy_to_default_device(_target_of(model, args, is_stacked, 0, kwargs))
-    targets = _targets_of(first, model, args, is_stacked, num, kwargs)
+    planned = plan_run(kernel, model, _data_set(args, is_stacked, 0), kwargs)
+    first: Any = copy_to_default_device(planned.target)
+    rate = rate_of(planned.kernel, target_acceptance_rate)
+    if is_of_values(first):
+        targets = _gibbs_targets_of(first, args, kwargs)
+    else:
+        targets = _targets_of(first, model, args, is_stacked, num, kwargs)
     kept = check_kept(keep, named_sites(first))
-    run = whole_run(kernel, first, num_warmup, num_draws, rate, kept)
+    run = whole_run(planned.kernel, first, num_warmup, num_draws, rate, kept)
     with settings(None), show_progress(progress, num * num_chains, "chain") as report:
         on_progress = report if report.is_shown else None
         made = sample_pool(key, run, targets, num, num_chains, on_progress)
@@ -193,13 +200,18 @@ def _spread_axes(args: tuple[Any, ...], in_axes: Any) -> list[int | None]:
     return jax.tree.leaves(spread, is_leaf=is_none)
 
 
-def _target_of(
-    model: Any, args: Any, is_stacked: list[bool], i: int, kwargs: dict[str, Any]
-) -> Target:
-    """Target of one data set."""
+def _data_set(args: Any, is_stacked: list[bool], i: int) -> Any:
+    """Arguments of one data set."""
     leaves, tree = jax.tree.flatten(args)
     parts = [x[i] if flag else x for x, flag in zip(leaves, is_stacked, strict=True)]
-    return ppl.unconstrain(model, *jax.tree.unflatten(tree, parts), **kwargs)
+    return jax.tree.unflatten(tree, parts)
+
+
+def _gibbs_targets_of(first: Any, args: Any, kwargs: dict[str, Any]) -> Targets:
+    """Targets of Gibbs sampling of all data sets: all follow the plan of the first one."""
+    _, data = Arguments.split(args, kwargs)
+    base = dataclasses.replace(first.base, data=data)
+    return Targets.of(first, jax.tree.leaves(dataclasses.replace(first, base=base)))
 
 
 def _targets_of(
@@ -213,7 +225,8 @@ def _targets_of(
     if not first.values:
         _, data = Arguments.split(args, kwargs)
         return Targets.of(first, jax.tree.leaves(dataclasses.replace(first, data=data)))
-    each = [first, *(_target_of(model, args, is_stacked, i, kwargs) for i in range(1, num))]
+    sets = (_data_set(args, is_stacked, i) for i in range(1, num))
+    each = [first, *(ppl.unconstrain(model, *one, **kwargs) for one in sets)]
     for i, target in enumerate(each):
         if jax.tree.structure(target) != jax.tree.structure(first):
             raise ValueError(

@@ -5,17 +5,21 @@ from typing import Any
 
 import jax
 
-import ppl
 from inference.chains.traced_run import TracedRun
 from inference.chains.traced_steps import TracedSteps
 from inference.common.argument_checks import check_count, check_fraction
 from inference.common.layout import Layout
-from inference.common.target import Target, named_sites
+from inference.common.target import is_of_values, named_sites
 from inference.drivers.checkpoints import check_kept, kept_sites
 from inference.drivers.run_settings import NUM_CHAINS, NUM_DRAWS, NUM_WARMUP, check_kernel
 from inference.kernels.ensemble.kernel import is_ensemble
+from inference.kernels.gibbs.gibbs import Gibbs
+from inference.kernels.gibbs.gibbs_target import plan_run
+from inference.kernels.gibbs.sweep import Sweep
 from inference.kernels.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.kernels.hamiltonian.nuts import NUTS
+from inference.kernels.particle.particle_gibbs import ParticleGibbs
+from inference.kernels.particle.pmmh import PMMH
 from inference.models.check_keywords import check_keywords
 from inference.results.mcmc_result import MCMCResult
 from inference.results.run_facts import RunFacts
@@ -53,7 +57,8 @@ def sampler(
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
         kernel: :class:`NUTS`, :class:`WALNUTS`, :class:`HMC`, or another
             :class:`HamiltonianKernel`; or another kernel of one chain that takes the log density of
-            the model, such as :class:`Slice`, :class:`RandomWalk` or :class:`ParallelTempering`.
+            the model, such as :class:`Slice`, :class:`RandomWalk` or :class:`ParallelTempering`; or
+            :class:`Gibbs` and other kernels that read the model.
         num_warmup: Iterations of warm-up per chain, not kept.
         num_draws: Draws to keep per chain.
         num_chains: Number of chains.
@@ -85,14 +90,16 @@ def sampler(
     """
     _refuse(model, unknown)
     numbers = check_run(kernel, num_warmup, num_draws, num_chains, target_acceptance_rate)
-    num_warmup, num_draws, num_chains, target_acceptance_rate = numbers
+    num_warmup, num_draws, num_chains = numbers
 
     def run(key: jax.Array, *args: Any, **kwargs: Any) -> MCMCResult:
-        target = ppl.unconstrain(model, *args, **kwargs)
+        planned = plan_run(kernel, model, args, kwargs)
+        target: Any = planned.target
+        rate = rate_of(planned.kernel, target_acceptance_rate)
         kept = check_kept(keep, named_sites(target))
-        whole = whole_run(kernel, target, num_warmup, num_draws, target_acceptance_rate, kept)
+        whole = whole_run(planned.kernel, target, num_warmup, num_draws, rate, kept)
         made = whole.chains(key, target, num_chains)
-        facts = facts_of(target, num_warmup, target_acceptance_rate)
+        facts = facts_of(target, num_warmup, rate)
         return MCMCResult(**made._asdict(), facts=facts, sites=kept_sites(target, kept))
 
     return run
@@ -114,54 +121,61 @@ def _refuse(model: Callable[..., Any], unknown: Mapping[str, Any]) -> None:
 
 def check_run(
     kernel: Any, num_warmup: Any, num_draws: Any, num_chains: Any, target_acceptance_rate: Any
-) -> tuple[int, int, int, float | None]:
-    """Numbers of a whole run, checked; the acceptance rate is None for kernels without gradients.
+) -> tuple[int, int, int]:
+    """Numbers of iterations of warm-up, of draws and of chains of a whole run, checked.
 
     Raises:
-        TypeError: if `kernel` does not move one chain by the density of a model, or a number is of
-            another type.
+        TypeError: if `kernel` does not move one chain of a model, or a number is of another type.
         ValueError: if a number is out of range, or `kernel` has a log density.
     """
     check_kernel(kernel, "auto", target_acceptance_rate)
     name = type(kernel).__name__
-    if is_ensemble(kernel) or not hasattr(kernel, "log_density"):
+    reads_model = isinstance(kernel, Gibbs | ParticleGibbs | PMMH)
+    if is_ensemble(kernel) or not (reads_model or hasattr(kernel, "log_density")):
         reason = "moves all chains together" if is_ensemble(kernel) else "has no field log_density"
         raise TypeError(
-            "kernel must move one chain by the log density of the model, as NUTS(), Slice() or "
-            f"ParallelTempering(), and {name} {reason}; it runs under mcmc, in a call for each "
+            "kernel must move one chain by the log density of the model, as NUTS(), Gibbs.auto() "
+            f"or ParallelTempering(), and {name} {reason}; it runs under mcmc, in a call for each "
             "data set"
         )
-    rate = target_acceptance_rate
-    if isinstance(kernel, HamiltonianKernel):
-        rate = kernel.default_acceptance_rate if rate is None else rate
-        check_fraction("target_acceptance_rate", rate)
+    if target_acceptance_rate is not None:
+        check_fraction("target_acceptance_rate", target_acceptance_rate)
     return (
         check_count("num_warmup", num_warmup, least=0),
         check_count("num_draws", num_draws, least=1),
         check_count("num_chains", num_chains, least=1),
-        rate,
     )
+
+
+def rate_of(kernel: Any, target_acceptance_rate: float | None) -> float | None:
+    """Acceptance rate that warm-up aims at; `None` for kernels without gradients."""
+    if not isinstance(kernel, HamiltonianKernel):
+        return None
+    rate = target_acceptance_rate
+    return kernel.default_acceptance_rate if rate is None else rate
 
 
 def whole_run(
     kernel: Any,
-    target: Target,
+    target: Any,
     num_warmup: int,
     num_draws: int,
     target_acceptance_rate: float | None,
     keep: tuple[str, ...] | None,
 ) -> TracedRun | TracedSteps:
     """Settings of a whole run for targets with the sites and shapes of `target`."""
+    if is_of_values(target):
+        kernel = Sweep(target)
     if target_acceptance_rate is None:
         return TracedSteps.of(kernel, target, num_warmup, num_draws, keep)
     return TracedRun.of(kernel, target, num_warmup, num_draws, target_acceptance_rate, keep)
 
 
-def facts_of(target: Target, num_warmup: int, rate: float | None) -> RunFacts:
+def facts_of(target: Any, num_warmup: int, rate: float | None) -> RunFacts:
     """Facts of a run as a whole, which choose the advice of its summary."""
     return RunFacts(
         num_warmup=num_warmup,
         target_acceptance_rate=rate if num_warmup else None,
         init="uniform",
-        num_coordinates=Layout.of(target.position_shapes).size,
+        num_coordinates=Layout.of_numbers(target.position_shapes).size,
     )
