@@ -27,7 +27,7 @@ _MIN_ESS = 100
 _MAX_SE = 0.5  # nats; a larger standard error is itself uncertain
 _MIN_POSSIBLE = 100  # particles with a likelihood above 0
 _MIN_DECISIVE = 8.0  # effective number of chains in an error; of normal parts, a third of all
-_FEW_CHAINS = 16
+_FEW_CHAINS = 16  # with fewer, effective numbers tell nothing
 _MIN_ANCESTORS = 10
 _MAX_RHAT = 1.1  # of chains that forget where they started
 _MIN_RATE = 0.1  # acceptance
@@ -95,7 +95,8 @@ class SMCResult(Updatable, Result):
         about += f"; {self.note}" * bool(self.note)
         error = f" standard error of the log evidence at most {_MAX_SE},"
         error *= not math.isnan(self.log_evidence)
-        verdict = f"No problem found: ESS at least {_MIN_ESS},{error} moves accepted at all steps."
+        ess = f" ESS at least {_MIN_ESS}," * (length >= MIN_DRAWS)
+        verdict = f"No problem found:{ess}{error} moves accepted at all steps."
         problems = tuple(self._problems(summary))
         return dataclasses.replace(summary, problems=problems, about=about, verdict=verdict)
 
@@ -152,14 +153,24 @@ class SMCResult(Updatable, Result):
                 f"the standard error of the log evidence, {error:.2g}, is large, and itself "
                 "uncertain: raise num_particles."
             )
+        num_particles = np.shape(self.stats["log_density"])[1]
         fewest = int(np.min(steps["num_possible"]))
-        if fewest < _MIN_POSSIBLE:
+        if fewest < min(_MIN_POSSIBLE, num_particles):
             yield (
                 f"the likelihood is above 0 at {fewest} particles of a step only, from which all "
                 "others come: raise num_particles, or narrow the priors."
             )
         decisive = steps["num_decisive"]
-        if len(decisive) and decisive.min() < min(_MIN_DECISIVE, self.num_chains / _FEW_CHAINS):
+        if self.num_chains < _FEW_CHAINS:
+            enough = _FEW_CHAINS * num_particles // self.num_chains
+            yield (
+                f"{self.num_chains} chains are too few to show whether some of them decide the log "
+                "evidence, as where few draws of the prior hit a narrow mode: raise num_particles "
+                f"to {enough} or more."
+            )
+        elif len(decisive) and decisive.min() < min(
+            _MIN_DECISIVE, 1 + self.num_chains / _FEW_CHAINS
+        ):
             at = int(np.argmin(decisive))
             number = max(1, round(float(decisive[at])))
             what = f"of the {self.num_chains} chains" if at else "of the first draws"
@@ -194,7 +205,7 @@ class SMCResult(Updatable, Result):
                 f"rate of {known.min():.2g}: particles stay copies of each other. Take another "
                 "kernel, as NUTS(), or reparameterize the model."
             )
-        num_moves = np.shape(self.stats["log_density"])[1] - self.num_chains
+        num_moves = num_particles - self.num_chains
         share = int(steps["num_divergent"][-1]) / max(num_moves, 1)
         if share > _MAX_DIVERGENT:
             yield (

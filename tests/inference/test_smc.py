@@ -238,6 +238,23 @@ def test_a_spike_that_few_draws_have_hit_is_told():
     assert all(abs(x.log_evidence - expected) < 4.5 * x.standard_error for x in wide)
 
 
+def test_a_run_of_few_particles_claims_no_more_than_it_shows():
+    short = smc(key(0), posterior_of_beta(), kernel=QUICK, num_particles=64, chain_length=2)
+    few = dataclasses.replace(short, num_chains=4)
+    words = "\n".join(few.summary().problems)
+    assert "4 chains are too few to show whether some of them decide" in words
+    assert "raise num_particles to 256 or more" in words
+    assert "particles of a step only" not in words  # all of them have a likelihood above 0
+    assert inference.evidence(few).problems[0] in words
+    assert short.summary().problems == ()
+    verdict = short.summary().verdict
+    assert verdict.startswith("No problem found: standard error of the log evidence at most")
+    for number, is_told in ((2.5, True), (3.5, False)):  # of 32 chains
+        steps = {**short.steps, "num_decisive": np.full(len(short.steps["place"]), number)}
+        problems = dataclasses.replace(short, steps=steps).summary().problems
+        assert any("decide the log evidence" in x for x in problems) == is_told
+
+
 def test_the_effective_number_of_chains_in_an_error():
     parts = np.random.default_rng(0).standard_normal(10_000)
     np.testing.assert_allclose(effective_number(parts), 10_000 / 3, rtol=0.1)
@@ -447,7 +464,7 @@ def of_regression(number):
     x, y = X[:number].astype(float), Y[:number].astype(float)
     covariance = np.linalg.inv(x.T @ x / 0.25 + np.eye(2) / 9)
     marginal = 0.25 * np.eye(number) + 9 * x @ x.T
-    evidence = stats.multivariate_normal.logpdf(y, np.zeros(number), marginal)
+    evidence = stats.multivariate_normal.logpdf(y, np.zeros(number), marginal)  # pyright: ignore
     return evidence, covariance @ x.T @ y / 0.25, covariance
 
 
