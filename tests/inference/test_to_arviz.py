@@ -513,3 +513,15 @@ def test_a_keyword_of_the_model_that_to_arviz_has_is_refused(result):
     named = lambda key, groups: ppl.sample(key, dist.Normal(groups, 1.0), name="mu")  # noqa: E731
     with pytest.raises(TypeError, match=r"'groups', and so has to_arviz.* Give it .* by position"):
         result.to_arviz(named, groups=jnp.ones(2))
+
+
+def test_an_argument_by_position_alone_is_no_keyword():
+    """The key of a model whose data stand in front, as of from_pymc, is not that of to_arviz."""
+
+    def model(scale, key, /):
+        return ppl.sample(key, dist.Normal(jnp.zeros(2), scale), name="mu")
+
+    drawn = MCMCResult({"mu": np.linspace(-1, 1, 40).reshape(2, 10, 2)}, {}, None)
+    posterior = jax.tree_util.Partial(model, jnp.ones(2))
+    found = drawn.to_arviz(posterior, key=jax.random.key(0), groups=["prior"])
+    assert found["prior"]["mu"].shape == (1, 500, 2)

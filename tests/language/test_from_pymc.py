@@ -177,6 +177,25 @@ def test_discrete_site_is_summed_out(x64):
     assert float(unconstrained.log_density(position)) == pytest.approx(expected, rel=1e-7)
 
 
+@pytest.mark.slow
+def test_posterior_means_are_exact(x64):
+    """A normal mean of known variance, 6 errors; and a scale on a grid, by PyMC's density."""
+    with pm.Model() as theirs:
+        mu = pm.Normal("mu", 1.0, 2.0)
+        sd = pm.HalfNormal("sd", 1.0)
+        pm.Normal("y", mu, 1.5, observed=[0.0, 1.0, 4.0])
+        pm.Exponential("z", 1 / sd, observed=[0.5, 2.0])
+    result = inference.mcmc(jax.random.key(0), ppl.from_pymc(theirs))
+    precision = 1 / 4 + 3 / 2.25
+    exact = (1 / 4 + 5 / 2.25) / precision
+    errors = result.summary().mcse_mean
+    assert abs(result.draws["mu"].mean() - exact) < 6 * errors[0]
+    grid = np.linspace(1e-3, 8, 4001)
+    weights = np.exp(-(grid**2) / 2 - 2.5 / grid) / grid**2
+    mean = (weights * grid).sum() / weights.sum()
+    assert abs(result.draws["sd"].mean() - mean) < 6 * errors[1]
+
+
 def test_discrete_site_alone_is_refused():
     with pytest.raises(ValueError, match="marginalize"):
         inference.mcmc(jax.random.key(0), ppl.from_pymc(labels_of_two()))
