@@ -72,7 +72,7 @@ class StanProgram:
         self._model = model
         self.name = model.name()
         self._lock = threading.Lock()
-        self._has_warned = False
+        self._warned: set[str] = set()
         self.is_threaded = "STAN_THREADS=true" in model.model_info()
         self.size: int = model.param_unc_num()
         self.parameters = _blocks(model.param_unc_names())
@@ -95,7 +95,7 @@ class StanProgram:
             with self._exclusive():
                 found = self._model.log_density(position)
         except RuntimeError as error:
-            self._warn(error)
+            self._warn(_REJECTED, error)
             return -np.inf
         return -np.inf if np.isnan(found) else found
 
@@ -105,7 +105,7 @@ class StanProgram:
             with self._exclusive():
                 found, _ = self._model.log_density_gradient(position, out=out)
         except RuntimeError as error:
-            self._warn(error)
+            self._warn(_REJECTED, error)
             found = np.nan
         if not np.isfinite(found):
             out[:] = 0
@@ -144,7 +144,7 @@ class StanProgram:
                         position, include_tp=tp, include_gq=gq, rng=rng
                     )
             except RuntimeError as error:
-                self._warn(error)
+                self._warn(_FAILED, error)
                 continue
             values = np.full(len(out), np.nan)
             values[:num] = found
@@ -154,15 +154,16 @@ class StanProgram:
     def _exclusive(self) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext() if self.is_threaded else self._lock
 
-    def _warn(self, error: RuntimeError) -> None:
-        if not self._has_warned:
-            self._has_warned = True
-            warnings.warn(
-                "from_stan: the Stan program rejects a position, whose log density is -inf (its "
-                f"outputs are NaN). Later rejections are not shown. Stan says: {error}",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+    def _warn(self, what: str, error: RuntimeError) -> None:
+        """Warns of the first failure of each kind."""
+        if what not in self._warned:
+            self._warned.add(what)
+            words = f"from_stan: {what} This is said once. Stan says: {error}"
+            warnings.warn(words, RuntimeWarning, stacklevel=2)
+
+
+_REJECTED = "the Stan program rejects a position, whose log density is -inf."
+_FAILED = "outputs of the Stan program fail at a position, and are NaN there."
 
 
 def _central_differences(
