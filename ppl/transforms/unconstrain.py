@@ -379,6 +379,12 @@ class Unconstrained:
     def _complete_position(self, key: jax.Array, values: Mapping[str, Any]) -> dict[str, Any]:
         """A position with given values at some sites, and uniform at the others."""
         given = self._run(RecordPositions(frozenset(self.centering))).entries(values, "initial")
+        if not given:
+            names = ", ".join(repr(join_scopes(path)) for path, _ in paths_in(values, ()))
+            raise ValueError(
+                f"initial: values came for {names} alone, which are deterministic: they follow "
+                f"from other sites. {suggest_names(dict(self.shapes), what='latent sites')}"
+            )
         if given.keys() < dict(self.shapes).keys():
             args, kwargs = self.arguments.join(self.data)
             rest = unconstrain(

@@ -435,3 +435,15 @@ def test_gradient_is_finite_far_out():
         value, gradient = value_and_grad(position)
         assert not jnp.isnan(value)
         assert not jnp.isnan(ravel_pytree(gradient)[0]).any() or value == -jnp.inf
+
+
+def test_a_start_at_deterministic_sites_alone_is_refused():
+    def model(key):
+        x = ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
+        ppl.deterministic(2.0 * x, name="y")
+
+    target = ppl.unconstrain(model)
+    start = target.initial(jax.random.key(0), {"x": 1.0, "y": 7.0})
+    assert start["x"] == 1.0
+    with pytest.raises(ValueError, match=r"values came for 'y' alone.*Use one of: 'x'"):
+        target.initial(jax.random.key(0), {"y": 7.0})
