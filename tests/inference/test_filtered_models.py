@@ -25,6 +25,7 @@ from tests.inference.test_evidence import joint_normal
 
 KEY = random.key(0)
 NUM_RUNS = 2_000
+SIZES = {"num_particles": 1_000, "num_draws": 500}  # compiled once for all tests
 Y = jnp.array([0.3, 1.9, jnp.nan, -1.0, 0.4, 2.0])
 
 
@@ -122,17 +123,17 @@ def slow(*names):
     return [pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
-@pytest.mark.parametrize("name", ["sum_of_path", "hidden_chain", *slow("walk", "second_order")])
+@pytest.mark.parametrize("name", ["hidden_chain", *slow("sum_of_path", "walk", "second_order")])
 def test_likelihood_is_unbiased_for_few_particles(name):
     """Missing data, data behind the scan, a carry of two states, a sum, a discrete state."""
     assert is_unbiased(log_ratios(*MODELS[name]))
 
 
 def test_likelihood_by_a_proposal_is_unbiased_and_more_exact():
-    """The locally optimal proposal has some half of the prior's standard deviation."""
+    """The locally optimal proposal has some half of the prior's standard deviation, 0.83."""
     guided = log_ratios(*MODELS["walk"], proposal=best_guide)
     assert is_unbiased(guided)
-    assert guided.std() < 0.6 * log_ratios(*MODELS["walk"]).std()
+    assert guided.std() < 0.5
 
 
 def test_a_proposal_without_its_own_density_is_caught():
@@ -163,10 +164,10 @@ def exact_moments(model):
 def test_paths_have_the_exact_means(name):
     """Means of paths within 5 standard errors of some 300 independent draws; the words are right.
 
-    Draws are 1,000, the particles 2,000; paths of `sum_of_path` are histories, as sums remember.
+    Draws are 500, the particles 1,000; paths of `sum_of_path` are histories, as sums remember.
     """
     model, _ = NORMAL[name]
-    result = inference.particle_filter(KEY, model, num_particles=2_000)
+    result = inference.particle_filter(KEY, model, **SIZES)
     mean, sd = exact_moments(model)
     for site in mean:
         error = abs(result.draws[site][0].mean(0) - mean[site])
@@ -204,7 +205,7 @@ def test_standard_error_is_that_of_many_runs():
     assert 0.7 < np.mean(errors) / spread < 2.5
 
 
-@pytest.mark.parametrize("name", ["walk", "hidden_chain"])
+@pytest.mark.parametrize("name", ["hidden_chain", *slow("walk")])
 def test_exact_sites_give_the_exact_evidence(name):
     """A normal or discrete model has no particles left, and paths of the smoother itself."""
     model, sites = MODELS[name]
@@ -221,8 +222,6 @@ def test_exact_sites_give_the_exact_evidence(name):
         mean, sd = exact_moments(model)
         error = abs(result.draws["x"][0].mean(0) - mean["x"])
         assert (error < 5 * sd["x"] / 500**0.5).all()
-        with pytest.raises(ValueError, match="give one of both"):
-            inference.particle_filter(KEY, model, exact=True, proposal=best_guide)
     else:
         paths = jnp.array([*itertools.product((0, 1), repeat=6)])
         weights = jax.nn.softmax(jax.vmap(lambda x: ppl.log_density(model)({"state": x}))(paths))
@@ -253,25 +252,25 @@ def test_ten_thousand_steps_compile_as_ten():
 
 def test_results_are_like_others(tmp_path):
     """Deterministic sites, files, ArviZ, predictions; new data compile nothing."""
-    result = inference.particle_filter(KEY, WALK, num_particles=100, num_draws=50)
+    result = inference.particle_filter(KEY, WALK, **SIZES)
     assert np.array_equal(result.draws["twice"], 2 * result.draws["x"])
-    assert result.draws["x"].shape == result.filtered["x"].shape == (1, 50, 6)
+    assert result.draws["x"].shape == result.filtered["x"].shape == (1, 500, 6)
     assert "twice" not in result.filtered
     assert result.increments.shape == result.ess.shape == result.num_ancestors.shape == (7,)
     assert np.allclose(result.increments.sum(), result.log_evidence)
     result.save(tmp_path / "filter.npz")
     loaded = inference.ParticleFilterResult.load(tmp_path / "filter.npz")
     assert str(loaded.summary()) == str(result.summary())
-    assert result.to_arviz().posterior["x"].shape == (1, 50, 6)
-    assert "ParticleFilterResult(100 particles" in repr(result)
+    assert result.to_arviz().posterior["x"].shape == (1, 500, 6)
+    assert "ParticleFilterResult(1000 particles" in repr(result)
     nested = dataclasses.replace(
         result, draws={"a": result.draws}, filtered={"a": result.filtered}, sites=()
     )
-    assert "50 paths drawn backward" in str(nested.summary())
-    again = inference.particle_filter(KEY, WALK, num_particles=100, num_draws=50)
+    assert "500 paths drawn backward" in str(nested.summary())
+    again = inference.particle_filter(KEY, WALK, **SIZES)
     assert np.array_equal(again.draws["x"], result.draws["x"])
     predicted = ppl.predict(walk, result.draws)(KEY)
-    assert predicted["y"].shape == (1, 50, 6)
+    assert predicted["y"].shape == (1, 500, 6)
 
 
 def test_a_summary_has_the_order_of_the_model():
@@ -365,6 +364,8 @@ def test_wrong_arguments_are_refused_in_words():
     def other(key, prior, data, t):
         ppl.sample(key, dist.Normal(0.0, 1.0), name="z")
 
+    with pytest.raises(ValueError, match="give one of both"):
+        inference.particle_filter(KEY, WALK, exact=True, proposal=best_guide)
     with pytest.raises(ValueError, match="the proposal draws 'z', which is no latent site in"):
         inference.particle_filter(KEY, WALK, proposal=other)
 

@@ -57,7 +57,7 @@ def test_evidence_that_forgets_old_weights_is_caught(monkeypatch):
     assert abs(error_of_evidence(NORMAL)[0]) > 6
 
 
-@pytest.mark.parametrize("name", quick(SPACES, "normal", "independent"))
+@pytest.mark.parametrize("name", quick(SPACES, "normal"))
 def test_smoothed_paths_have_the_exact_means(name):
     """Means under the weights of the evidence, which are unbiased; at most 4.5 standard errors."""
     space, runs = SPACES[name], 10_000
@@ -107,7 +107,7 @@ def errors_of_sweeps(space, num_particles, draws=20_000):
 
 
 @pytest.mark.parametrize("num_particles", [2, pytest.param(16, marks=slow)])
-@pytest.mark.parametrize("name", quick(SPACES, "hmm", "independent"))
+@pytest.mark.parametrize("name", quick(SPACES, "independent"))
 def test_conditional_smc_keeps_the_smoothing_distribution(name, num_particles):
     """All moments within 4.5 standard errors of 50 batches: 1 in 1000 seeds not so by chance."""
     assert np.abs(errors_of_sweeps(SPACES[name], num_particles)).max() < 4.5

@@ -66,8 +66,8 @@ def largest_error(result, exact):
 @pytest.mark.parametrize(
     ("kernel", "num_draws"),
     [
-        (Gibbs({"z": ParticleGibbs(16)}, rest=Slice()), 2500),
-        (PMMH(16), 5000),
+        (Gibbs({"z": ParticleGibbs(16)}, rest=Slice()), 1500),
+        (PMMH(16), 2500),
         pytest.param(Gibbs({"z": ParticleGibbs(2)}, rest=NUTS()), 2500, marks=slow),
         pytest.param(PMMH(5, scheme="multinomial"), 20_000, marks=slow),
     ],

@@ -33,13 +33,13 @@ from inference.sequential.path_weights import (
 )
 from inference.sequential.paths import ModelsPath
 
-QUICK = HMC(num_steps=4)
+QUICK = RandomWalk(num_steps=5)  # it compiles twice as fast as one with gradients
 KERNELS = {
     "NUTS": NUTS(),
-    "HMC": QUICK,
+    "HMC": HMC(num_steps=4),
     "MALA": MALA(),
     "Barker": Barker(),
-    "RandomWalk": RandomWalk(num_steps=5),
+    "RandomWalk": QUICK,
     "Slice": Slice(),
 }
 
@@ -116,22 +116,21 @@ def test_the_evidence_of_an_asymmetric_likelihood():
     """A wrong sign in the search for temperatures hides behind symmetric likelihoods."""
     model = ppl.condition(cauchy, {"y": jnp.float32(2.0)})
     evidence, mean = of_cauchy(2.0)
-    z = errors(model, evidence, jnp.float32(0.5), num_runs=10, kernel=QUICK)
-    assert abs(z.mean()) < 4.5 / np.sqrt(10)
-    assert 0.35 < np.sqrt(np.mean(z**2)) < 2
+    z = errors(model, evidence, jnp.float32(0.5), num_runs=4, kernel=QUICK)
+    assert abs(z.mean()) < 4.5 / np.sqrt(4)
     result = smc(key(100), model, jnp.float32(0.5), kernel=QUICK)
     row = result.summary()["x"]
     assert abs(row.mean - mean) < 4.5 * row.mcse_mean
 
 
 def test_two_modes_have_their_weights():
-    found = [smc(key(i), blobs, kernel=QUICK) for i in range(5)]
+    found = [smc(key(i), blobs, kernel=QUICK) for i in range(3)]
     values = np.array([x.log_evidence for x in found])
     expected = np.log(2 * np.pi * 0.01 / 100)
-    error = np.sqrt(np.mean([x.standard_error**2 for x in found]) / 5)
+    error = np.sqrt(np.mean([x.standard_error**2 for x in found]) / 3)
     assert abs(values.mean() - expected) < 4.5 * error
     shares = np.array([*map(share_right, found)])
-    assert abs(shares.mean() - 0.3) < 0.12  # of one run 0.06
+    assert abs(shares.mean() - 0.3) < 0.16  # of one run 0.06
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -205,13 +204,13 @@ def test_a_likelihood_that_is_0_on_most_of_the_prior():
     y = jnp.array([1.0, 9.0, 2.0])
     model = ppl.condition(bounded, {"y": y})
     expected = np.log((1 / 81 - 1 / 100) / 20)
-    z = errors(model, expected, y, num_runs=5, kernel=RandomWalk(num_steps=3))
-    assert abs(z.mean()) < 4.5 / np.sqrt(5)
-    result = smc(key(0), model, y, kernel=RandomWalk(num_steps=3))
+    z = errors(model, expected, y, num_runs=2, kernel=QUICK)
+    assert abs(z.mean()) < 4.5 / np.sqrt(2)
+    result = smc(key(0), model, y, kernel=QUICK)
     assert result.draws["top"].min() > 9
     assert result.steps["num_possible"][0] < 400
     y = jnp.array([1.0, 9.99])
-    few = smc(key(0), ppl.condition(bounded, {"y": y}), y, kernel=RandomWalk(num_steps=3))
+    few = smc(key(0), ppl.condition(bounded, {"y": y}), y, kernel=QUICK)
     assert any("particles of a step only" in x for x in few.summary().problems)
 
 
@@ -222,6 +221,7 @@ def with_spike(key, sd):
     ppl.factor(jnp.logaddexp(-jnp.sum(x**2) / 2, spike), name="likelihood")
 
 
+@pytest.mark.slow
 def test_a_spike_that_few_draws_have_hit_is_told():
     """Half of the mass: the evidence is off by 0.7 if none hits it, and uncertain if one does."""
 
@@ -229,11 +229,11 @@ def test_a_spike_that_few_draws_have_hit_is_told():
         return any("decide the log evidence" in x for x in result.summary().problems)
 
     expected = np.log(4 * np.pi / 100)
-    narrow = [smc(key(i), with_spike, jnp.float32(0.05), kernel=QUICK) for i in range(8)]
+    narrow = [smc(key(i), with_spike, jnp.float32(0.05), kernel=KERNELS["HMC"]) for i in range(8)]
     hit = [x for x in narrow if (abs(x.draws["x"][0] - 2) < 0.2).all(1).mean() > 0.1]
     assert 3 <= len(hit) <= 7
     assert all(map(is_told, hit))
-    wide = [smc(key(i), with_spike, jnp.float32(0.7), kernel=QUICK) for i in range(8)]
+    wide = [smc(key(i), with_spike, jnp.float32(0.7), kernel=KERNELS["HMC"]) for i in range(8)]
     assert not any(map(is_told, wide))
     assert all(abs(x.log_evidence - expected) < 4.5 * x.standard_error for x in wide)
 
@@ -325,7 +325,7 @@ def test_the_variance_counts_what_descendants_inherit():
 def test_result_goes_where_others_go(tmp_path):
     y = jnp.array([1.0, -2.0, 0.5])
     model = ppl.condition(conjugate, {"y": y})
-    result = smc(key(0), model, y, kernel=QUICK, num_particles=256)
+    result = smc(key(0), model, y, kernel=QUICK)
     result.save(tmp_path / "smc.npz")
     loaded = inference.SMCResult.load(tmp_path / "smc.npz")
     for a, b in zip(jax.tree.leaves(loaded), jax.tree.leaves(result), strict=True):
@@ -339,8 +339,8 @@ def test_result_goes_where_others_go(tmp_path):
         rtol=1e-5,
     )
     draws = jax.tree.map(lambda x: x[0], result.draws)
-    assert ppl.predict(conjugate, draws)(key(1), y)["y"].shape == (256, 3)
-    assert result.to_arviz()["posterior"]["x"].shape == (1, 256, 3)
+    assert ppl.predict(conjugate, draws)(key(1), y)["y"].shape == (2048, 3)
+    assert result.to_arviz()["posterior"]["x"].shape == (1, 2048, 3)
     found = inference.evidence(result)
     assert (found.log_evidence, found.standard_error) == (
         result.log_evidence,
@@ -355,6 +355,9 @@ def test_result_goes_where_others_go(tmp_path):
     for other in (y[::-1], y + 1.0):
         with pytest.raises(ValueError, match="its data are not those of the run"):
             inference.evidence(result, ppl.condition(conjugate, {"y": other}), y)
+    few = result.steps | {"num_decisive": np.ones(len(result.steps["place"]))}
+    told = dataclasses.replace(result, steps=few).summary().problems
+    assert "of the first draws decide the log evidence" in "".join(told)
     unknown = dataclasses.replace(result, log_evidence=np.float64(np.nan))
     assert "standard error of the log evidence" not in unknown.summary().verdict
     with pytest.raises(ValueError, match="went on from one of mcmc, and does not know"):
@@ -445,7 +448,7 @@ def test_undefined_likelihoods_are_told():
         x = ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
         return ppl.sample(key, dist.Normal(x, jnp.sqrt(x)), name="y")
 
-    result = smc(key(0), ppl.condition(model, {"y": 0.5}), kernel=RandomWalk(num_steps=3))
+    result = smc(key(0), ppl.condition(model, {"y": 0.5}), kernel=QUICK)
     assert result.draws["x"].min() > 0
     assert any("NaN or infinite at" in x for x in result.summary().problems)
 
@@ -577,6 +580,7 @@ def groups(key, y):
     return ppl.sample(key, dist.Normal(jnp.broadcast_to(a, y.shape), 1.0), name="y")
 
 
+@pytest.mark.slow
 def test_new_rows_go_on_twice_in_learned_coordinates():
     y = jnp.linspace(-1.0, 1.0, 12).reshape(6, 2)
     draws = {"mu": jnp.linspace(-1.0, 1.0, 64), "a": jnp.linspace(-0.5, 0.7, 128).reshape(64, 2)}
