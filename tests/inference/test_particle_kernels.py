@@ -351,7 +351,6 @@ ONLY_PATH = ppl.condition(WALK, {"scale": 0.5, "x0": 0.0})
             ValueError,
             "'scale' does not enter the first carry only",
         ),
-        (lambda: inference.sampler(WALK, kernel=PMMH()), TypeError, "runs under mcmc"),
         (lambda: mcmc(KEY, WALK, kernel=PMMH(), mass_matrix="dense"), ValueError, "mass_matrix"),
     ],
 )
