@@ -6,7 +6,7 @@ outside of its support, and its map from unconstrained space elsewhere, in `bije
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import jax
@@ -33,17 +33,24 @@ class Structure:
 
     Attributes:
         tree: Its tree structure.
-        ranks: The number of axes of each leaf.
+        places: The place among our leaves of each leaf of the tree. NumPyro's order of parameters
+            differs between processes, and ours does not.
+        ranks: The number of axes of each of our leaves.
         batch_shape: Its batch shape.
         event_shape: Its event shape.
         dtype: The dtype of the value.
     """
 
     tree: Any
+    places: tuple[int, ...]
     ranks: tuple[int, ...]
     batch_shape: tuple[int, ...]
     event_shape: tuple[int, ...]
     dtype: np.dtype
+
+    def rebuild(self, leaves: Sequence[Any]) -> Any:
+        """The distribution of NumPyro with these leaves."""
+        return jax.tree.unflatten(self.tree, [leaves[i] for i in self.places])
 
     @property
     def _parts(self) -> tuple[Any, ...]:
@@ -75,6 +82,10 @@ class NumPyroDistribution:
     structure: Structure = dataclasses.field(metadata={"static": True})
 
     is_closed: ClassVar[bool] = True
+
+    def __repr__(self) -> str:
+        parameters = ", ".join(f"{k}={x}" for k, x in innermost(self.rebuild()).get_args().items())
+        return f"{self.family_name}({parameters})"
 
     @property
     def family_name(self) -> str:
@@ -207,7 +218,7 @@ class NumPyroDistribution:
 
     def rebuild(self) -> Any:
         """The distribution of NumPyro."""
-        return jax.tree.unflatten(self.structure.tree, self.leaves)
+        return self.structure.rebuild(self.leaves)
 
     def _mapped_axes(self) -> list[int]:
         """The number of axes that `vmap` has added to each leaf."""
@@ -239,12 +250,25 @@ def wrap(d: Any, dtype: Any = None) -> NumPyroDistribution | Independent:
     if isinstance(d, npd.Independent):
         return Independent(wrap(d.base_dist, dtype), d.reinterpreted_batch_ndims)
     leaves, tree = jax.tree.flatten(d)
-    leaves = tuple(map(leaf_values.as_array, leaves))
+    order = [*_by_name(jax.tree.unflatten(tree, range(len(leaves))))]
+    leaves = tuple(leaf_values.as_array(leaves[i]) for i in order)
+    places = tuple(map(order.index, range(len(order))))
     ranks = tuple(map(np.ndim, leaves))
-    bare = Structure(tree, ranks, tuple(d.batch_shape), tuple(d.event_shape), np.dtype(bool))
+    bare = Structure(
+        tree, places, ranks, tuple(d.batch_shape), tuple(d.event_shape), np.dtype(bool)
+    )
     if dtype is None:
         dtype = _dtype_of_draw(bare, tuple(map(_abstract, leaves)), jnp.result_type(float))
     return NumPyroDistribution(leaves, dataclasses.replace(bare, dtype=np.dtype(dtype)))
+
+
+def _by_name(x: Any) -> Iterator[Any]:
+    """The leaves of a distribution of NumPyro, parameters in the order of their names."""
+    if not isinstance(x, npd.Distribution):
+        yield from jax.tree.leaves(x)
+        return
+    for name in sorted(type(x).gather_pytree_data_fields()):
+        yield from _by_name(vars(x).get(name))
 
 
 def _abstract(leaf: Any) -> jax.ShapeDtypeStruct:
@@ -258,7 +282,7 @@ def _dtype_of_draw(
     """The dtype of a draw; of an improper distribution, that of floats."""
 
     def draw(leaves: Sequence[Any], key: jax.Array) -> Any:
-        return jax.tree.unflatten(structure.tree, leaves).sample(key)
+        return structure.rebuild(leaves).sample(key)
 
     try:
         return jax.eval_shape(draw, leaves, jax.eval_shape(lambda: jax.random.key(0))).dtype

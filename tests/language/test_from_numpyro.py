@@ -150,6 +150,14 @@ def test_distributions_may_be_mapped():
     assert d.support.check(site.value).shape == (3, 8)
 
 
+def test_leaves_have_one_order_in_all_processes():
+    """NumPyro's is that of a set, and a program that differs is not resumed."""
+    d = wrap(npd.StudentT(5.0, 1.0, 2.0).expand([2]).mask(jnp.ones(2, bool)))
+    assert [x.ravel()[0] for x in d.leaves[-3:]] == [5, 1, 2]  # df, loc and scale
+    assert d.rebuild().base_dist.base_dist.get_args() == {"df": 5, "loc": 1, "scale": 2}
+    assert repr(wrap(npd.Normal(1.0, 2.0))) == "numpyro.Normal(loc=1.0, scale=2.0)"
+
+
 @pytest.mark.slow_rows("LKJCholesky")
 @pytest.mark.parametrize(
     ("d", "inside", "outside"),
