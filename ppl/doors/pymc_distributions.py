@@ -134,7 +134,8 @@ class Image:
 
     def feasible(self, shape: tuple[int, ...] = ()) -> jax.Array:
         """A point of the support, the value at the position 0, for an event of a shape."""
-        position = jax.eval_shape(self.bijector.inverse, jax.ShapeDtypeStruct(shape, float))
+        value = jax.ShapeDtypeStruct(shape, jnp.result_type(float))
+        position = jax.eval_shape(self.bijector.inverse, value)
         return self.bijector.forward(jnp.zeros(position.shape, position.dtype))
 
 
