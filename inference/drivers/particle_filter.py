@@ -336,7 +336,8 @@ def _count_ancestors(run: FilterRun) -> jax.Array:
     """Number of different ancestors, before the first step and in each, of the last particles."""
     everyone = jnp.arange(run.log_weights.size)
     lineage, first = trace_indices(run.ancestors, everyone)
-    lineage = jnp.sort(jnp.concatenate([first[None], lineage]), axis=1)
+    # Systematic resampling keeps the order of particles, so that those of one ancestor are a row.
+    lineage = jnp.concatenate([first[None], lineage])
     return 1 + jnp.sum(lineage[:, 1:] != lineage[:, :-1], axis=1)
 
 
