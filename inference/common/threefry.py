@@ -39,6 +39,24 @@ def seed_of(key: jax.Array) -> jax.Array:
     return first
 
 
+def neighbors(key: jax.Array, num: int) -> jax.Array:
+    """Keys for independent draws, ``(num,)``: numbered, and not hashed one by one.
+
+    Threefry is made for keys that are plain numbers. Each key must serve a draw of ``jax.random``,
+    or ``random.split``; its words are no random numbers. Keys of other generators are split.
+
+    References:
+        Salmon, Moraes, Dror and Shaw (2011), Parallel random numbers: as easy as 1, 2, 3.
+    """
+    is_typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    words = random.key_data(key) if is_typed else key
+    if words.shape != (2,):
+        return random.split(key, num)
+    last = words[1] + jnp.arange(num, dtype=jnp.uint32)
+    words = jnp.stack([jnp.broadcast_to(words[0], (num,)), last], axis=-1)
+    return random.wrap_key_data(words, impl=random.key_impl(key)) if is_typed else words
+
+
 def threefry(seed: jax.Array, counter: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Threefry-2x32 with 20 rounds: two random words of uint32 for each `counter`.
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import lax, random
 from jax.scipy.special import logsumexp
 
+from inference.common.threefry import neighbors
 from inference.particles.resampling import Scheme, systematic
 from inference.particles.state_space import StateSpace, finish_all, take
 
@@ -99,7 +100,7 @@ def particle_filter(
 
         ancestors, carry = lax.cond(is_poor, resample, lambda _: (everyone, earlier), None)
         states, log_weights, roots = carry
-        keys = random.split(for_moves, num_particles)
+        keys = neighbors(for_moves, num_particles)
         states, values, weights = jax.vmap(move, (0, 0, None))(keys, states, t)
         log_weights, increment = reweight(log_weights, weights)
         kept = (

@@ -5,7 +5,7 @@ programs, with the latent sites of each; all that is asked of a program is asked
 """
 
 import dataclasses
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn
 
 import jax
@@ -45,12 +45,12 @@ class DrawAndWeigh(SiteAction):
     """Action that draws latent sites without a plant, and scores all other sites.
 
     The record of a site that is drawn is its value. All other records are log probabilities, one
-    for each element. A draw depends on `key`, on the path of its site and on its `vmap` axes; it
-    does not depend on the key of the model.
+    for each element. A draw depends on `key`, on its `vmap` axes and, unless its site is the only
+    one that is drawn, on the path of the site; it does not depend on the key of the model.
 
     Attributes:
         key: The random key of the draws.
-        dtypes: Dtypes of the leaves of latent sites, by path.
+        dtypes: Dtypes of the leaves of the latent sites without a plant, by path.
     """
 
     tags: ClassVar = (RANDOM, FACTOR)
@@ -82,7 +82,9 @@ class DrawAndWeigh(SiteAction):
             mapped = (0 if is_mapped else None for is_mapped in axis.mapped)
             of_model = 0 if axis.maps_key else None
             one = jax.vmap(one, in_axes=(0, of_model, *mapped), axis_size=axis.size)
-        keys = random.fold_in(self.key, hash_of_path(site.path))
+        # The key of a lone draw serves no other: no hash is needed.
+        is_lone = len(self.dtypes) == 1
+        keys = self.key if is_lone else random.fold_in(self.key, hash_of_path(site.path))
         keys = random.split(keys, site.batch_shape) if site.axes else keys
         drawn = one(keys, operands.key, *operands.extras)
         return [x.astype(t) for x, t in zip(drawn, self.dtypes[site.path], strict=True)]
@@ -178,16 +180,17 @@ class Part:
         """Paths of observed sites and factors."""
         return tuple(_survey(OBSERVED, FACTOR)(self.jaxpr))
 
-    def action(self, key: Any) -> DrawAndWeigh:
-        """The action that draws latent sites by `key`, and weighs all others."""
-        dtypes = {path: [a.dtype for a in found.avals] for path, found in self.latent.items()}
+    def action(self, key: Any, plants: Collection[Path] = ()) -> DrawAndWeigh:
+        """The action that draws latent sites without a plant by `key`, and weighs all others."""
+        drawn = {path: found for path, found in self.latent.items() if path not in plants}
+        dtypes = {path: [a.dtype for a in found.avals] for path, found in drawn.items()}
         return (DrawInLoops if self.mixes else DrawAndWeigh)(key, dtypes)
 
     def run(
         self, key: Any, args: Sequence[Any], plants: Mapping[Path, Any], live_outs: Sequence[bool]
     ) -> tuple[list[Any], dict[Path, Any]]:
         """Results, None where not live, and records by path, see `DrawAndWeigh`."""
-        return self._harvester(self.action(key), args).run(plants, live_outs=live_outs)
+        return self._harvester(self.action(key, plants), args).run(plants, live_outs=live_outs)
 
     def needs(self, live_outs: Sequence[bool]) -> Mask:
         """Mask of the inputs that some results and all draws and scores depend on."""

@@ -7,6 +7,7 @@ import pytest
 import scipy.stats as st
 
 from inference.common.threefry import (
+    neighbors,
     noise_of,
     normal,
     random_words,
@@ -32,6 +33,20 @@ def test_seed_is_of_the_words_of_typed_and_legacy_keys():
     typed, legacy = jax.random.key(3), jax.random.PRNGKey(3)
     np.testing.assert_array_equal(seed_of(typed), legacy)
     np.testing.assert_array_equal(seed_of(legacy), legacy)
+
+
+def test_numbered_keys_give_independent_draws():
+    """Normal, and neither next ones nor squares correlate, within 4.5 standard errors of 2^18."""
+    key, num = jax.random.key(3), 1 << 18
+    x = np.asarray(jax.vmap(jax.random.normal)(neighbors(key, num)))
+    assert st.kstest(x, "norm").pvalue > 1e-4
+    for lag in (1, 2, 7, 1024):
+        for y in (x, (x**2 - 1) / 2**0.5):
+            assert abs(np.mean(y[lag:] * y[:-lag])) < 4.5 / num**0.5
+    legacy = neighbors(jax.random.PRNGKey(3), 5)
+    np.testing.assert_array_equal(legacy, jax.random.key_data(neighbors(key, 5)))
+    other = jax.random.key(3, impl="rbg")
+    assert (neighbors(other, 5) == jax.random.split(other, 5)).all()
 
 
 @pytest.mark.parametrize("impl", ["threefry2x32", "rbg", "unsafe_rbg"])
