@@ -35,6 +35,7 @@ from inference.common.target import Target
 from inference.initialization.density_noise import warn_of_noise
 from inference.initialization.initial_positions import Init, parse_init
 from inference.initialization.start_search import StartingPoints, find_starts
+from inference.kernels.gibbs.sweep import Sweep
 from inference.kernels.gradient_free.kernel import GradientFreeKernel
 from inference.kernels.hamiltonian.kernel import Kernel
 from inference.kernels.tempering.parallel_tempering import ParallelTempering
@@ -76,11 +77,11 @@ def sample_by_steps(
 
 
 def with_density(kernel: Any, target: Target) -> Any:
-    """Kernel with the target's log density, if the kernel has a field for one, or with the target.
+    """Kernel with the log density of the target, if it has a field for one, or a sweep of the target.
 
     Parallel tempering starts at the target's prior, unless it has a reference of its own.
     """
-    if hasattr(kernel, "target"):
+    if isinstance(kernel, Sweep):
         return dataclasses.replace(kernel, target=target)
     if not hasattr(kernel, "log_density"):
         return kernel

@@ -108,7 +108,8 @@ class TracedSteps:
         chain = lax.fori_loop(0, self.num_warmup, lambda _, chain: advance(chain)[0], chain)
         _, (rows, stats) = lax.scan(lambda chain, _: advance(chain), chain, length=self.num_draws)
         kept = KeptSites(target, self.keep)
-        unravel = self.layout.unravel if self.layout.is_floating else lambda row: row
+        is_flat = self.layout.is_floating  # a vector would round integers
+        unravel = self.layout.unravel if is_flat else lambda row: row
         draws = lax.map(lambda row: kept.constrain(unravel(row)), rows)
         found = jax.tree.map(partial(spoil, ~jnp.isfinite(log_density)), (draws, stats))
         return RunDraws(*found, inverse_mass_matrix=None, centering={})

@@ -74,7 +74,7 @@ def mcmc_each(
     Returns:
         The fits: ``fits[i]`` is an :class:`MCMCResult`, and draws are
         ``(dataset, chain, draw, *shape)``. A chain that found no start of finite density has draws
-        of NaN, which the summary says.
+        of NaN, or integers without a meaning; the summary says so.
 
     Raises:
         TypeError: if an argument has the wrong type.

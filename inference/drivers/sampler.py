@@ -51,7 +51,8 @@ def sampler(
     :func:`mcmc_each` fits many data sets on all cores, with a program that XLA compiles better.
 
     Nothing within a program can raise an error: a chain that finds no start of finite density has
-    draws and statistics of NaN, and all its transitions are divergent.
+    draws and statistics of NaN, and all its transitions are divergent. Integers have no NaN: the
+    summary, and a statistic `log_density` of NaN, tell that they are no draws.
 
     Args:
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.

@@ -89,8 +89,9 @@ class MCMCResults(ExplainsAttributes, Saved):
             rhat, bulk, tail, *_ = diagnose(flat)
             columns.append((rhat, bulk, tail))
         rhat, bulk, tail = (np.concatenate(x, -1) for x in zip(*columns, strict=True))
-        divergent = np.asarray(self.stats.get("is_divergent", np.zeros((len(self), 1, 1), bool)))
-        started = np.asarray(np.isfinite(self.stats["log_density"])).all((1, 2))
+        log_density = np.asarray(self.stats["log_density"])
+        divergent = np.asarray(self.stats.get("is_divergent", np.zeros(log_density.shape, bool)))
+        started = np.isfinite(log_density).all((1, 2))
         with np.errstate(all="ignore"):
             worst = _extreme(np.max, rhat), _extreme(np.min, bulk), _extreme(np.min, tail)
         return FitsSummary(
@@ -200,7 +201,7 @@ class FitsSummary:
         least = MIN_ESS_PER_CHAIN * self.num_chains
         cases = (
             (self.has_no_start, 0 * ess, "have a chain without a start of finite density; their "
-             "draws are NaN"),
+             "draws are none of the posterior"),
             (self.has_non_finite & ~self.has_no_start, 0 * ess, "have draws that are not finite; "
              "look for overflow in the transformation of their sites"),
             (self.num_divergent > 0, -self.num_divergent, "have divergent transitions; raise "

@@ -7,7 +7,8 @@ Where the curvature varies, most rates are near 1, but rates in narrow places ar
 leapfrog integrator is unstable there: in funnels, bananas and horseshoe priors 6 % to 30 % fail,
 although the mean is 0.8 as well. So the share `f` of failures in the last window raises the target
 :math:`\delta` for the rest of warm-up, and thereby for all draws. For a diagonal, which has no
-windows, failures count while it is learned with the long memory (30 % to 85 % of warm-up):
+windows, failures count while it is learned with the long memory (30 % to 85 % of warm-up); for a
+kernel that adapts by itself, from 45 % to 90 %:
 
 .. math:: 1 - \delta' = \frac{1 - \delta}{1 + \min((f / 0.015)^2, 4)}
 

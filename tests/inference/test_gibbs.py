@@ -16,6 +16,7 @@ from jax import lax, random
 import distributions as dist
 import ppl
 from inference import (
+    MALA,
     NUTS,
     CountSlice,
     GibbsWithGradients,
@@ -328,6 +329,28 @@ def test_parents_of_what_nuts_moves_move_with_it():
     assert [site for site, by, _ in plan.sites if by == "Slice"] == ["effect"]
 
 
+def test_parents_of_what_is_drawn_are_drawn():
+    """The weights behind states that are drawn, and what a block of the user is between."""
+
+    def mixture(key):
+        weight = ppl.sample(key, dist.Beta(2.0, 2.0), name="weight")
+        z = ppl.sample(key, dist.Bernoulli(probs=weight), name="z")
+        rate = ppl.sample(key, dist.Gamma(2.0, 1.0), name="rate")
+        size = ppl.sample(key, dist.Exponential(rate), name="size")
+        x = ppl.sample(key, dist.StudentT(3.0, z + size, 1.0), name="x")
+        ppl.sample(key, dist.Normal(x, 1.0), name="y")
+
+    posterior = ppl.condition(mixture, {"y": 1.0})
+    plan = gibbs_plan(posterior, kernel=Gibbs.auto({"size": Slice()}))
+    assert {site: by for site, by, _ in plan.sites} == {
+        "weight": "exact draw",
+        "z": "exact draw",
+        "rate": "exact draw",
+        "size": "Slice",
+        "x": "NUTS",
+    }
+
+
 def test_a_block_takes_shorter_steps_where_many_transitions_fail():
     """In a funnel the mean acceptance rate is above the target, in a normal density at it."""
 
@@ -337,13 +360,14 @@ def test_a_block_takes_shorter_steps_where_many_transitions_fail():
         ppl.sample(key, dist.Normal(jnp.zeros(4), scale), name="x")
         ppl.sample(key, dist.Bernoulli(probs=0.5), name="coin")
 
-    def rates(steepness):
-        kernel = Gibbs({"coin": Conjugate()}, rest=NUTS())
+    def rates(steepness, rest=NUTS()):
+        kernel = Gibbs({"coin": Conjugate()}, rest=rest)
         result = mcmc(random.key(0), funnel, jnp.float32(steepness), kernel=kernel)
         return np.asarray(result.stats["acceptance_rate"])
 
     assert rates(0.0).mean() < 0.87
     assert np.median(rates(0.5)) > 0.96  # 0.92 at most if the target stays
+    assert abs(rates(0.5, MALA()).mean() - 0.574) < 0.12  # whose target never rises
 
 
 def test_counts_without_bounds_move_beside_real_numbers():

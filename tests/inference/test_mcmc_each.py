@@ -10,7 +10,7 @@ import pytest
 import distributions as dist
 import inference
 import ppl
-from inference import HMC, NUTS, MCMCResult, MCMCResults, mcmc, mcmc_each, sampler
+from inference import HMC, NUTS, Gibbs, MCMCResult, MCMCResults, mcmc, mcmc_each, sampler
 from inference.results import mcmc_results
 from inference.runtime import compiled_program
 
@@ -207,6 +207,24 @@ def test_missing_entries_of_each_data_set_are_drawn():
     np.testing.assert_allclose(
         [draws[0, ..., 1].mean(), draws[1, ..., 0].mean()], [1, -1], atol=0.1
     )
+
+
+def test_a_lost_chain_of_integers_is_told():
+    """Integers have no NaN: a count below an impossible number of successes."""
+
+    def counted(key, seen):
+        def model(key):
+            k = ppl.sample(key, dist.Poisson(3.0), name="k")
+            ppl.sample(key, dist.Binomial(k, probs=0.5), name="seen")
+
+        return ppl.condition(model, {"seen": seen})(key)
+
+    fits = mcmc_each(KEY, counted, jnp.array([2, -1]), kernel=Gibbs.auto(), **BRIEF)
+    whole = fits.summary()
+    assert (whole.num_chains, whole.has_no_start.tolist()) == (2, [False, True])
+    assert abs(fits.draws["k"][0].mean() - 3.5) < 0.5
+    assert "chains 0, 1 found no start" in str(fits[1].summary())
+    assert "no start" not in str(fits[0].summary())
 
 
 @pytest.mark.parametrize(

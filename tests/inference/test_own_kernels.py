@@ -15,7 +15,7 @@ import distributions as dist
 import ppl
 from inference import Kernel, MCMCResult, loo, mcmc, mcse_mean
 from inference.chains import chain_run, chain_threads, step_run
-from inference.chains.step_sampling import sample_by_steps
+from inference.chains.step_sampling import sample_by_steps, with_density
 from inference.kernels.hamiltonian.leapfrog import State as HamiltonianState
 from inference.runtime.devices import share_chains
 
@@ -207,6 +207,16 @@ def test_draws_depend_on_the_key_and_the_chain_alone():
     np.testing.assert_array_equal(few.draws["mu"], many.draws["mu"][:4])
     longer = mcmc(random.key(1), POSTERIOR, kernel=RandomWalk(), num_warmup=0, num_draws=23)
     np.testing.assert_array_equal(few.draws["mu"], longer.draws["mu"][:, 3:])
+
+
+def test_a_field_named_target_is_the_kernels_own():
+    @kernel
+    class Aimed(RandomWalk):
+        target: Any = 0.3
+
+    ready = with_density(Aimed(), ppl.unconstrain(POSTERIOR))
+    assert ready.target == 0.3
+    assert ready.log_density is not None
 
 
 def test_chains_mapped_over_draw_what_they_draw_one_by_one(monkeypatch, x64):

@@ -33,6 +33,7 @@ from inference.kernels.particle.particle_gibbs import ParticleGibbs
 from inference.kernels.particle.pmmh import PMMH
 from inference.models.quadratic_prior import check_normal
 from inference.models.value_target import ValueTarget
+from ppl.analysis.dependence import find_ancestors
 from ppl.common import distribution_protocol
 from ppl.core.model_run import trace_model
 from ppl.harvest.jax_core import is_traced
@@ -44,6 +45,7 @@ from ppl.marginal.full_conditional import FiniteJointConditional
 
 _HEADER = ("site", "by", "reason")
 _FINITE = "finite"
+_WITHOUT_VALUE = ("deterministic", "summed")  # sites that have no value of their own in a sweep
 _COUPLED = "finite and coupled: their states are summed jointly"
 _JOINTLY_NORMAL = "jointly normal given all others"
 _NO_FORM = "no full conditional in closed form"
@@ -274,19 +276,29 @@ class _Look:
     def with_ancestors(
         self, left: Mapping[Path, str], paths: Sequence[Path], families: Mapping[Path, str | None]
     ) -> dict[Path, str]:
-        """Sites that are left and the real ones that their priors depend on, with reasons."""
+        """Sites that are left and the real ones that their priors depend on, with reasons.
+
+        A site that is drawn, or that a block of the user moves, is given: no site moves for what
+        depends on it through that one.
+        """
         if not left:
             return {}
         args, kwargs = self.base.arguments.join(self.base.data)
         graph = ppl.graph(self.base.model)(*args, **kwargs)
+        parents = {name: graph.parents(name) for name in graph.nodes}
+        free = {join_scopes(path) for path in paths if is_real(self.shapes[path])}
+
+        def passes(name: str) -> bool:
+            return name in free or graph.nodes[name].kind in _WITHOUT_VALUE
+
         names = {path: join_scopes(path) for path in paths}
-        ancestors = {names[path]: graph.ancestors(names[path]) for path in left}
+        ancestors = {names[path]: find_ancestors(parents, [names[path]], passes) for path in left}
         found = {}
         for path in paths:
             child = next((x for x, above in ancestors.items() if names[path] in above), None)
             if path in left:
                 found[path] = left[path]
-            elif child is not None and is_real(self.shapes[path]):
+            elif child is not None and names[path] in free:
                 why = _of_family(families[path])
                 found[path] = f"{why}, but {child} depends on it and moves with it"
         return found

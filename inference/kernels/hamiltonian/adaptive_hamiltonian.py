@@ -40,8 +40,8 @@ class AdaptiveState(NamedTuple):
         step_size: Step of the integrator.
         scale: Covariance of positions, whose factor is that of the inverse mass matrix.
         averaging: State of dual averaging of the step size.
-        num_failures: Number of transitions in the last window whose acceptance rate was far below
-            the target, as :mod:`inference.warmup.target_rate` counts them.
+        num_failures: Number of transitions whose acceptance rate was far below the target, in the
+            second half of the iterations that learn (see :mod:`inference.warmup.target_rate`).
     """
 
     position: Any
@@ -103,6 +103,7 @@ class AdaptiveHamiltonian:
         start = stop // 2
         is_counted = (iteration >= start) & (iteration < stop)
         is_counted = is_counted & is_failure(info.acceptance_rate, target)
+        is_counted = is_counted & self.kernel.raises_target
         failures = state.num_failures + is_counted.astype(state.num_failures.dtype)
         share = failure_share(failures, (stop - start).astype(failures.dtype))
         averaging, step_size = average_step_size(
