@@ -77,7 +77,7 @@ def sample_by_steps(
 
 
 def with_density(kernel: Any, target: Target) -> Any:
-    """Kernel with the log density of the target, if it has a field for one, or a sweep of the target.
+    """Kernel with the log density of the target, if it has a field for one, or sweep of the target.
 
     Parallel tempering starts at the target's prior, unless it has a reference of its own.
     """

@@ -251,12 +251,11 @@ def _lost_chain_problems(
         return
     with np.errstate(invalid="ignore"):  # the mean of inf and -inf
         means = np.asarray(stats["log_density"], np.float64).mean(1)
-    nowhere = np.flatnonzero(np.isnan(stats["log_density"]).all(1))
-    if nowhere.size:
+    if np.isnan(means).all():
         yield (
-            f"{_list_numbers('chain', nowhere, means.size)} found no start where the log density "
-            "is finite: the draws there are no draws of the posterior. Look at data and support; "
-            "mcmc alone, with the same data, says which site has no density."
+            "no chain found a start where the log density is finite: the draws are none of the "
+            "posterior. Look at data and supports; mcmc with the same data says which site has no "
+            "density."
         )
     is_lost = find_lost(means, facts.num_coordinates or num_scalars, least=0.0)
     lost = np.flatnonzero(is_lost)

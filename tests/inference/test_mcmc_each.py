@@ -223,8 +223,8 @@ def test_a_lost_chain_of_integers_is_told():
     whole = fits.summary()
     assert (whole.num_chains, whole.has_no_start.tolist()) == (2, [False, True])
     assert abs(fits.draws["k"][0].mean() - 3.5) < 0.5
-    assert "chains 0, 1 found no start" in str(fits[1].summary())
-    assert "no start" not in str(fits[0].summary())
+    assert "no chain found a start" in str(fits[1].summary())
+    assert "a start" not in str(fits[0].summary())
 
 
 @pytest.mark.parametrize(
