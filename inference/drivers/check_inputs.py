@@ -11,6 +11,15 @@ from inference.models.check_keywords import check_keywords
 from ppl.core.model_pytree import name_of
 from ppl.harvest.jax_core import is_traced
 
+_INSTEAD = {
+    "mcmc": " inference.sampler is a run as a function for programs.",
+    "particle_filter": (
+        " The likelihood that it estimates is random and has no gradient, so that NUTS cannot "
+        "follow it: inference.mcmc(kernel=inference.PMMH()), or ParticleGibbs(), moves the "
+        "parameters of a model with a scan."
+    ),
+}
+
 
 def check_inputs(
     driver: Callable[..., Any],
@@ -53,9 +62,10 @@ def check_inputs(
     # Within jax.jit, the array made here is traced, even if no input is.
     if any(map(is_traced, jax.tree.leaves((key, model, args, kwargs, jnp.zeros(()))))):
         raise TypeError(
-            "inference runs in Python and compiles what it needs: call it outside of jax.jit, "
-            "jax.vmap and jax.grad. Other keys and data of the same shapes compile nothing, so a "
-            "loop of Python over them is fast."
+            f"inference.{driver.__name__} runs in Python and compiles what it needs: call it "
+            "outside of jax.jit, jax.vmap and jax.grad, and not within a model. Other keys and "
+            "data of the same shapes compile nothing, so a loop of Python over them is fast."
+            f"{_INSTEAD.get(driver.__name__, '')}"
         )
 
 

@@ -393,6 +393,12 @@ def test_wrong_arguments_are_refused_in_words():
     with pytest.raises(ValueError, match="num_particles"):
         inference.particle_filter(KEY, WALK, num_particles=1)
 
+    def noisy(key):
+        ppl.factor(inference.particle_filter(KEY, WALK).log_evidence, name="likelihood")
+
+    with pytest.raises(TypeError, match=r"so that NUTS cannot follow it: .*PMMH\(\)"):
+        inference.mcmc(KEY, noisy)
+
 
 def test_a_proposal_sees_sites_of_an_inner_call():
     """Of `x`, drawn under jit, and not of `z`, which depends on it."""
