@@ -81,11 +81,16 @@ class ModelGraphs:
 
 
 class ModelReader:
-    """Reads a PyMC model.
+    """Reads a PyMC model; what is added to the model later is not seen.
 
     Attributes:
         model: The model.
         variables: Its random variables by name.
+        deterministics: Its deterministic variables.
+        potentials: Its potentials.
+        dims: Names of dimensions by variable.
+        coords: Names of entries by dimension.
+        constants: Values of shared variables that are not data.
         data: Its data by name: containers of `pm.Data`, and constants that sites observe.
         placeholders: Inputs of graphs that take the place of data.
     """
@@ -93,6 +98,11 @@ class ModelReader:
     def __init__(self, model: Any):
         self.model = model
         self.variables = {v.name: v for v in model.free_RVs + model.observed_RVs}
+        self.deterministics = tuple(model.deterministics)
+        self.potentials = tuple(model.potentials)
+        self.dims = dict(model.named_vars_to_dims)
+        self.coords = dict(model.coords)
+        self.constants = self._shared_values()
         self.data: dict[str, np.ndarray] = {}
         self.placeholders: dict[Any, Any] = {}
         for variable in model.data_vars:
@@ -111,6 +121,15 @@ class ModelReader:
         shape = (None,) * variable.type.ndim
         self.placeholders[variable] = pt.tensor(name, dtype=variable.type.dtype, shape=shape)
 
+    def _shared_values(self) -> dict[Any, Any]:
+        from pytensor.compile import SharedVariable
+
+        outputs = [*self.variables.values(), *self.deterministics, *self.potentials]
+        outputs += [self.model.rvs_to_values[rv] for rv in self.model.observed_RVs]
+        shared = [*scan_inputs(outputs, SharedVariable), *self.model.dim_lengths.values()]
+        known = (x for x in shared if hasattr(x, "get_value") and not _is_generator(x))
+        return {x: x.get_value() for x in known}
+
     def graphs_of(self, shapes: Shapes) -> ModelGraphs:
         """The graphs for data of some shapes, by name of the data."""
         key = tuple(sorted(shapes.items()))
@@ -126,7 +145,7 @@ class ModelReader:
         """
         found: dict[str, tuple[str, int]] = {}
         for name, shape in shapes.items():
-            dims = self.model.named_vars_to_dims.get(name) or ()
+            dims = self.dims.get(name) or ()
             for dim, size in zip(dims, shape, strict=False):
                 other, length = found.setdefault(dim, (name, size))
                 if dim is not None and length != size:
@@ -157,8 +176,8 @@ class _Builder:
             name: self._site(rv, log_probs[self.values[rv]], shapes[name])
             for name, rv in self.reader.variables.items()
         }
-        deterministic = self._named(self.model.deterministics)
-        potentials = self._named(self.model.potentials)
+        deterministic = self._named(self.reader.deterministics)
+        potentials = self._named(self.reader.potentials)
         inputs = {*deterministic.inputs, *potentials.inputs}
         inputs = inputs.union(*(site.parents for site in sites.values()))
         return ModelGraphs(
@@ -315,13 +334,14 @@ class _Builder:
         for dim, length in self.model.dim_lengths.items():
             if length is shared and dim in self.lengths:
                 return self.lengths[dim]
-        return shared.get_value()
+        found = self.reader.constants.get(shared)  # a transform may have further ones
+        return shared.get_value() if found is None else found
 
     def _dims(self) -> dict[str, tuple[str | None, ...]]:
         """Names of dimensions by site, where each axis has one of its own."""
-        sites = {*self.reader.variables, *(v.name for v in self.model.deterministics)}
+        sites = {*self.reader.variables, *(v.name for v in self.reader.deterministics)}
         dims = {}
-        for name, given in self.model.named_vars_to_dims.items():
+        for name, given in self.reader.dims.items():
             known = [dim for dim in given if dim is not None]
             if name in sites and len({*known}) == len(known):
                 dims[name] = tuple(given)
@@ -330,7 +350,7 @@ class _Builder:
     def _coords(self) -> dict[str, tuple[Any, ...]]:
         """Names of entries by dimension, where each entry has one of its own."""
         coords = {}
-        for dim, names in self.model.coords.items():
+        for dim, names in self.reader.coords.items():
             if names is None or self.lengths.get(dim, len(names)) != len(names):
                 continue
             shown = [str(x) for x in names]
@@ -396,6 +416,17 @@ def _transform_graphs(
     )
 
 
+# Discrete families without negative values, and without a known end.
+_COUNTS = (
+    "PoissonRV",
+    "NegBinomialRV",
+    "HyperGeometricRV",
+    "DiscreteWeibullRV",
+    "MultinomialRV",
+    "DirichletMultinomialRV",
+)
+
+
 def _integers(op: Any, arguments: Sequence[Any]) -> Integers:
     """The support of a discrete family, as far as it is known."""
     name = type(op).__name__
@@ -413,7 +444,9 @@ def _integers(op: Any, arguments: Sequence[Any]) -> Integers:
     if name in ("BinomialRV", "BetaBinomialRV"):
         count = _constant_value(parameters[0])
         return Integers(0, None if count is None else int(count.max()))
-    return Integers(1 if name == "GeometricRV" else 0, None)
+    if name == "GeometricRV":
+        return Integers(1, None)
+    return Integers(0 if name in _COUNTS else None, None)
 
 
 def _constant_value(variable: Any) -> np.ndarray | None:

@@ -12,6 +12,7 @@ import inference
 import ppl
 
 pm = pytest.importorskip("pymc", reason="PyMC is not installed")
+pytensor = pytest.importorskip("pytensor")
 
 from .pymc_models import EFFECTS, MODELS, families, labels_of_two, marbles  # noqa: E402
 
@@ -240,6 +241,34 @@ def test_refusals(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pymc", None)
     with pytest.raises(ImportError, match=r"harvest-ppl\[pymc\]"):
         ppl.from_pymc(batches)
+
+
+def test_later_changes_of_a_model_are_not_seen():
+    with pm.Model() as theirs:
+        x = pm.Data("x", np.arange(4.0))
+        y = pm.Data("y_data", np.arange(4.0))
+        shift = pytensor.shared(1.0)
+        slope = pm.Normal("slope", 0, 5)
+        pm.Normal("y", slope * x + shift, 1.0, observed=y, shape=x.shape)
+    ours = ppl.from_pymc(theirs)
+    shift.set_value(100.0)
+    with theirs:
+        pm.Deterministic("double", 2 * slope)
+        pm.Potential("tilt", -(slope**2))
+    two = {"x": np.arange(2.0), "y_data": np.ones(2)}
+    terms = ppl.log_probs(ours)({"slope": 0.0}, two)
+    assert set(terms) == {"slope", "y"}
+    np.testing.assert_allclose(terms["y"], -0.5 * np.log(2 * np.pi), rtol=1e-6)
+
+
+def test_discrete_families_may_be_negative():
+    with pm.Model() as theirs:
+        parts = [pm.DiscreteUniform.dist(-5, 5), pm.Poisson.dist(3)]
+        pm.Mixture("mixed", [0.5, 0.5], parts)
+        pm.Poisson("count", 2.0)
+    sites = jax.eval_shape(ppl.trace(ppl.from_pymc(theirs)), jax.random.key(0)).sites
+    assert sites["mixed"].distribution.support.low is None
+    assert sites["count"].distribution.support.low == 0
 
 
 def test_precision_of_jax_stays():
