@@ -91,6 +91,12 @@ def power_scale(
                 )
         check_model("power_scale", result, likelihood.latent, model, args, kwargs)
         scores = log_priors(likelihood, result.draws)
+    if not likelihood.observed_scores and not any(np.any(scores[name]) for name in priors):
+        raise ValueError(
+            "power_scale: the sites have flat priors and nothing is observed: the density is made "
+            "of factors, in which prior and likelihood are not apart, as in a model of "
+            "ppl.from_stan. Draw the sites by ppl.sample, and give data by ppl.condition."
+        )
     place = {name: i for i, name in enumerate(likelihood.latent)}
     leaves = sorted(named_leaves(result.draws), key=lambda leaf: place.get(leaf[0], len(place)))
     draws = {name: np.asarray(x) for name, x in leaves}

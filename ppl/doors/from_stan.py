@@ -43,7 +43,11 @@ def from_stan(
     log determinants of constraints. Positions are Stan's unconstrained parameters. Where Stan
     rejects a position, the log density is -inf, and the first rejection warns in Stan's words.
     Second derivatives, and first ones of deterministic sites, are central differences, with
-    relative errors of about 1e-9.
+    relative errors of about 1e-9, and NaN where Stan rejects one side.
+
+    The log density depends on the unconstrained parameters alone: `intervene` on a deterministic
+    site changes what is recorded under its name, and nothing else. To fix a parameter, fix its
+    numbers in the scope ``"unconstrained"``.
 
     Deterministic sites have Stan's shapes; `M[1, 2]` of Stan is `M[0, 1]`. Integers come
     as floating numbers. The entries of a tuple `x` are sites `"x:1"`, `"x:2"`; a complex `z` is
@@ -69,7 +73,7 @@ def from_stan(
     Raises:
         ImportError: If `stanli` or `bridgestan` is not installed.
         FileNotFoundError: If a file is missing.
-        TypeError: If `program` or `data` is of another kind.
+        TypeError: If `program`, `data` or `include_paths` is of another kind.
         ValueError: If the program does not compile or has no parameters, or the data do not fit.
 
     Example:
@@ -87,6 +91,11 @@ def from_stan(
     """
     if compiler not in COMPILERS:
         raise ValueError(f"from_stan: compiler must be one of {COMPILERS}, got {compiler!r}.")
+    if isinstance(include_paths, str | os.PathLike):
+        raise TypeError(
+            "from_stan: include_paths must be a tuple of folders, got one path: write "
+            f"include_paths=({str(include_paths)!r},)."
+        )
     compiled = compile_program(program, data, compiler, seed, tuple(map(str, include_paths)))
     if not compiled.size:
         raise ValueError(

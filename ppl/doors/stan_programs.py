@@ -112,8 +112,13 @@ class StanProgram:
         return -np.inf if np.isnan(found) else found
 
     def hessian(self, position: np.ndarray, out: np.ndarray) -> None:
-        """Second derivatives, by central differences of gradients."""
-        _central_differences(self.gradient, position, out)
+        """Second derivatives, by central differences of gradients; NaN beside a rejection."""
+
+        def gradient(x: np.ndarray, out: np.ndarray) -> None:
+            if not np.isfinite(self.gradient(x, out)):
+                out[:] = np.nan
+
+        _central_differences(gradient, position, out)
         out[:] = (out + out.T) / 2
 
     def jacobian(self, position: np.ndarray, out: np.ndarray) -> None:
@@ -201,8 +206,11 @@ def _load(library: str, data: str, seed: int) -> StanProgram:
 
 
 def _fingerprint(model: Any) -> np.ndarray:
-    digest = hashlib.sha256(f"{model.name()} {model.seed} {model.data}".encode())
-    if "__stanli" not in model.data:  # All programs of stanli share one library.
+    data = model.data
+    if data.endswith(".json"):  # BridgeStan takes a path in place of the data
+        data = Path(data).read_text(encoding="utf-8")
+    digest = hashlib.sha256(f"{model.name()} {model.seed} {data}".encode())
+    if "__stanli" not in data:  # All programs of stanli share one library.
         digest.update(Path(model.lib_path).read_bytes())
     return np.frombuffer(digest.digest()[:16], np.uint32)
 

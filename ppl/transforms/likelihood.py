@@ -193,6 +193,13 @@ class Likelihood:
             is_observed = any(x.kind == OBSERVED for x in scored)
             has = {"observed": is_observed, "likelihood": is_observed or has_more, "nothing": True}
             if not has[needs]:
+                if any(kind_of(site) == FACTOR for site in sites):
+                    raise ValueError(
+                        f"{run.name} has no observed site, only factors, which do not say what is "
+                        "data. Write the data as sites, and give them by ppl.condition. A Stan "
+                        "program of ppl.from_stan has none: compute log_lik among its generated "
+                        "quantities, and give ArviZ its draws as log_likelihood."
+                    )
                 raise ValueError(
                     f"{run.name} has no observed site, so there is no likelihood. Give the model "
                     "conditioned on the data: ppl.condition(model, {site: data}). A site with "

@@ -6,6 +6,7 @@ The tests of a sample fail with probability below 1e-5.
 import pickle
 import sys
 import threading
+import types
 from typing import Any
 
 import jax
@@ -17,6 +18,7 @@ import scipy.stats as st
 import inference
 import ppl
 from inference.results.diagnostics import mcse_mean
+from inference.results.mcmc_result import MCMCResult
 from ppl.doors import stan_density, stan_programs
 from ppl.doors.stan_programs import Variable
 
@@ -228,6 +230,35 @@ def test_rejected_positions_have_no_density():
     assert density({"unconstrained": {"x": 3.0}}) == -jnp.inf  # It warns once.
 
 
+def test_curvature_beside_a_rejection_is_nan(x64):
+    model = ppl.from_stan(
+        'parameters { real x; } model { if (x > 1) reject("far"); x ~ normal(0, 1); }'
+    )
+    curvature = jax.hessian(lambda x: ppl.log_density(model)({"unconstrained": {"x": x}}))
+    np.testing.assert_allclose(curvature(0.5), -1, rtol=1e-8)
+    with pytest.warns(RuntimeWarning, match="rejects a position"):
+        assert np.isnan(curvature(1.0))
+
+
+def test_fingerprints_are_of_the_data_in_a_file(tmp_path):
+    path = tmp_path / "data.json"
+    theirs = types.SimpleNamespace(name=lambda: "coin", seed=0, data=str(path), lib_path=path)
+    found = set()
+    for heads in (0, 1):
+        path.write_text(f'{{"N": 1, "y": [{heads}], "__stanli": {{}}}}')
+        found.add(stan_programs._fingerprint(theirs).tobytes())
+    assert len(found) == 2
+
+
+def test_one_prior_and_likelihood_are_not_taken_apart(coin):
+    draws = {"unconstrained": {"theta": jnp.linspace(-1.0, 1.0, 100).reshape(2, 50)}}
+    result = MCMCResult(draws, {}, None)
+    with pytest.raises(ValueError, match="power_scale: the sites have flat priors"):
+        inference.power_scale(result, coin)
+    with pytest.raises(ValueError, match=r"only factors, .*compute log_lik among its generated"):
+        inference.loo(result, coin)
+
+
 def test_outputs_that_fail_are_nan(monkeypatch):
     model = ppl.from_stan(
         "parameters { real x; } transformed parameters { real z = 2 * x; } "
@@ -323,6 +354,8 @@ def test_wrong_programs_and_data_are_named(program, data, error, words):
 def test_unknown_compilers_and_text_for_bridgestan_are_named():
     with pytest.raises(ValueError, match=r"compiler must be one of .*, got 'rstan'"):
         ppl.from_stan(COIN, TOSSES, compiler="rstan")
+    with pytest.raises(TypeError, match=r"must be a tuple .* include_paths=\('parts',\)"):
+        ppl.from_stan(COIN, TOSSES, include_paths="parts")  # pyright: ignore
     with pytest.raises(ValueError, match="BridgeStan compiles files"):
         ppl.from_stan(COIN, TOSSES, compiler="bridgestan")
 
