@@ -87,7 +87,7 @@ def _check_installed() -> None:
     except ImportError as error:
         raise ImportError(
             f"from_numpyro: NumPyro is needed, and cannot be imported ({error}). Install it by "
-            "pip install numpyro."
+            "pip install 'harvest-ppl[numpyro]'."
         ) from error
 
 

@@ -264,6 +264,10 @@ def wrap(d: Any, dtype: Any = None) -> NumPyroDistribution | Independent:
 
 def _by_name(x: Any) -> Iterator[Any]:
     """The leaves of a distribution of NumPyro, parameters in the order of their names."""
+    if isinstance(x, list | tuple):
+        for part in x:
+            yield from _by_name(part)
+        return
     if not isinstance(x, npd.Distribution):
         yield from jax.tree.leaves(x)
         return
