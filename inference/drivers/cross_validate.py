@@ -14,16 +14,19 @@ from inference.common.threefry import seed_of
 from inference.comparison.units import Units
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.folds import (
+    Refit,
     Refits,
     check_draws,
     check_exchangeable,
     check_times,
     observe,
 )
+from inference.drivers.jobs import Jobs, TakesJobs
 from inference.drivers.mcmc import mcmc
 from inference.results.elpd import ElpdEstimate, make_estimate
 from inference.results.psis_loo import describe_draws, log_sum_exp
 from inference.runtime.jax_settings import settings
+from inference.runtime.progress import Shown
 
 
 class Fold(NamedTuple):
@@ -48,6 +51,8 @@ def cross_validate(
     num_warmup: int = 500,
     num_draws: int = 500,
     num_chains: int = 4,
+    executor: TakesJobs | None = None,
+    progress: Shown = None,
     **kwargs: Any,
 ) -> ElpdEstimate:
     r"""Cross-validation by fits without some observations, by NUTS.
@@ -83,6 +88,10 @@ def cross_validate(
         num_warmup: Iterations of warm-up of each fit; the first fit has 1000 at least.
         num_draws: Draws of each chain of a fit.
         num_chains: Chains of each fit.
+        executor: Where the fits without folds are made: an object with the method `submit`
+            of the standard library's ``Executor``; by default this process, one fit after the
+            other. See the page Long runs.
+        progress: Whether to show a bar of these fits; by default in a terminal and in a notebook.
         **kwargs: More arguments of the model.
 
     Returns:
@@ -90,7 +99,8 @@ def cross_validate(
         if `horizon` is above 1, so that their standard error is too small.
 
     Raises:
-        TypeError: if an argument has the wrong type.
+        RuntimeError: if a fit fails under `executor`; the error names its fold.
+        TypeError: if an argument has the wrong type, or cannot be sent to processes.
         ValueError: if a value is out of range, `folds` does not fit the observations, or a
             marginalized model has no log probabilities of single observations. The error comes
             before the first fit.
@@ -117,6 +127,7 @@ def cross_validate(
         "num_draws": check_count("num_draws", num_draws, least=4),
         "num_chains": check_count("num_chains", num_chains, least=1),
     }
+    jobs = Jobs.of("cross_validate", executor, key, model, args, kwargs)
     _check_folds(folds)
     is_future = isinstance(folds, str)
     if not is_future and (start is not None or horizon != 1):
@@ -146,7 +157,7 @@ def cross_validate(
         # Fit without each fold in turn, and score the fold.
         check_draws(observed.likelihood, whole.draws)
         refits = Refits(key, observed, whole, model, args, kwargs, **numbers)
-        terms = _run(refits, parts)
+        terms, problems = _run(refits, parts, jobs, progress)
         names = _names(units, parts)
         p = np.nan
         if not (is_future or joint):
@@ -159,21 +170,22 @@ def cross_validate(
     digests = observed.digests
     if parts[0].is_joint:
         digests = np.array([zlib.crc32(digests[fold.scored].tobytes()) for fold in parts])
-    return make_estimate(terms, names, about, p=p, problems=refits.words(), digests=digests)
+    return make_estimate(terms, names, about, p=p, problems=problems, digests=digests)
 
 
-def _run(refits: Refits, parts: Sequence[Fold]) -> np.ndarray:
-    """Terms in the order of the units, or of the folds where they are joint."""
-    of_fold = [
-        refits.terms(i, fold.held_out, fold.scored, is_joint=fold.is_joint)
-        for i, fold in enumerate(parts)
-    ]
+def _run(
+    refits: Refits, parts: Sequence[Fold], jobs: Jobs, progress: Shown
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Terms in the order of the units, or of the folds where they are joint; and problems."""
+    fits = [Refit(i, fold.held_out, fold.scored, fold.is_joint) for i, fold in enumerate(parts)]
+    names = [f"the fit without {fold.name}" for fold in parts]
+    of_fold, problems = refits.terms(jobs, names, fits, progress)
     if parts[0].is_joint:
-        return np.concatenate(of_fold)
+        return np.concatenate(of_fold), problems
     terms = np.empty(len(refits.units))
     for fold, found in zip(parts, of_fold, strict=True):
         terms[fold.scored] = found
-    return terms
+    return terms, problems
 
 
 def _names(units: Units, parts: Sequence[Fold]) -> tuple[str, ...]:

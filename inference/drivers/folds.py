@@ -1,7 +1,7 @@
 """Fits without some observations: one compiled program for all fits, as the gaps are data."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -15,6 +15,7 @@ from inference.common.leaf_names import named_leaves
 from inference.common.pointwise import log_likelihoods
 from inference.comparison.units import Groups, Units
 from inference.drivers.init_from_result import positions_of
+from inference.drivers.jobs import Jobs
 from inference.initialization.initial_positions import Init
 from inference.kernels.hamiltonian.nuts import NUTS
 from inference.models.same_model import in_coordinates_of
@@ -24,6 +25,8 @@ from inference.results.psis_loo import log_sum_exp, log_weights_of
 from inference.results.result import Result
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
+from inference.runtime.jax_settings import settings
+from inference.runtime.progress import Shown, show_progress
 from ppl.transforms.likelihood import UNMARGINALIZED, Likelihood, select
 from ppl.transforms.scored_entries import ScoredEntries
 
@@ -273,6 +276,22 @@ def check_result(where: str, result: Any) -> None:
         )
 
 
+class Refit(NamedTuple):
+    """A fit without some units.
+
+    Attributes:
+        number: Number of the fit, folded into the key.
+        held_out: Numbers of the units that are left out.
+        scored: Numbers of the units that are predicted.
+        is_joint: Whether they are predicted jointly, in one term.
+    """
+
+    number: int
+    held_out: np.ndarray
+    scored: np.ndarray
+    is_joint: bool = False
+
+
 class Refits:
     """Fits of a model without some of its observations, each begun at a fit to all."""
 
@@ -309,7 +328,6 @@ class Refits:
         else:
             self.numbers["num_warmup"] = max(num_warmup, _NUM_STEPS)
         self.starts = Init("flat", self._choose_starts(result, num_chains))
-        self.problems: list[str] = []
 
     def _choose_starts(self, result: Result, num_chains: int) -> np.ndarray:
         """Positions ``(chain, size)``: draws of the fit to all data, far apart in the run."""
@@ -326,21 +344,29 @@ class Refits:
         return positions_of(values, self.target, layout).astype(layout.dtype)
 
     def terms(
-        self, number: int, held_out: np.ndarray, scored: np.ndarray, *, is_joint: bool = False
-    ) -> np.ndarray:
-        """Log predictive densities of the units `scored` by a fit without `held_out`.
+        self, jobs: Jobs, names: Sequence[str], fits: Sequence[Refit], progress: Shown
+    ) -> tuple[list[np.ndarray], tuple[str, ...]]:
+        """Terms of each fit, and problems in words.
 
         Args:
-            number: Number of the fit, folded into the key.
-            held_out: Numbers of the units that are left out.
-            scored: Numbers of the units that are predicted.
-            is_joint: Whether they are predicted jointly, in one term.
-
-        Returns:
-            ``(unit,)``, or ``(1,)`` if joint.
+            jobs: Where fits are made.
+            names: Name of each fit, for errors.
+            fits: The fits.
+            progress: Whether to show a bar.
         """
-        found = self._log_likelihoods(number, held_out, scored)
-        if is_joint:
+        with show_progress(progress, len(fits), "fit") as report:
+            given = [(self, fit) for fit in fits]
+            found = jobs.run(_score, names, given, report, one_at_a_time=True)
+        return [terms for terms, _ in found], _first_of(
+            [x for _, problems in found for x in problems]
+        )
+
+    def score(self, fit: Refit) -> tuple[np.ndarray, list[str]]:
+        """Log predictive densities by a fit, ``(unit,)`` or ``(1,)``, and its problems."""
+        problems: list[str] = []
+        scored = fit.scored
+        found = self._log_likelihoods(fit, problems)
+        if fit.is_joint:
             found = found.sum(-1, keepdims=True)
         total = log_sum_exp(found, 0)
         squares = log_sum_exp(2 * found, 0)
@@ -348,46 +374,55 @@ class Refits:
             num_effective = np.exp(2 * total - squares)
         worst = int(np.argmin(num_effective))
         if num_effective[worst] < _FEW:
-            self.problems.append(
+            problems.append(
                 f"{self.units.names[int(scored[worst])]} is far from what is predicted without "
                 f"it: {num_effective[worst]:.1f} draws carry its density, and its term is rough, "
                 "mostly too low."
             )
-        return total - np.log(len(found))
+        return total - np.log(len(found)), problems
 
-    def _log_likelihoods(self, number: int, held_out: np.ndarray, scored: np.ndarray) -> np.ndarray:
-        """Log likelihoods of the units `scored` in a fit without `held_out`, ``(draw, unit)``."""
+    def _log_likelihoods(self, fit: Refit, problems: list[str]) -> np.ndarray:
+        """Log likelihoods of the units that a fit predicts, ``(draw, unit)``."""
         selecting = self.target.model
         assert isinstance(selecting, Partial)
-        counts = jax.tree.map(jax.numpy.asarray, self.units.counts(held_out))
+        counts = jax.tree.map(jax.numpy.asarray, self.units.counts(fit.held_out))
         model = Partial(selecting.func, selecting.args[0], counts)
         samples = sample(
-            jax.random.fold_in(self.key, number),
+            jax.random.fold_in(self.key, fit.number),
             dataclasses.replace(self.target, model=model),
             self.kernel,
             target_acceptance_rate=_RATE,
             init=self.starts,
             **self.numbers,
         )
-        found = self.units.gather(log_likelihoods(self.likelihood, samples.draws))[..., scored]
-        self._check(found, samples.stats, held_out)
-        return found.reshape(-1, len(scored)).astype(np.float64)
+        found = self.units.gather(log_likelihoods(self.likelihood, samples.draws))[..., fit.scored]
+        problems += self._problems(found, samples.stats, fit.held_out)
+        return found.reshape(-1, len(fit.scored)).astype(np.float64)
 
-    def _check(self, found: np.ndarray, stats: Mapping[str, Any], held_out: np.ndarray) -> None:
+    def _problems(
+        self, found: np.ndarray, stats: Mapping[str, Any], held_out: np.ndarray
+    ) -> Iterator[str]:
+        """Problems of the chains of a fit."""
         which = self.units.names[int(held_out[0])] if held_out.size else "nothing"
         which += f" and {held_out.size - 1} more" * (held_out.size > 1)
         worst = np.max(np.nan_to_num(rhat(found.sum(-1)), nan=1.0))
         if worst > _LARGE_RHAT:
-            self.problems.append(
+            yield (
                 f"without {which}, chains disagree (R-hat {worst:.2f} of the predictive density): "
                 "ask for more num_warmup and num_draws."
             )
         divergences = int(np.sum(stats["is_divergent"]))
         if divergences > found[..., 0].size // 100:
-            self.problems.append(f"without {which}, {divergences} transitions diverged.")
+            yield f"without {which}, {divergences} transitions diverged."
 
-    def words(self) -> tuple[str, ...]:
-        """Problems of the fits in words: the first problem, and the number of further ones."""
-        more = len(self.problems) - 1
-        rest = (f"{more} more such problems in other fits.",) * (more > 0)
-        return (*self.problems[:1], *rest)
+
+def _score(refits: Refits, fit: Refit) -> tuple[np.ndarray, list[str]]:
+    with settings(None):
+        return refits.score(fit)
+
+
+def _first_of(problems: Sequence[str]) -> tuple[str, ...]:
+    """The first problem, and the number of further ones."""
+    more = len(problems) - 1
+    rest = (f"{more} more such problems in other fits.",) * (more > 0)
+    return (*problems[:1], *rest)

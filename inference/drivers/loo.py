@@ -10,17 +10,20 @@ from inference.common.argument_checks import check_count, short_repr
 from inference.common.pointwise import log_likelihoods, log_scores
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.folds import (
+    Refit,
     Refits,
     check_exchangeable,
     check_result,
     observe,
     words_on_chains,
 )
+from inference.drivers.jobs import Jobs, TakesJobs
 from inference.models.same_model import check_model
 from inference.results.elpd import ElpdEstimate
 from inference.results.psis_loo import log_weights_of, make_loo, psis_loo
 from inference.results.result import Result
 from inference.runtime.jax_settings import settings
+from inference.runtime.progress import Shown
 
 
 def loo(
@@ -34,6 +37,8 @@ def loo(
     num_warmup: int = 100,
     num_draws: int = 500,
     num_chains: int = 4,
+    executor: TakesJobs | None = None,
+    progress: Shown = None,
     **kwargs: Any,
 ) -> ElpdEstimate:
     r"""Leave-one-out cross-validation by PSIS: how well a model predicts each observation.
@@ -71,13 +76,19 @@ def loo(
             and mass matrix of `result`.
         num_draws: Draws of each chain of a fit by `refit`.
         num_chains: Chains of a fit by `refit`.
+        executor: Where the fits by `refit` are made: an object with the method `submit`
+            of the standard library's ``Executor``; by default this process, one fit after the
+            other. See the page Long runs.
+        progress: Whether to show a bar of these fits; by default in a terminal and in a notebook.
         **kwargs: More arguments of the model.
 
     Returns:
         The estimate, with its terms, Pareto k, and problems in words.
 
     Raises:
-        TypeError: if `result` is not a result with draws, or an argument has the wrong type.
+        RuntimeError: if a fit fails under `executor`; the error names its observation.
+        TypeError: if `result` is not a result with draws, or an argument has the wrong type or
+            cannot be sent to processes.
         ValueError: if the model observes nothing, a name is unknown, a marginalized model has no
             log probabilities of such units, the draws are of another model, or their log density
             shows that they had other data.
@@ -111,6 +122,11 @@ def loo(
         "num_draws": check_count("num_draws", num_draws, least=4),
         "num_chains": check_count("num_chains", num_chains, least=1),
     }
+    jobs = Jobs.of("loo", executor, key, model, args, kwargs)
+    if executor is not None and refit is None:
+        raise ValueError(
+            "loo: executor is for fits, and without refit there are none; give refit, as refit=0.7"
+        )
     with settings(None):
         # The log likelihood of each unit at each draw.
         observed = observe(model, args, kwargs, site, unit, result.draws)
@@ -131,10 +147,13 @@ def loo(
         # Exact terms where Pareto k is large.
         if refit is not None and (again := np.flatnonzero(~(found.pareto_k <= refit))).size:
             refits = Refits(key, observed, result, model, args, kwargs, **numbers)
-            found.elpd[again] = _refit_each(refits, again)
+            fits = [Refit(i, np.array([i]), np.array([i])) for i in again.tolist()]
+            names = [f"the fit without {units.names[i]}" for i in again]
+            terms, words = refits.terms(jobs, names, fits, progress)
+            found.elpd[again] = np.concatenate(terms)
             found.pareto_k[again] = np.nan
             is_exact[again] = True
-            problems += refits.words()
+            problems += words
             more = f"; {again.size} exact, by fits without them"
     return make_loo(
         found,
@@ -145,8 +164,3 @@ def loo(
         problems=problems,
         digests=observed.digests,
     )
-
-
-def _refit_each(refits: Refits, units: np.ndarray) -> np.ndarray:
-    """Log predictive density of each unit by a fit without it."""
-    return np.concatenate([refits.terms(int(i), np.array([i]), np.array([i])) for i in units])

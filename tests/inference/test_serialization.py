@@ -226,7 +226,7 @@ NEVER_SAVED = re.findall(
     IntegratedStates MixedState ModelStateSpace NormalState PathState Predictions PriorReference
     OptimalProposal Square SummedStates _Body _Degrees _Parts _Sizes _Step _Traced
     Progress ProgressReport Proposal RandomWalk RandomWalkInfo RandomWalkState Ranks
-    RecordedInit Reference ReportedModel RoundLengths RowValues RunDraws RunSettings
+    RecordedInit Reference Refit ReportedModel RoundLengths RowValues RunDraws RunSettings
     SVGDAdvance
     SVIInfo SVIProblem SVIStep Samples Scale Schedule Search Share SiteDescription SiteGroup Slice
     SliceInfo SliceState

@@ -1,0 +1,246 @@
+"""Independent jobs of a call: one after the other here, or by an executor that the user gives."""
+
+import concurrent.futures
+import contextlib
+import pickle
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import jax
+
+from inference.common.argument_checks import short_repr
+
+_POOL = "concurrent.futures.ProcessPoolExecutor(mp_context=multiprocessing.get_context('spawn'))"
+_GUARD = (
+    "define the model at the top of a module, and start the program below "
+    "if __name__ == '__main__':"
+)
+# Settings that a traced program depends on, each with the context that sets it for a thread.
+_SETTINGS: Mapping[str, Callable[[Any], Any]] = {
+    "jax_enable_x64": jax.enable_x64,
+    "jax_default_matmul_precision": jax.default_matmul_precision,
+    "jax_numpy_dtype_promotion": jax.numpy_dtype_promotion,
+    "jax_numpy_rank_promotion": jax.numpy_rank_promotion,
+    "jax_default_prng_impl": jax.default_prng_impl,
+    "jax_threefry_partitionable": jax.threefry_partitionable,
+    "jax_debug_nans": jax.debug_nans,
+    "jax_debug_infs": jax.debug_infs,
+}
+# A fit has a thread for each core. Two at a time would only wait for each other.
+_one_at_a_time = threading.Lock()
+
+
+class TakesJobs(Protocol):
+    """Object with `submit`, as the standard library's ``Executor`` and Dask's ``Client``."""
+
+    def submit(self, function: Callable[..., Any], /, *args: Any) -> Any:
+        """A future, whose `result` is that of ``function(*args)``."""
+        ...
+
+
+class Jobs:
+    """Jobs of a call, checked before anything is computed.
+
+    Attributes:
+        where: Name of the public function.
+        executor: Object with `submit`, as of the standard library's ``Executor``; or `None`.
+        parts: Arguments of the public function that jobs need, by the names that errors use.
+    """
+
+    def __init__(self, where: str, executor: Any, parts: Mapping[str, Any]) -> None:
+        """Checks an executor, and for processes of the standard library what is sent to them.
+
+        Raises:
+            TypeError: if `executor` has no `submit`, or an argument cannot be pickled.
+            ValueError: if its processes are forks of this one.
+        """
+        self.where = where
+        self.executor = executor
+        self.parts = dict(parts)
+        if executor is None:
+            return
+        if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
+            raise TypeError(
+                f"{where}: executor must be an object with the method submit of the standard "
+                f"library's Executor, as {_POOL}, got {short_repr(executor)}"
+            )
+        if isinstance(executor, concurrent.futures.ProcessPoolExecutor):
+            self._check_start()
+            self._check_pickles()
+
+    @classmethod
+    def of(
+        cls, where: str, executor: Any, key: Any, model: Any, args: Any, kwargs: Mapping[str, Any]
+    ) -> "Jobs":
+        """Jobs made of the arguments of a driver, checked as by the constructor."""
+        named = {f"argument {i + 1} of the model": x for i, x in enumerate(args)}
+        named |= {f"argument {name} of the model": x for name, x in kwargs.items()}
+        return cls(where, executor, {"key": key, "model": model, **named})
+
+    def _check_start(self) -> None:
+        context = getattr(self.executor, "_mp_context", None)
+        if context is not None and context.get_start_method() == "fork":
+            raise ValueError(
+                f"{self.where}: the processes of executor are forks of this one, and a fork of a "
+                f"process with JAX's threads may hang; start new ones: {_POOL}"
+            )
+
+    def _check_pickles(self) -> None:
+        """Checks that each part can be pickled, and found by another process.
+
+        Raises:
+            TypeError: if one cannot.
+        """
+        for name, part in self.parts.items():
+            try:
+                pickled = pickle.dumps(part)
+            except Exception as error:
+                raise TypeError(
+                    f"{self.where}: {name} is sent to the processes of executor, and cannot be "
+                    f"pickled: {error}. Functions and classes must be defined at the top of a "
+                    "module, not within a function and not by lambda"
+                ) from error
+            if b"__main__" in pickled and not hasattr(sys.modules["__main__"], "__file__"):
+                raise TypeError(
+                    f"{self.where}: {name} is sent to the processes of executor, and is defined "
+                    "in an interactive session or a notebook, where they cannot find it. Write it "
+                    "to a module, a file that is imported"
+                )
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        names: Sequence[str],
+        arguments: Sequence[tuple[Any, ...]],
+        on_done: Callable[[int], object],
+        *,
+        one_at_a_time: bool,
+    ) -> list[Any]:
+        """Results of `function` for each tuple of arguments, in their order.
+
+        Args:
+            function: Function at the top of a module, whose results do not depend on where it runs.
+            names: Name of each job, for errors.
+            arguments: Arguments of each job.
+            on_done: Function called with the number of jobs whose results are here.
+            one_at_a_time: Whether the jobs that a process gets wait for each other.
+
+        Raises:
+            RuntimeError: if a job fails under an executor, or the executor takes or does none.
+        """
+        if self.executor is None:
+            results = []
+            for i, given in enumerate(arguments):
+                results.append(function(*given))
+                on_done(i + 1)
+            return results
+        call = _settings_now(), one_at_a_time, function
+        futures: list[Any] = []
+        try:
+            for name, given in zip(names, arguments, strict=True):
+                futures.append(self._submit(name, _run_job, *call, *given))
+            return self._gather(call, names, arguments, futures, on_done)
+        except BaseException:
+            for future in futures:
+                if hasattr(future, "cancel"):
+                    future.cancel()
+            raise
+
+    def _submit(self, name: str, *given: Any) -> Any:
+        """The future of a job; `None` if the executor is broken."""
+        try:
+            future = self.executor.submit(*given)
+        except concurrent.futures.BrokenExecutor:
+            return None
+        except Exception as error:
+            self._raise(name, error, "is not taken by executor")
+        if not callable(getattr(future, "result", None)):
+            raise TypeError(
+                f"{self.where}: executor.submit must return a future, an object with the method "
+                f"result, got {short_repr(future)}"
+            )
+        return future
+
+    def _gather(
+        self,
+        call: tuple[Any, ...],
+        names: Sequence[str],
+        arguments: Sequence[tuple[Any, ...]],
+        futures: Sequence[Any],
+        on_done: Callable[[int], object],
+    ) -> list[Any]:
+        """Results of futures; jobs of which an executor has lost a few are done here."""
+        results: list[Any] = [None] * len(futures)
+        lost: list[int] = []
+        cause: BaseException | None = None
+        for i, future in enumerate(futures):
+            try:
+                if future is None:
+                    raise concurrent.futures.BrokenExecutor("it takes no more jobs")
+                results[i] = future.result()
+            except concurrent.futures.BrokenExecutor as error:
+                lost.append(i)
+                cause = error
+            except Exception as error:
+                self._raise(names[i], error, "failed")
+            else:
+                on_done(i + 1 - len(lost))
+        if not lost:
+            return results
+        if len(lost) == len(futures):
+            raise RuntimeError(
+                f"{self.where}: no job is done, as a worker of executor ended before its job was "
+                f"finished ({cause}). It was killed, has run out of memory, or could not import "
+                f"the model: {_GUARD} What the worker says stands on its standard error. Make a "
+                "new executor, with fewer workers if memory is short"
+            ) from cause
+        warnings.warn(
+            f"{self.where}: a worker of executor ended before its job was finished ({cause}): it "
+            f"was killed, or has run out of memory. {len(lost)} of {len(futures)} jobs are lost, "
+            f"{names[lost[0]]} the first, and are done in this process now, one after the other; "
+            "the result is the same. Next time make a new executor, with fewer workers if memory "
+            "is short",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+        for number, i in enumerate(lost):
+            try:
+                results[i] = _run_job(*call, *arguments[i])
+            except Exception as error:
+                self._raise(names[i], error, "failed")
+            on_done(len(futures) - len(lost) + number + 1)
+        return results
+
+    def _raise(self, name: str, error: Exception, what: str) -> Any:
+        """Raises an error that names a job, or the argument that could not be sent."""
+        words = f"{type(error).__name__} {error}".lower()
+        if "pickl" in words or "local object" in words:
+            self._check_pickles()
+        raise RuntimeError(
+            f"{self.where}: {name} {what}: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _settings_now() -> dict[str, Any]:
+    """Settings of JAX in this thread."""
+    return {name: getattr(jax.config, name) for name in _SETTINGS}
+
+
+@contextlib.contextmanager
+def _with_settings(values: Mapping[str, Any]) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for name, value in values.items():
+            stack.enter_context(_SETTINGS[name](value))
+        yield
+
+
+def _run_job(
+    values: Mapping[str, Any], one_at_a_time: bool, function: Callable[..., Any], *given: Any
+) -> Any:
+    """A job, under the settings of JAX of the thread that submitted it."""
+    alone = _one_at_a_time if one_at_a_time else contextlib.nullcontext()
+    with alone, _with_settings(values):
+        return function(*given)
