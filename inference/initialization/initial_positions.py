@@ -140,7 +140,13 @@ def parse_init(
     latent = target.position_shapes
     sites = jax.eval_shape(target.constrain, latent)
     labels = target_labels(target)
-    return Init(values=_spread_values(init, sites, latent, labels, num_chains, noun))
+    values = _spread_values(init, sites, latent, labels, num_chains, noun)
+    if init and not jax.tree.leaves(values):
+        raise ValueError(
+            f"init: all of {list(init)} are deterministic sites, which follow from the latent "
+            f"ones. Give values of latent sites: {short_repr(jax.tree.map(jnp.shape, latent))}"
+        )
+    return Init(values=values)
 
 
 def _spread_values(

@@ -259,6 +259,13 @@ def test_one_prior_and_likelihood_are_not_taken_apart(coin):
         inference.loo(result, coin)
 
 
+def test_starts_at_outputs_alone_are_refused(coin):
+    with pytest.raises(
+        ValueError, match=r"init: all of \['theta'\] are deterministic.*'theta': \(\)"
+    ):
+        inference.mcmc(jax.random.key(0), coin, init={"theta": 0.3})
+
+
 def test_outputs_that_fail_are_nan(monkeypatch):
     model = ppl.from_stan(
         "parameters { real x; } transformed parameters { real z = 2 * x; } "
