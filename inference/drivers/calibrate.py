@@ -31,6 +31,7 @@ from inference.drivers.calibration_models import (
     pick,
 )
 from inference.drivers.check_inputs import check_inputs
+from inference.drivers.jobs import Jobs, TakesJobs
 from inference.drivers.mcmc import mcmc
 from inference.drivers.mcmc_each import mcmc_each
 from inference.kernels.hamiltonian.kernel import HamiltonianKernel
@@ -54,6 +55,7 @@ def calibrate(
     result: Any = None,
     vectorized: bool = False,
     level: float = 0.01,
+    executor: TakesJobs | None = None,
     progress: Shown = None,
     **settings: Any,
 ) -> CalibrationReport:
@@ -100,6 +102,9 @@ def calibrate(
         vectorized: Whether `fit` is made of JAX's operations, so that ``jax.vmap`` maps it over all
             simulations.
         level: Probability, at most, that the report on a right fit names any failure.
+        executor: Where fits that are made one by one are made: an object with the method `submit`
+            of the standard library's ``Executor``; by default this process. See the page Long runs.
+            Not for fits that share a program, by :func:`mcmc` or `vectorized`.
         progress: Whether to show a bar; by default in a terminal and in a notebook.
         **settings: Keywords of `fit`, such as `num_warmup`.
 
@@ -107,7 +112,9 @@ def calibrate(
         The report: prints as a table and words; ``report.plot()`` shows the ranks.
 
     Raises:
-        TypeError: if an argument has the wrong type, or `fit` cannot be called with its arguments.
+        RuntimeError: if a fit fails under `executor`; the error names its simulation.
+        TypeError: if an argument has the wrong type or cannot be sent to processes, or `fit` cannot
+            be called with its arguments.
         ValueError: if a value is out of range, `model` is conditioned or has a factor, `observed`
             names no site or leaves no latent site, draws of `fit` do not fit the sites, or `result`
             has too few effective draws.
@@ -137,12 +144,21 @@ def calibrate(
     level = check_fraction("level", level)
     check_fit(fit, args, settings)
     check_simulator(model, args)
+    sent = {"fit": fit, "the settings of fit": settings, "observed": observed}
+    jobs = Jobs.of("calibrate", executor, key, model, args, {}, **sent)
+    if executor is not None and (vectorized or _is_pooled(fit, settings)):
+        raise ValueError(
+            "calibrate: executor is for fits that are made one by one, and "
+            + ("vectorized makes all fits" if vectorized else "all fits by mcmc are made")
+            + " by one program of this process; give no executor"
+            + (", or vectorized=False" if vectorized else ", or a function that calls mcmc")
+        )
     problem = _Simulator.of(model, args, observed, result, quantities or {})
     num = choose_number(num_simulations, result, problem.latent)
     keys = jax.random.split(key, 3)
     values = problem.simulate(keys[0], num)
     data = pick(values, problem.names)
-    fits = _fit_all(keys[1], fit, problem, data, num, settings, vectorized, progress)
+    fits = _fit_all(keys[1], fit, problem, data, num, settings, vectorized, jobs, progress)
     truth = pick(values, problem.latent)
     names, truths = problem.measure(truth, data, 0)
     _, draws = problem.measure(fits.draws, data, 2)
@@ -277,6 +293,42 @@ class _Simulator(NamedTuple):
         return tuple(names), np.concatenate(parts, -1).astype(dtype)
 
 
+def _is_pooled(fit: Callable[..., Any], settings: Mapping[str, Any]) -> bool:
+    """Whether chains of all simulations are in one pool."""
+    is_gradient_kernel = isinstance(settings.get("kernel", NUTS()), HamiltonianKernel)
+    return fit is mcmc and is_gradient_kernel and set(settings) <= set(_POOLED)
+
+
+@dataclasses.dataclass(frozen=True)
+class _OneFit:
+    """Fit to the data of one simulation, a function that other processes can have.
+
+    Attributes:
+        fit: Function that draws from the posterior.
+        model: Model that simulates.
+        posterior: Function of a key, data and `args` that is fitted, or `None` for the model
+            conditioned on the data.
+        args: Arguments of the model.
+        settings: Keywords of `fit`.
+        takes_data: Whether `fit` has a parameter `data`.
+    """
+
+    fit: Callable[..., Any]
+    model: Any
+    posterior: Any
+    args: tuple[Any, ...]
+    settings: dict[str, Any]
+    takes_data: bool
+
+    def __call__(self, key: jax.Array, data: Values) -> Any:
+        """Result of the fit, as it returns it."""
+        given = {"data": data} if self.takes_data else {}
+        model = ppl.condition(self.model, data)
+        if self.posterior is not None:
+            model = functools.partial(_given, self.posterior, data)
+        return self.fit(key, model, *self.args, **given, **self.settings)
+
+
 def _fit_all(
     key: jax.Array,
     fit: Callable[..., Any],
@@ -285,13 +337,13 @@ def _fit_all(
     num: int,
     settings: dict[str, Any],
     vectorized: bool,
+    jobs: Jobs,
     progress: Shown,
 ) -> _Fits:
     posterior = problem.posterior()
     args = problem.args
     # By default, chains of all simulations in one pool.
-    is_gradient_kernel = isinstance(settings.get("kernel", NUTS()), HamiltonianKernel)
-    if fit is mcmc and is_gradient_kernel and set(settings) <= set(_POOLED):
+    if _is_pooled(fit, settings):
         axes = (0, *[None] * len(args))
         fits = mcmc_each(key, posterior, data, *args, in_axes=axes, progress=progress, **settings)
         is_divergent = fits.stats.get("is_divergent")
@@ -302,14 +354,8 @@ def _fit_all(
     parameters = parameters_of(fit)
     if "progress" in parameters:
         settings = {"progress": False, **settings}  # one bar is that of all fits
-
-    def one(key: jax.Array, data: Values) -> Any:
-        given = {"data": data} if "data" in parameters else {}
-        model = ppl.condition(problem.model, data)
-        if problem.data is not None:
-            model = functools.partial(_given, posterior, data)
-        return fit(key, model, *args, **given, **settings)
-
+    combined = None if problem.data is None else posterior
+    one = _OneFit(fit, problem.model, combined, args, settings, "data" in parameters)
     # All fits at once, by `vmap`.
     if vectorized:
         draws = jax.jit(jax.vmap(one))(keys, data)
@@ -318,9 +364,11 @@ def _fit_all(
     found = []
     num_divergent = None
     number = None
+    names = [f"the fit to simulation {i}" for i in range(num)]
+    given = [(keys[i], jax.tree.map(lambda x, i=i: x[i], data)) for i in range(num)]
+    is_ours = getattr(fit, "__module__", "").startswith("inference.")
     with show_progress(progress, num, "fit") as report:
-        for i in range(num):
-            made = one(keys[i], jax.tree.map(lambda x, i=i: x[i], data))
+        for i, made in enumerate(jobs.run(one, names, given, one_at_a_time=is_ours)):
             stats = getattr(made, "stats", None)
             if isinstance(stats, Mapping) and "is_divergent" in stats:
                 num_divergent = (num_divergent or 0) + bool(np.any(stats["is_divergent"]))

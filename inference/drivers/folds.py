@@ -356,7 +356,10 @@ class Refits:
         """
         with show_progress(progress, len(fits), "fit") as report:
             given = [(self, fit) for fit in fits]
-            found = jobs.run(_score, names, given, report, one_at_a_time=True)
+            found = []
+            for scores in jobs.run(_score, names, given, one_at_a_time=True):
+                found.append(scores)
+                report(len(found))
         return [terms for terms, _ in found], _first_of(
             [x for _, problems in found for x in problems]
         )

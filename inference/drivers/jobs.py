@@ -73,12 +73,19 @@ class Jobs:
 
     @classmethod
     def of(
-        cls, where: str, executor: Any, key: Any, model: Any, args: Any, kwargs: Mapping[str, Any]
+        cls,
+        where: str,
+        executor: Any,
+        key: Any,
+        model: Any,
+        args: Any,
+        kwargs: Mapping[str, Any],
+        **more: Any,
     ) -> "Jobs":
         """Jobs made of the arguments of a driver, checked as by the constructor."""
         named = {f"argument {i + 1} of the model": x for i, x in enumerate(args)}
         named |= {f"argument {name} of the model": x for name, x in kwargs.items()}
-        return cls(where, executor, {"key": key, "model": model, **named})
+        return cls(where, executor, {"key": key, "model": model, **named, **more})
 
     def _check_start(self) -> None:
         context = getattr(self.executor, "_mp_context", None)
@@ -115,39 +122,33 @@ class Jobs:
         function: Callable[..., Any],
         names: Sequence[str],
         arguments: Sequence[tuple[Any, ...]],
-        on_done: Callable[[int], object],
         *,
         one_at_a_time: bool,
-    ) -> list[Any]:
-        """Results of `function` for each tuple of arguments, in their order.
+    ) -> Iterator[Any]:
+        """Results of `function` for each tuple of arguments, in their order, as they come.
 
         Args:
             function: Function at the top of a module, whose results do not depend on where it runs.
             names: Name of each job, for errors.
             arguments: Arguments of each job.
-            on_done: Function called with the number of jobs whose results are here.
             one_at_a_time: Whether the jobs that a process gets wait for each other.
 
         Raises:
             RuntimeError: if a job fails under an executor, or the executor takes or does none.
         """
         if self.executor is None:
-            results = []
-            for i, given in enumerate(arguments):
-                results.append(function(*given))
-                on_done(i + 1)
-            return results
+            yield from (function(*given) for given in arguments)
+            return
         call = _settings_now(), one_at_a_time, function
         futures: list[Any] = []
         try:
             for name, given in zip(names, arguments, strict=True):
                 futures.append(self._submit(name, _run_job, *call, *given))
-            return self._gather(call, names, arguments, futures, on_done)
-        except BaseException:
+            yield from self._gather(call, names, arguments, futures)
+        finally:  # an error or an interrupt: what has not begun is not wanted
             for future in futures:
                 if hasattr(future, "cancel"):
                     future.cancel()
-            raise
 
     def _submit(self, name: str, *given: Any) -> Any:
         """The future of a job; `None` if the executor is broken."""
@@ -170,49 +171,47 @@ class Jobs:
         names: Sequence[str],
         arguments: Sequence[tuple[Any, ...]],
         futures: Sequence[Any],
-        on_done: Callable[[int], object],
-    ) -> list[Any]:
+    ) -> Iterator[Any]:
         """Results of futures; jobs of which an executor has lost a few are done here."""
-        results: list[Any] = [None] * len(futures)
-        lost: list[int] = []
-        cause: BaseException | None = None
+        is_broken = False
         for i, future in enumerate(futures):
             try:
-                if future is None:
-                    raise concurrent.futures.BrokenExecutor("it takes no more jobs")
-                results[i] = future.result()
+                result = _result_of(future)
             except concurrent.futures.BrokenExecutor as error:
-                lost.append(i)
-                cause = error
+                if not is_broken:
+                    self._tell_of_loss(names, futures, error)
+                is_broken = True
+                try:
+                    result = _run_job(*call, *arguments[i])
+                except Exception as problem:
+                    self._raise(names[i], problem, "failed")
             except Exception as error:
                 self._raise(names[i], error, "failed")
-            else:
-                on_done(i + 1 - len(lost))
-        if not lost:
-            return results
+            yield result
+
+    def _tell_of_loss(self, names: Sequence[str], futures: Sequence[Any], error: Exception) -> None:
+        """Warns of lost jobs.
+
+        Raises:
+            RuntimeError: if all are lost.
+        """
+        lost = [name for name, future in zip(names, futures, strict=True) if _is_lost(future)]
         if len(lost) == len(futures):
             raise RuntimeError(
                 f"{self.where}: no job is done, as a worker of executor ended before its job was "
-                f"finished ({cause}). It was killed, has run out of memory, or could not import "
+                f"finished ({error}). It was killed, has run out of memory, or could not import "
                 f"the model: {_GUARD} What the worker says stands on its standard error. Make a "
                 "new executor, with fewer workers if memory is short"
-            ) from cause
+            ) from error
         warnings.warn(
-            f"{self.where}: a worker of executor ended before its job was finished ({cause}): it "
+            f"{self.where}: a worker of executor ended before its job was finished ({error}): it "
             f"was killed, or has run out of memory. {len(lost)} of {len(futures)} jobs are lost, "
-            f"{names[lost[0]]} the first, and are done in this process now, one after the other; "
-            "the result is the same. Next time make a new executor, with fewer workers if memory "
-            "is short",
+            f"{lost[0]} the first, and are done in this process now, one after the other; the "
+            "result is the same. Next time make a new executor, with fewer workers if memory is "
+            "short",
             RuntimeWarning,
             stacklevel=4,
         )
-        for number, i in enumerate(lost):
-            try:
-                results[i] = _run_job(*call, *arguments[i])
-            except Exception as error:
-                self._raise(names[i], error, "failed")
-            on_done(len(futures) - len(lost) + number + 1)
-        return results
 
     def _raise(self, name: str, error: Exception, what: str) -> Any:
         """Raises an error that names a job, or the argument that could not be sent."""
@@ -222,6 +221,24 @@ class Jobs:
         raise RuntimeError(
             f"{self.where}: {name} {what}: {type(error).__name__}: {error}"
         ) from error
+
+
+def _result_of(future: Any) -> Any:
+    """Result of a future; `None` stands for one that a broken executor did not give."""
+    if future is None:
+        raise concurrent.futures.BrokenExecutor("it takes no more jobs")
+    return future.result()
+
+
+def _is_lost(future: Any) -> bool:
+    """Whether a broken executor has lost a job; waits for one that is not lost."""
+    try:
+        _result_of(future)
+    except concurrent.futures.BrokenExecutor:
+        return True
+    except Exception:
+        return False  # a failed job, told in its turn
+    return False
 
 
 def _settings_now() -> dict[str, Any]:

@@ -84,18 +84,44 @@ def test_folds_and_refits_have_the_same_bits_and_progress():
     assert loos[0].problems == loos[1].problems
 
 
-def jobs(executor):
-    return Jobs("here", executor, {})
+def exact(key, posterior, scale, data):
+    mean = data["y"].sum() / (SIZE + 1 / 9)
+    return {"mu": mean + jax.random.normal(key, (50,)) / jnp.sqrt(SIZE + 1 / 9)}
+
+
+def calibrate(executor, fit=exact, **given):
+    given = {"observed": ["y"], "num_simulations": 30} | given
+    key = jax.random.key(SEED)
+    return inference.calibrate(key, model, 1.0, fit=fit, executor=executor, **given)
+
+
+def test_simulations_have_the_same_bits():
+    told = []
+    alone = calibrate(None)
+    for executor in (Pickling(), concurrent.futures.ThreadPoolExecutor(2)):
+        found = calibrate(executor, progress=lambda news: told.append(news.num_done))
+        np.testing.assert_array_equal(found.ranks, alone.ranks)
+    assert told == 2 * [*range(1, 31)]
+    begun = []
+    wrong = lambda key, posterior, scale: begun.append(0) or {"mu": jnp.zeros((5, 5, 5))}  # noqa: E731
+    with pytest.raises(ValueError, match="draws of site 'mu' have the shape"):
+        calibrate(None, wrong)
+    assert len(begun) == 1
+    with pytest.raises(ValueError, match=r"all fits by mcmc are made by one program.*calls mcmc"):
+        calibrate(Pickling(), inference.mcmc)
+    with pytest.raises(ValueError, match=r"vectorized makes all fits by one .* vectorized=False"):
+        calibrate(Pickling(), vectorized=True)
+    with pytest.raises(TypeError, match=r"^calibrate: fit is sent .* not by lambda"):
+        calibrate(spawn(), lambda key, posterior, scale, data: exact(key, posterior, scale, data))
 
 
 def settings_of(x):
     return jax.numpy.asarray(x).dtype.name, jax.config.jax_default_matmul_precision
 
 
-def run(executor, function, arguments, told=None):
+def run(executor, function, arguments):
     names = [f"job {i}" for i in range(len(arguments))]
-    on_done = (lambda _: None) if told is None else told.append
-    return jobs(executor).run(function, names, arguments, on_done, one_at_a_time=True)
+    return [*Jobs("here", executor, {}).run(function, names, arguments, one_at_a_time=True)]
 
 
 def test_jobs_run_under_the_settings_of_the_caller():
@@ -138,11 +164,9 @@ class Losing(Pickling):
 
 
 def test_lost_jobs_are_done_here():
-    told = []
     with pytest.warns(RuntimeWarning, match=r"3 of 5 jobs are lost, job 1 the first, and are done"):
-        found = run(Losing({1, 3}), divide, [(x,) for x in (1, 2, 4, 8, 16)], told)
+        found = run(Losing({1, 3}), divide, [(x,) for x in (1, 2, 4, 8, 16)])
     assert found == [1, 1 / 2, 1 / 4, 1 / 8, 1 / 16]
-    assert told == [1, 2, 3, 4, 5]
     with pytest.raises(RuntimeError, match=r"no job is done.* if __name__ == '__main__'.*new exec"):
         run(Losing({0, 1}), divide, [(1,), (2,)])
 

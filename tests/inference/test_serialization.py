@@ -236,7 +236,7 @@ NEVER_SAVED = re.findall(
     TracedRun TracedSteps TransportedTarget Tuning Units Until ValueTarget Verdict WALNUTS
     WALNUTSInfo WALNUTSTrajectory Welford _Arc _Copies _Criterion _Fits _Folds _Gap _Line
     _LineSearch
-    _Name _Pairs _Parameter _ShortClimb _Simulator _Site _StandardPrior _Worst
+    _Name _OneFit _Pairs _Parameter _ShortClimb _Simulator _Site _StandardPrior _Worst
     AdaptiveHamiltonian AdaptiveState
     LikelihoodPath ModelsPath MoveInfo Mover Particles Place Population RowPath Rows Start Step
     """,
