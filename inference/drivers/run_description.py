@@ -1,7 +1,6 @@
 """Descriptions of what decides a run, for its manifest: key, settings, data and programs."""
 
 import dataclasses
-import inspect
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +12,7 @@ from jax.tree_util import DictKey, tree_flatten_with_path
 
 from inference.checkpoints.manifest import describe_array, describe_leaf, describe_tree, digest
 from inference.common.leaf_names import named_leaves
-from ppl.core.model_pytree import innermost
+from ppl.core.model_pytree import parameters_behind_key
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +71,7 @@ def describe_arguments(target: Any, model: Any) -> dict[str, Any]:
     """Arrays among the arguments and in the model, by names for messages; other arguments."""
     args, kwargs = target.arguments.join(target.data)
     try:
-        parameters = list(inspect.signature(innermost(model)).parameters.values())[1:]
+        parameters = parameters_behind_key(model)
     except ValueError:
         parameters = []
     names = [x.name for x in parameters if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from ppl.core.model_pytree import check_callable, innermost, name_of
+from ppl.core.model_pytree import check_callable, name_of, parameters_behind_key
 
 # Our arguments, with their names elsewhere.
 _ARGUMENTS = {
@@ -78,16 +78,15 @@ def check_keywords(
     """
     check_callable(model)
     try:
-        taken = inspect.signature(innermost(model)).parameters.values()
+        taken = parameters_behind_key(model)
     except ValueError:  # a callable without a signature
         return
     if any(p.kind is p.VAR_KEYWORD for p in taken):
         return
-    # The key comes by position.
-    names = [p.name for p in [*taken][1:] if p.kind is not p.POSITIONAL_ONLY]
+    names = [p.name for p in taken if p.kind is not p.POSITIONAL_ONLY]
     parameters = inspect.signature(driver).parameters.values()
     own = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and has_keywords]
-    for p in [*taken][1 + len(args) :]:
+    for p in taken[len(args) :]:
         is_needed = p.default is p.empty and p.kind not in (
             p.POSITIONAL_ONLY,
             p.VAR_POSITIONAL,

@@ -21,7 +21,7 @@ from ppl.common.arguments import Arguments
 from ppl.common.column_names import code_by_names
 from ppl.common.foreign_arrays import convert_arguments
 from ppl.common.missing_data import missing_entries
-from ppl.core.model_pytree import as_pytree, innermost
+from ppl.core.model_pytree import as_pytree, parameters_behind_key
 from ppl.core.model_run import trace_model
 from ppl.harvest.names import nest_by_path
 from ppl.harvest.survey import Path, join_scopes
@@ -334,12 +334,10 @@ def _constants(
 
     Columns are coded by the names of the entries of the dimension that is called as they are.
     """
-    function = innermost(model)
     try:
-        bound = inspect.signature(function).bind(None, *args, **kwargs).arguments
+        given = inspect.Signature(parameters_behind_key(model)).bind(*args, **kwargs).arguments
     except (TypeError, ValueError):  # no signature
-        bound = {"key": None, **{f"arg_{i}": x for i, x in enumerate(args)}, **kwargs}
-    given = dict(list(bound.items())[1:])
+        given = {**{f"arg_{i}": x for i, x in enumerate(args)}, **kwargs}
     arguments = _code(convert_arguments((), given)[1], labels)
     leaves = named_leaves(arguments)
     return {name: x for name, x in leaves if _is_array_of_numbers(x)}

@@ -1,7 +1,7 @@
 """Arguments of a call, split into data for a jitted function and a static part."""
 
 import dataclasses
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, ClassVar
 
 import jax
@@ -54,7 +54,7 @@ class Arguments:
                 )
         return cls(tree, rest), data
 
-    def join(self, data: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def join(self, data: Iterable[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments `(args, kwargs)`, with placeholders replaced by data."""
         rest = iter(data)
         return jax.tree.unflatten(self.tree, [next(rest) if x is _HOLE else x for x in self.leaves])

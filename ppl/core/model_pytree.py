@@ -21,6 +21,7 @@ Model = Callable[..., Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _LIBRARIES = {"numpyro": "NumPyro", "pymc": "PyMC", "pyro": "Pyro"}
+_DOORS = {"NumPyro": "from_numpyro", "PyMC": "from_pymc"}
 _STATEMENTS = ("sample", "Model")  # attributes of these modules by which their models are known
 
 
@@ -132,6 +133,19 @@ def innermost(model: Model) -> Model:
     return model.__wrapped__ if isinstance(model, UnhashableModel) else model
 
 
+def parameters_behind_key(model: Model) -> list[inspect.Parameter]:
+    """Parameters of a model after the key, by the names that its modeler wrote.
+
+    Raises:
+        ValueError: If it is a callable without a signature.
+    """
+    while isinstance(model := _strip_jit(unwrap_model(model)), Partial):
+        if not (model.args and callable(model.args[0])):
+            break
+        model = model.args[0]
+    return list(inspect.signature(model).parameters.values())[1:]
+
+
 def name_of(model: Model) -> str:
     """A model's name, for errors."""
     model = innermost(model)
@@ -146,11 +160,13 @@ def _strip_jit(model: Model) -> Model:
 
 def _describe_foreign(model: Any) -> str:
     """Advice for a model of another library, "" for any other object."""
-    library = _library_of(type(model)) or _library_in(innermost(model))
+    function = innermost(model)
+    library = _library_of(type(model)) or _library_of(type(function)) or _library_in(function)
     if not library:
         return ""
     what = f"{name_of(model)} is one of {library}" if callable(model) else f"a model of {library}"
-    door = "take it as it is, by ppl.from_numpyro(model), or " if library == "NumPyro" else ""
+    door = _DOORS.get(library)
+    door = f"take it as it is, by ppl.{door}(model), or " if door else ""
     return (
         f"{what}: {door}write it as a function of a random key, def model(key, *args), with "
         "ppl.sample(key, distribution, name=...) for each variable, and give data by "

@@ -1,6 +1,9 @@
 """from_numpyro: a model of NumPyro as a model of this library."""
 
 import dataclasses
+import functools
+import inspect
+import itertools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,7 +11,7 @@ from typing import Any
 from jax.tree_util import Partial
 
 from ppl.common.arguments import Arguments
-from ppl.core.model_pytree import Model, UnhashableModel, unwrap_model
+from ppl.core.model_pytree import Model, UnhashableModel
 from ppl.harvest.function_equality import has_hash
 from ppl.harvest.leaf_values import short_repr
 from ppl.primitives.sample import check_key
@@ -106,8 +109,30 @@ class _NumPyroModel:
     @property
     def __name__(self) -> str:
         """The name of the function, for errors."""
-        function = unwrap_model(self.function)
+        function = self._written
         return getattr(function, "__name__", type(function).__name__)
+
+    @property
+    def _written(self) -> Callable[..., Any]:
+        """The function within NumPyro's handlers."""
+        function: Any = self.function
+        if isinstance(function, UnhashableModel):
+            function = function.__wrapped__
+        while callable(within := getattr(function, "fn", None)):
+            function = within
+        return function
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """Signature by the names of the remaining arguments of the model of NumPyro.
+
+        Raises:
+            ValueError: If the model has no signature, or one that the first arguments do not fit.
+        """
+        first, named = self.arguments.join(itertools.repeat(None))
+        rest = inspect.signature(functools.partial(self._written, *first, **named))
+        own = [inspect.Parameter(x, inspect.Parameter.POSITIONAL_ONLY) for x in ("_data", "_key")]
+        return rest.replace(parameters=[*own, *rest.parameters.values()])
 
     def __repr__(self) -> str:
         return f"from_numpyro({self.__name__})"

@@ -42,12 +42,21 @@ class Model:
     """A stand-in for PyMC's."""
 
 
+class Handler:
+    """A stand-in for NumPyro's handlers, which have no name of a function."""
+
+    def __call__(self, x):
+        return refuse("a", x)
+
+
 Model.__module__ = "pymc.model.core"
+Handler.__module__ = "numpyro.handlers"
 MODELS = {
     "module": (by_module, "'by_module' is one of NumPyro"),
     "function": (by_function, "'by_function' is one of NumPyro"),
     "closure": (by_closure(), "is one of NumPyro"),
     "partial": (functools.partial(by_function, x=X), "is one of NumPyro"),
+    "handler": (Handler(), "'Handler' is one of NumPyro"),
     "object": (Model(), "a model of PyMC"),
 }
 USES = {
@@ -64,6 +73,13 @@ def test_a_model_of_another_library_is_named(model, words, use):
         use = lambda model: ppl.trace(model)(key(0))  # noqa: E731
     with pytest.raises(TypeError, match=rf"{words}: .*write it as a function of a random key"):
         use(model)
+
+
+def test_the_door_of_the_library_is_named():
+    with pytest.raises(TypeError, match=r"by ppl\.from_pymc\(model\), or write"):
+        ppl.trace(Model())(key(0))
+    with pytest.raises(TypeError, match=r"by ppl\.from_numpyro\(model\), or write"):
+        ppl.trace(by_module)(key(0), X)
 
 
 def test_a_model_of_ours_keeps_its_own_errors():

@@ -284,6 +284,23 @@ def test_other_mistakes_are_told(monkeypatch):
         ppl.from_numpyro(normal)
 
 
+def test_arguments_have_the_names_of_the_model():
+    @handlers.scale(scale=1.0)
+    def line(x, noise, y=None):
+        slope = numpyro.sample("slope", npd.Normal(0.0, 1.0))
+        numpyro.sample("y", npd.Normal(slope * x, noise), obs=y)
+
+    x = jnp.arange(3.0)
+    with pytest.raises(TypeError, match="nor has model 'line': did you mean 'num_draws'"):
+        inference.mcmc(random.key(0), ppl.from_numpyro(line, x, 1.0, x), num_samples=10)
+    with pytest.raises(TypeError, match="missing a required argument: 'noise'"):
+        ppl.log_density(ppl.from_numpyro(line, x))({"slope": 1.0}, y=x)
+    by_name = ppl.from_numpyro(line, noise=1.0)
+    assert jnp.isfinite(ppl.log_density(by_name)({"slope": 1.0}, x, y=x))
+    data = inference.prior_to_arviz(random.key(0), by_name, x, num_draws=10)
+    assert list(data.constant_data.data_vars) == ["x"]
+
+
 def test_handlers_around_a_scan_reach_its_sites(x64):
     data = jnp.arange(3.0)
 
