@@ -186,6 +186,11 @@ class PyMCDistribution:
     dtype: Any = dataclasses.field(metadata={"static": True})
 
     @property
+    def family_name(self) -> str:
+        """The name of the family in PyMC."""
+        return f"pymc.{self.graphs.family}"
+
+    @property
     def bijector(self) -> Any:
         """The map from unconstrained space, by PyMC's transform.
 

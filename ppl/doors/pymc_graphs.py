@@ -300,7 +300,7 @@ class _Builder:
             raise NotImplementedError(
                 f"from_pymc: site {rv.name!r} observes rows that are drawn at random, as "
                 "pm.Minibatch gives. Observe the whole data, and scale batches here: ppl.scale, or "
-                "batch_size= of inference.svi."
+                "batch= of inference.svi."
             )
         where = f"from_pymc: data of site {rv.name!r}"
         return _named_graph(where, self.data, graph, (rv.name,))

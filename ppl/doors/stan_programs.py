@@ -7,6 +7,7 @@ an argument of compiled functions, so that new data of the same shapes never rec
 import collections
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -291,7 +292,8 @@ def compile_program(
         folder = [] if source is program else [str(Path(program).resolve().parent)]
         with _explained("the program does not compile"):
             mir = stanli.stan_to_mir(source, include_paths=[*include_paths, *folder])
-        with _explained("the program does not take these data"):
+        hint = functools.partial(_hint_at_missing, text=text)
+        with _explained("the program does not take these data", hint):
             return StanProgram(stanli.bridgestan_model(mir=mir, name=name, data=text, seed=seed))
     if source is program:
         raise ValueError(
@@ -308,11 +310,20 @@ def compile_program(
 
 
 @contextlib.contextmanager
-def _explained(what: str) -> Iterator[None]:
+def _explained(what: str, hint: Callable[[str], str] = lambda _: "") -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        raise ValueError(f"from_stan: {what}. Stan says: {error}") from error
+        raise ValueError(f"from_stan: {what}. {hint(str(error))}Stan says: {error}") from error
+
+
+def _hint_at_missing(error: str, text: str) -> str:
+    """Words for data that the program declares and that are not there; text is their JSON."""
+    found = re.search(r"unknown data variable (\w+)", error)
+    given = list(json.loads(text or "{}"))
+    if found is None or found[1] in given:
+        return ""
+    return f"There are no data {found[1]!r}; there are {given}. "
 
 
 def _source(program: Any) -> str:

@@ -133,6 +133,7 @@ def test_prediction_at_other_rows(x64):
 
 def test_groups_names_and_entries(x64):
     ours = ppl.from_pymc(MODELS["eight_schools"]())
+    assert "HalfCauchy" in str(ppl.graph(ours)())
     result = inference.mcmc(
         jax.random.key(0), ours, num_chains=2, num_warmup=100, num_draws=50, learn_centering=False
     )
