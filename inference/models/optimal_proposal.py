@@ -133,14 +133,17 @@ class OptimalProposal:
     ) -> tuple[PathState, jax.Array, jax.Array]:
         """State after step `t` for given values; their log density and the log weight.
 
-        The density is the one that `move` draws from.
+        The density is the one that `move` draws from. For values that `move` cannot draw, both are
+        those of the model, as the weight cannot be computed from them.
         """
         after, density, weight = self.space.score(state, values, t)
         given = dict(paths_in(values, self.space.step_sites))
         step = _Step.of(self.space, state, t, self._rest(given))
-        own = self._weigh(step, self._conditionals(step, given), given)
-        log_density = jnp.where(jnp.isfinite(own), density + weight - own, 0)
-        return after, log_density, own
+        drawn = self._drawn_density(self._conditionals(step, given), given)
+        is_outside = jnp.isneginf(drawn)
+        own = self._joint_density(step, given) - jnp.where(is_outside, 0, drawn)
+        own = jnp.where(is_outside, weight.astype(own.dtype), own)
+        return after, density + weight - jnp.where(jnp.isfinite(own), own, 0), own
 
     def _rest(self, values: Mapping[Path, Any]) -> dict[Path, Any]:
         """Values of the sites that the model draws."""
@@ -154,10 +157,17 @@ class OptimalProposal:
         self, step: "_Step", conditionals: Sequence[Any], values: Mapping[Path, Any]
     ) -> jax.Array:
         """Log density of the data of a step given the values of sites that the model draws."""
-        dtype = jnp.result_type(float)
-        total = step.log_density(self.joint, values).astype(dtype)
+        return self._joint_density(step, values) - self._drawn_density(conditionals, values)
+
+    def _joint_density(self, step: "_Step", values: Mapping[Path, Any]) -> jax.Array:
+        """Log density of a step without the sites that are drawn jointly."""
+        return step.log_density(self.joint, values).astype(jnp.result_type(float))
+
+    def _drawn_density(self, conditionals: Sequence[Any], values: Mapping[Path, Any]) -> jax.Array:
+        """Log density of the sites that are drawn alone, given all others."""
+        total = jnp.zeros((), float)
         for path, found in zip(self.alone, conditionals, strict=True):
-            total -= jnp.sum(found.log_prob(values[path])).astype(dtype)
+            total += jnp.sum(found.log_prob(values[path])).astype(total.dtype)
         return total
 
 

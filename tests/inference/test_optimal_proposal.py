@@ -205,6 +205,27 @@ def test_weights_do_not_depend_on_what_is_drawn(name):
         np.testing.assert_allclose(density + own, total, rtol=1e-4)
 
 
+@functools.partial(scanned, start=1)
+def absorbed(state, key):
+    """A chain that never leaves its second state."""
+    rows = jnp.array([[0.6, 0.4], [0.0, 1.0]])
+    state = ppl.sample(key, dist.Categorical(probs=rows[state]), name="state")
+    ppl.sample(key, dist.Normal(2.0 * state, 1.0), name="y")
+    return state
+
+
+def test_values_that_cannot_be_have_density_zero():
+    """The log density is minus infinity, as is its sum with the weight, which is not NaN."""
+    space = ModelStateSpace.of(ppl.condition(absorbed, GAPS))
+    optimal = OptimalProposal.of(space)
+    assert optimal.alone
+    state, _, _ = space.start(KEY)
+    with jax.debug_nans(True):
+        density, weight = jax.jit(lambda: optimal.score(state, {"state": jnp.int32(0)}, 0)[1:])()
+    assert density == -jnp.inf
+    assert jnp.isfinite(weight)
+
+
 class WeighedByTheModel(OptimalProposal):
     """A broken variant: particles are drawn given the data, and weighed as if by the model."""
 
