@@ -19,7 +19,7 @@ from inference.evidence.bridge_sampling import bridge_sampling
 from inference.models.observed_data import digest_data
 from inference.models.same_model import check_model, in_coordinates_of, latent_draws
 from inference.models.value_target import ValueTarget
-from inference.results.evidence import Evidence, evidence_problems
+from inference.results.evidence import Evidence, evidence_problems, problems_of_order
 from inference.results.mcmc_result import MCMCResult
 from inference.results.mcmc_results import MCMCResults
 from inference.results.optimize_result import coordinate_names
@@ -128,8 +128,9 @@ def evidence(
         standard_error=found.se,
         pareto_k=found.pareto_k,
         overlap=found.overlap,
-        problems=evidence_problems(
-            found.se, found.overlap, found.pareto_k, found.rhat, lost, rounding
+        problems=(
+            *problems_of_order(result.facts.num_ordered),
+            *evidence_problems(found.se, found.overlap, found.pareto_k, found.rhat, lost, rounding),
         ),
         about=(
             f"Bridge sampling: {_count(num_chains, 'chain')} of {_count(num_draws, 'draw')} on "

@@ -99,3 +99,14 @@ def evidence_problems(
             "position on unconstrained space. Set jax_enable_x64."
         )
     return tuple(problems)
+
+
+def problems_of_order(num_ordered: int | None) -> tuple[str, ...]:
+    """Words on the modes that are left out where draws have their components in one order."""
+    if num_ordered is None:
+        return ()
+    return (
+        f"relabel has put {num_ordered} components in one order: the estimate is of one mode of "
+        f"{math.factorial(num_ordered)}. If the posterior is symmetric in the components, add the "
+        f"logarithm of {num_ordered} factorial, {math.lgamma(num_ordered + 1):.4f}.",
+    )

@@ -49,8 +49,10 @@ def relabel(
     draws are draws of the same posterior only if it is symmetric: if priors tell components apart,
     they were not to be exchanged.
 
-    The evidence of draws in one order, by :func:`inference.evidence`, is that of one mode. Of a
-    posterior that is symmetric in `d` components, it is too low by the logarithm of `d` factorial.
+    Bridge sampling of draws in one order, by :func:`inference.evidence`, integrates over one mode.
+    Of a posterior that is symmetric in `d` components, it is too low by the logarithm of `d`
+    factorial, as its result says. The evidence of :func:`inference.smc`, and without a model that
+    of a run with :class:`inference.ParallelTempering`, is over all modes: nothing is to be added.
 
     Args:
         result: Result of :func:`inference.mcmc` or :func:`inference.smc`.
@@ -62,8 +64,9 @@ def relabel(
             there must be no site that looks so.
 
     Returns:
-        A result with the permuted draws, whose summary is that of these draws. It does not hold its
-        chains: to go on with the run, keep the result that was given.
+        A result with the permuted draws, whose summary is that of these draws. To go on with the
+        run, keep the result that was given: this one does not hold the chains of `mcmc`, and
+        :func:`inference.smc` would go on from the permuted draws.
 
     Raises:
         TypeError: if `result` is not a result of `mcmc` or `smc`, or `components` is of another
@@ -108,7 +111,8 @@ def relabel(
     permuted = jax.tree.unflatten(structure, [draws[name] for name in names])
     if isinstance(result, SMCResult):
         return dataclasses.replace(result, draws=permuted)
-    return dataclasses.replace(result, draws=permuted, chains=None)
+    facts = dataclasses.replace(result.facts, num_ordered=num_components)
+    return dataclasses.replace(result, draws=permuted, chains=None, facts=facts)
 
 
 def _check_assignments(

@@ -35,6 +35,8 @@ class RunFacts:
             R-hat in the summary is :func:`nested_rhat`.
         transport: Name of the guide in whose standard coordinates the chains moved; `None` if they
             moved on unconstrained space.
+        num_ordered: Number of components of a mixture that :func:`relabel` has put in one order;
+            `None` without it.
         mass_matrix: Kind of the mass matrix; `None` for a kernel that warm-up does not adapt. The
             summary reads it off the result.
         kernel: Name of the kernel, which chooses the advice on slow blocks of Gibbs sampling, and
@@ -58,6 +60,7 @@ class RunFacts:
     num_chains: int | None = None
     num_superchains: int | None = None
     transport: str | None = None
+    num_ordered: int | None = None
     mass_matrix: str | None = None
     kernel: str | None = dataclasses.field(default=None, compare=False)
     seconds: float | None = dataclasses.field(default=None, compare=False)
