@@ -82,14 +82,15 @@ def compare_evidence(estimates: Mapping[str, Evidence]) -> EvidenceComparison:
 
 
 def _compare_data(one: str, a: Evidence, other: str, b: Evidence) -> Iterator[str]:
-    """Words on two models whose observed numbers are not the same."""
+    """Words on two models that are not conditioned on the same numbers."""
     if a.digest is None or b.digest is None or a.digest == b.digest:
         return
     counts = "other numbers"
     if a.num_observed != b.num_observed:
         counts = f"{a.num_observed} and {b.num_observed} numbers"
     yield (
-        f"{one} and {other} observe {counts}: densities of different data cannot be compared. Give "
-        "both models all data in the same units (the density of a transformed observation needs "
-        "its Jacobian)."
+        f"{one} and {other} are conditioned on {counts}: densities of different data cannot be "
+        "compared. Give both models all data in the same units (the density of a transformed "
+        "observation needs its Jacobian), and parameters that are known as arguments: conditioned "
+        "on, they count as data."
     )

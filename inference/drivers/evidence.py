@@ -246,7 +246,7 @@ def _of_filter(
             counts = f"{num_observed} numbers, and the run {result.num_observed}"
         raise ValueError(
             "evidence: the arguments of the model or its data are not those of the run: it "
-            f"observes {counts}. Give what was filtered"
+            f"is conditioned on {counts}. Give what was filtered"
         )
     return filter_evidence(result)
 

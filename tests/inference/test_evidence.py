@@ -247,9 +247,9 @@ def test_evidences_of_other_data_are_not_compared():
     def told(name):
         return str(inference.compare({"rows": found["rows"], name: found[name]}))
 
-    assert "observe" not in told("columns")
-    assert "observe 3 and 2 numbers" in told("gap") or "observe 2 and 3 numbers" in told("gap")
-    assert "rows and units observe other numbers" in told("units")
+    assert "conditioned on" not in told("columns")
+    assert any(f"are conditioned on {x} numbers" in told("gap") for x in ("3 and 2", "2 and 3"))
+    assert "rows and units are conditioned on other numbers" in told("units")
 
 
 def test_doubts_are_told():

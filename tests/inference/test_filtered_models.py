@@ -308,15 +308,20 @@ def test_filters_are_compared_by_evidence(tmp_path):
     shared = np.minimum.outer(seen, seen) + 1.0
     exact = {k: joint_normal(Y[seen], sd**2 * shared + 0.25 * np.eye(5)) for k, sd in sizes.items()}
     assert table.names == ("fast", "slow")
-    assert not any("observe" in x for x in table.problems)
+    assert not any("conditioned on" in x for x in table.problems)
     factor, error = table.log_bayes_factor[1], table.log_bayes_factor_se[1]
     assert abs(factor - (exact["slow"] - exact["fast"])) < 4.5 * error < 1
     other = ppl.condition(walk_by, {"y": ppl.ignore(Y.at[2].set(0.1))})
     whole = inference.evidence(inference.particle_filter(KEY, other, sizes["slow"], num_draws=20))
     told = inference.compare({"slow": found["slow"], "whole": whole}).problems
-    assert any("slow and whole observe 5 and 6 numbers" in x for x in told)
-    with pytest.raises(ValueError, match=r"observes 6 numbers, and the run 5\. Give what was"):
+    assert any("slow and whole are conditioned on 5 and 6 numbers" in x for x in told)
+    with pytest.raises(
+        ValueError, match=r"is conditioned on 6 numbers, and the run 5\. Give what was"
+    ):
         inference.evidence(runs["slow"], other, sizes["slow"])
+    assert any(
+        "parameters that are known as arguments: conditioned on, they count" in x for x in told
+    )
     with pytest.raises(ValueError, match="its latent sites are 'x', 'x0', and the filter drew 'x'"):
         inference.evidence(runs["slow"], WALK)
     with pytest.raises(TypeError, match=r"give \{name: inference.evidence\(.*\.\.\.\}$"):
