@@ -17,7 +17,7 @@ from inference.drivers.init_from_result import list_shapes
 from inference.drivers.proper_priors import check_proper_priors
 from inference.evidence.bridge_sampling import bridge_sampling
 from inference.models.observed_data import digest_data
-from inference.models.same_model import check_model, in_coordinates_of, latent_draws
+from inference.models.same_model import check_model, check_path, in_coordinates_of, latent_draws
 from inference.models.value_target import ValueTarget
 from inference.results.evidence import Evidence, evidence_problems, problems_of_order
 from inference.results.mcmc_result import MCMCResult
@@ -69,8 +69,7 @@ def evidence(
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on. By
             default the estimate is that of parallel tempering. The estimates of :func:`smc` and
             :func:`particle_filter` are taken with a model, too, which is compared with that of the
-            run: by log densities at draws, and of a filter by its latent sites and observed
-            numbers, in any order.
+            run by log densities at draws.
         *args: Arguments of the model: data.
         key: Key of the draws of the normal distribution; by default ``jax.random.key(0)``.
         **kwargs: More arguments of the model.
@@ -226,7 +225,7 @@ def _of_filter(
     """Estimate that a particle filter has made, for the model if there is one.
 
     Raises:
-        ValueError: if the model has other latent sites or other data than that of the run.
+        ValueError: if the model has other latent sites, data or arguments than that of the run.
     """
     if model is None:
         return filter_evidence(result)
@@ -248,6 +247,8 @@ def _of_filter(
             "evidence: the arguments of the model or its data are not those of the run: it "
             f"is conditioned on {counts}. Give what was filtered"
         )
+    with settings(None):
+        check_path("evidence", result.draws, result.log_density, model, args, kwargs)
     return filter_evidence(result)
 
 

@@ -283,6 +283,7 @@ def _run(
     values = jax.vmap(space.join)(start, paths)
     filtered = _draw_filtered(for_filtered, run, sizes.num_draws)
     filtered = jax.vmap(lambda x: space.join({}, x))(filtered)
+    last = jax.tree.map(lambda x: x[-1], values)
     return {
         "draws": _with_chain(jax.vmap(target.constrain)(values)),
         "filtered": _with_chain(filtered),
@@ -291,6 +292,7 @@ def _run(
         "increments": run.increments,
         "ess": run.ess,
         "num_ancestors": _count_ancestors(run),
+        "log_density": target.log_density(last),
     }
 
 

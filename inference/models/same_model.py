@@ -127,6 +127,26 @@ def check_density(
         _check_equal(where, found, wanted, "the last draw of a chain", "run", "sampled")
 
 
+def check_path(
+    where: str,
+    draws: Mapping[str, Any],
+    log_density: Any,
+    model: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> None:
+    """Checks by the log density of its last draw that a particle filter has run a model.
+
+    Raises:
+        ValueError: if it differs.
+    """
+    target: Any = copy_to_default_device(ValueTarget.of(model, args, kwargs))
+    stats = {"log_density": np.reshape(log_density, (1, 1))}
+    if pair := _last_densities(draws, stats, target):
+        found, wanted = pair
+        _check_equal(where, found, wanted, "the last draw", "run", "filtered")
+
+
 def _last_densities(
     draws: Mapping[str, Any], stats: Mapping[str, Any], target: Target
 ) -> tuple[np.ndarray, np.ndarray] | None:

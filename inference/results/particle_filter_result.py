@@ -41,6 +41,8 @@ class ParticleFilterResult(Result):
             data of each step given the data before.
         ess: Effective sample sizes of the weights, ``(steps + 1,)``.
         num_ancestors: Number of different ancestors of the last particles, ``(steps + 1,)``.
+        log_density: Log density of the last path of `draws` with all data, a scalar, by which
+            :func:`evidence` knows the model and its arguments.
         num_particles: Number of particles.
         smoothing: How paths were drawn: "backward" or "ancestors".
         exact: Names of the sites that particles carried exactly, as moments or probabilities.
@@ -58,6 +60,7 @@ class ParticleFilterResult(Result):
     increments: Any
     ess: Any
     num_ancestors: Any
+    log_density: Any
     num_particles: int = dataclasses.field(metadata={"static": True})
     smoothing: str = dataclasses.field(metadata={"static": True})
     exact: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})

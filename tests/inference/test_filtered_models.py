@@ -322,6 +322,11 @@ def test_filters_are_compared_by_evidence(tmp_path):
     assert any(
         "parameters that are known as arguments: conditioned on, they count" in x for x in told
     )
+    with pytest.raises(ValueError, match=r"at the last draw the log density is .* was filtered$"):
+        inference.evidence(runs["slow"], model, sizes["fast"])
+    moved = ppl.condition(walk_by, {"y": ppl.ignore(Y[::-1])})
+    with pytest.raises(ValueError, match="at the last draw the log density is"):
+        inference.evidence(runs["slow"], moved, sizes["slow"])
     with pytest.raises(ValueError, match="its latent sites are 'x', 'x0', and the filter drew 'x'"):
         inference.evidence(runs["slow"], WALK)
     with pytest.raises(TypeError, match=r"give \{name: inference.evidence\(.*\.\.\.\}$"):
