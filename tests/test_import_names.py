@@ -3,14 +3,17 @@
 import importlib
 import importlib.metadata
 import pathlib
+import re
 import subprocess
 import sys
+import tomllib
 import types
 
 import pytest
 
 from ppl.common.import_names import check_import_names
 
+ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = ("ppl", "distributions", "inference")
 OTHER = "def predict(image):\n    return image\n"
 
@@ -85,6 +88,13 @@ def test_a_script_that_is_called_inference_fails_in_words(tmp_path):
     assert done.stderr.strip().splitlines()[-1].startswith("ImportError: import ppl: Python takes")
 
 
-def test_the_citation_has_the_version():
-    citation = (pathlib.Path(__file__).parents[1] / "CITATION.cff").read_text()
-    assert f"\nversion: {importlib.metadata.version('harvest-ppl')}\n" in citation
+def test_the_files_of_a_release_have_one_version():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    assert importlib.metadata.version("harvest-ppl") == version
+    if version.endswith(".dev0"):
+        heading = f"## [Unreleased]\n\nTo become {version.removesuffix('.dev0')}.\n"
+    else:
+        heading = f"## [{version}] - 20"
+    latest = re.split(r"^(?=## )", (ROOT / "CHANGELOG.md").read_text(), flags=re.M)[1]
+    assert latest.startswith(heading)
