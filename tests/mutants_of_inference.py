@@ -325,8 +325,8 @@ MUTANTS = (
     Mutant(
         name="optimal-weight-of-the-draw",
         file="inference/models/optimal_proposal.py",
-        old="total -= jnp.sum(found.log_prob(values[path])).astype(dtype)",
-        new="total -= 0 * jnp.sum(found.log_prob(values[path])).astype(dtype)",
+        old="return self._joint_density(step, values) - self._drawn_density(conditionals, values)",
+        new="return self._joint_density(step, values)",
         breaks="particles that are drawn given the data are weighed as if the draw had no density",
         tests=("tests/inference/test_optimal_proposal.py",),
         keyword="weights_do_not_depend",
