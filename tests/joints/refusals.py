@@ -38,7 +38,8 @@ def refusal(row: Row, column: str) -> str | None:
     if column == "predict" and (oracle.is_bare or not has_new):
         return "has no site but those that are given or observed"
     if column in ("loo", "cross_validate") and not oracle.observed:
-        return "has no observed site, so there is no likelihood"
+        reason = "only factors" if oracle.is_bare else "so there is no likelihood"
+        return f"has no observed site, {reason}"
     if column == "calibrate" and row.has(SCALE, WEIGH):
         return "has log probabilities that ppl.scale multiplies"
     if column == "calibrate" and row.has(BLOCK):
