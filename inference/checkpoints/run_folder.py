@@ -6,11 +6,12 @@
 | `draws.*.npy`   | draws of a site, ``(chain, draw, *shape)``                              |
 | `stats.*.npy`   | a statistic of transitions, ``(chain, draw)``                           |
 | `state.npz`     | the last recorded state of the chains, of a fit, or of particles        |
+| `jobs.*.npz`    | results of independent jobs that are finished                           |
 | `lock`          | the number of the process that uses the folder                          |
 
-Nothing is pickled. `manifest.json` and `state.npz` end with a SHA-256 checksum of their content,
-and `state.npz` has CRC-32 checksums of the draws before it. Manifest and state contain the random
-identity of the run, so that a state of another run is recognized.
+Nothing is pickled. `manifest.json`, `state.npz` and `jobs.*.npz` end with a SHA-256 checksum of
+their content, and `state.npz` has CRC-32 checksums of the draws before it. All contain the random
+identity of the run, so that a file of another run is recognized.
 """
 
 import errno
@@ -186,36 +187,36 @@ class RunFolder:
             * any(self.path.glob("draws.*"))
         )
 
-    def write_state(self, state: dict[str, np.ndarray]) -> None:
-        """Writes the state of the run."""
+    def write_state(self, state: dict[str, np.ndarray], name: str = STATE) -> None:
+        """Writes the state of the run, or another file of arrays."""
         buffer = io.BytesIO()
         whole = state | {_IDENTITY: np.array(self._identity)}
         np.savez(buffer, **whole)  # pyright: ignore[reportArgumentType]
         content = buffer.getvalue()
-        self.write(STATE, content + _MARK + hashlib.sha256(content).hexdigest().encode())
+        self.write(name, content + _MARK + hashlib.sha256(content).hexdigest().encode())
 
-    def read_state(self) -> dict[str, np.ndarray] | None:
-        """The last recorded state; `None` if there is none.
+    def read_state(self, name: str = STATE) -> dict[str, np.ndarray] | None:
+        """The last recorded state, or another file of arrays; `None` if there is none.
 
         Raises:
             ValueError: if it is damaged, or of another run than the manifest.
         """
         try:
-            content = (self.path / STATE).read_bytes()
+            content = (self.path / name).read_bytes()
         except FileNotFoundError:
             return None
         content, tail = content[:-_TAIL], content[-_TAIL:]
         if tail != _MARK + hashlib.sha256(content).hexdigest().encode():
-            raise self.damage(STATE, "its checksum differs")
+            raise self.damage(name, "its checksum differs")
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as archive:
                 state = dict(archive)
         except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise self.damage(STATE, str(error)) from error
+            raise self.damage(name, str(error)) from error
         if self._identity is None:
             self.read_manifest()
         if str(state.pop(_IDENTITY, "")) != str(self._identity):
-            raise self.damage(STATE, f"it is of another run than {MANIFEST}")
+            raise self.damage(name, f"it is of another run than {MANIFEST}")
         return state
 
     def write_manifest(self, manifest: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ import time
 import warnings
 from collections.abc import Callable
 
-from inference.checkpoints.run_folder import RunFolder
+from inference.checkpoints.run_folder import STATE, RunFolder
 from inference.common.state_leaves import State
 
 RECORD_SECONDS = 15.0  # seconds between two states
@@ -30,20 +30,24 @@ class StateWriter:
         """Whether a state should be written now."""
         return time.monotonic() >= self._due
 
-    def write(self, make: Callable[[], State]) -> None:
+    def write(self, make: Callable[[], State], name: str = STATE) -> bool:
         """Writes the state that `make` returns; if the disk is full, it warns, and writes later.
 
         The time of `make` counts as time of recording.
+
+        Returns:
+            Whether the state is written.
         """
         began = time.monotonic()
         try:
-            self.folder.write_state(make())
+            self.folder.write_state(make(), name)
             self._is_behind = False
         except OSError as error:
             self._is_behind = True
             self._warn(error)
         now = time.monotonic()
         self._due = now + max(RECORD_SECONDS, (now - began) / _MAX_SHARE)
+        return not self._is_behind
 
     def close(self) -> None:
         """Gives the folder free, with a warning if the last state is not in it."""

@@ -22,6 +22,7 @@ import importlib
 import json
 import os
 import zipfile
+from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -204,6 +205,23 @@ def load(path: str | os.PathLike[str], cls: type[T]) -> T:
     except _DAMAGES as error:
         refusal = f"{os.fspath(path)!r} is not a saved {cls.__name__}"
         raise ValueError(f"{refusal}: {error}") from error
+
+
+def pack(value: Any) -> dict[str, np.ndarray]:
+    """Arrays by name, from which :func:`unpack` makes a value.
+
+    Args:
+        value: Arrays, keys, numbers and strings in dicts, lists and tuples. Of other pytrees, only
+            the leaves are kept.
+    """
+    arrays: list[np.ndarray] = []
+    code = json.dumps(_encode(value, arrays))
+    return {_STRUCTURE: np.array(code)} | {str(i): x for i, x in enumerate(arrays)}
+
+
+def unpack(arrays: Mapping[str, Any]) -> Any:
+    """The value that :func:`pack` was given, with arrays of NumPy."""
+    return _decode(json.loads(str(arrays[_STRUCTURE])), arrays, FORMAT)
 
 
 def tag_in(path: str | os.PathLike[str]) -> str | None:

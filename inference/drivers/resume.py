@@ -134,10 +134,11 @@ def resume(
                 f"checkpoint={folder.name} has a run of svi: call inference.svi again as before, "
                 "with checkpoint= and as many num_steps as the whole run is to have"
             )
-        if manifest is not None and manifest.get("driver") == "smc":
+        driver = "mcmc" if manifest is None else manifest.get("driver", "mcmc")
+        if driver != "mcmc":
             raise ValueError(
-                f"checkpoint={folder.name} has a run of smc, not of chains: call inference.smc "
-                "again as before, with checkpoint="
+                f"checkpoint={folder.name} has a run of {driver}, not of chains: call "
+                f"inference.{driver} again as before, with checkpoint="
             )
         check_inputs(resume, jax.random.key(0), model, args, kwargs)
         if manifest is None or not all(x in manifest for x in ("key", "num_draws", "init")):

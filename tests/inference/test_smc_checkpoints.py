@@ -190,7 +190,9 @@ def test_damage_other_drivers_and_other_files_are_told(run, tmp_path):
         (run / name).write_bytes(kept)
     with pytest.raises(ValueError, match="is the folder of a run of smc, not of svi"):
         inference.svi(key(0), of_rows(), x_of(), checkpoint=run)
-    with pytest.raises(ValueError, match=r"has a run of smc, not of chains: call inference\.smc"):
+    with pytest.raises(
+        ValueError, match=r"has a run of smc, not of chains: call inference\.smc again"
+    ):
         inference.resume(run, of_rows(), x_of())
     with pytest.raises(TypeError, match="checkpoint must be the path of a folder, got 3"):
         go(checkpoint=3)
