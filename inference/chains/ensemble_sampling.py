@@ -31,7 +31,12 @@ from inference.chains.step_sampling import with_density
 from inference.common.state_leaves import State, restore_leaves
 from inference.common.target import Target
 from inference.initialization.density_noise import warn_of_noise
-from inference.initialization.initial_positions import STRATEGIES, Init, parse_init
+from inference.initialization.initial_positions import (
+    STRATEGIES,
+    Init,
+    chain_seeds,
+    parse_init,
+)
 from inference.initialization.start_search import StartingPoints, find_starts
 from inference.kernels.ensemble.differences import DifferenceKernel
 from inference.kernels.ensemble.kernel import DensityKernel, EnsembleKernel
@@ -81,7 +86,10 @@ def sample_ensemble(
     kernel = with_density(kernel, target)
     run = EnsembleRun(kernel, target, share, num_warmup, num_draws, recorder)
     numbers = np.arange(num_superchains(kernel, init, num_chains) or num_chains)
-    run.start(partial(run.begin, key, numbers, starts), run.restore)
+    begin = partial(run.begin, key, numbers, starts)
+    if starts.strategy == "chains":
+        begin = partial(run.take_over, key, starts)
+    run.start(begin, run.restore)
     return finish_run(run, monitor or Monitor(), num_draws)
 
 
@@ -150,11 +158,29 @@ class EnsembleRun(StepRun):
         Raises:
             ValueError: if the state does not fit the run.
         """
+        self._compile(self._restore_chains(state), state["num_done"])
+
+    def take_over(self, key: jax.Array, init: Init) -> None:
+        """Makes the chains where those of another run are, with all that these have learned.
+
+        Args:
+            key: Random key of this run.
+            init: State of the other run, of as many chains.
+
+        Raises:
+            ValueError: if the state does not fit the run.
+        """
+        seed = chain_seeds(key, np.arange(1))[0]
+        number = np.int32(self.num_warmup)
+        chains = self._restore_chains(init.values)
+        self._compile(EnsembleChains(seed, np.int32(0), number, chains.state))
+
+    def _restore_chains(self, state: State) -> EnsembleChains:
         kernel, _ = self.unplaced
         empty = np.zeros((self.share.num_chains, self.layout.size), self.layout.dtype)
         like = jax.eval_shape(begin_ensemble, kernel, self.layout, empty)
         chains = EnsembleChains(np.zeros(2, np.uint32), np.int32(0), np.int32(0), like)
-        self._compile(restore_leaves("chain", state, chains), state["num_done"])
+        return restore_leaves("chain", state, chains)
 
     def _compile(self, chains: EnsembleChains, num_done: Any = 0) -> None:
         num_chains = self.share.num_chains

@@ -50,7 +50,7 @@ from inference.common.state_leaves import State, restore_leaves
 from inference.common.target import Target
 from inference.common.warm_up import WarmUp
 from inference.initialization.density_noise import warn_of_noise
-from inference.initialization.initial_positions import Init, parse_init
+from inference.initialization.initial_positions import Init, chain_seeds, parse_init
 from inference.initialization.start_search import StartingPoints, find_starts
 from inference.kernels.hamiltonian.kernel import HamiltonianKernel
 from inference.runtime.blas_threads import one_blas_thread
@@ -134,7 +134,8 @@ def sample(
     starts = parse_init(init, target, num_chains)
 
     run = _HamiltonianRun(kernel, target, plan, share, kind, blocks, learns_together, recorder)
-    run.start(partial(run.begin, key, chain, starts), partial(run.restore, chain))
+    begin = run.take_over if starts.strategy == "chains" else run.begin
+    run.start(partial(begin, key, chain, starts), partial(run.restore, chain))
     with nullcontext() if kind == "diagonal" else one_blas_thread():
         return finish_run(run, monitor or Monitor(), num_draws)
 
@@ -203,10 +204,8 @@ class _HamiltonianRun(ChainRun):
         Raises:
             ValueError: if a chain finds no point of finite density and gradient.
         """
-        size = num_chains = len(self.share.chains)
-        if self.share.mesh is None and not self.share.is_mapped:
-            size = batch_size(num_chains)
-        chains = place_chains(unplaced, *_nowhere(self.layout, num_chains))
+        size = self._chains_per_call
+        chains = place_chains(unplaced, *_nowhere(self.layout, len(self.share.chains)))
         self._compile(chains, size)
         self._make_batches(chains, size)
 
@@ -228,6 +227,40 @@ class _HamiltonianRun(ChainRun):
         if self.num_warmup and self.kernel.inverse_mass_matrix is None:
             for batch in self.batches:
                 batch.guess(self.kind)
+
+    @property
+    def _chains_per_call(self) -> int:
+        num_chains = len(self.share.chains)
+        is_whole = self.share.mesh is not None or self.share.is_mapped
+        return num_chains if is_whole else batch_size(num_chains)
+
+    def take_over(self, key: jax.Array, unplaced: Chain, init: Init) -> None:
+        """Makes the chains where those of another run are, with all that these have learned.
+
+        If there are more chains than in that run, they take turns.
+
+        Args:
+            key: Random key of this run.
+            unplaced: A chain without a place.
+            init: State of the other run.
+
+        Raises:
+            ValueError: if the state does not fit the run.
+        """
+        numbers = self.share.chains
+        num_others = len(init.values["chain.0"])
+        others = place_chains(unplaced, *_nowhere(self.layout, num_others))
+        others = restore_leaves("chain", init.values, others)
+        none = np.zeros(len(numbers), np.int32)
+        chains = jax.tree.map(lambda x: x[numbers % num_others], others)
+        chains = chains._replace(
+            seed=chain_seeds(key, numbers),
+            num_gradients=none,
+            progress=chains.progress._replace(iteration=none),
+            has_begun=np.zeros(len(numbers), bool),
+        )
+        self._compile(chains, self._chains_per_call)
+        self._make_batches(chains, self._chains_per_call)
 
     def restore(self, unplaced: Chain, state: State) -> None:
         """Makes the chains as they were when a state of this run was recorded.

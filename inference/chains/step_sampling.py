@@ -33,7 +33,7 @@ from inference.common.layout import Layout
 from inference.common.state_leaves import State, restore_leaves
 from inference.common.target import Target
 from inference.initialization.density_noise import warn_of_noise
-from inference.initialization.initial_positions import Init, parse_init
+from inference.initialization.initial_positions import Init, chain_seeds, parse_init
 from inference.initialization.start_search import StartingPoints, find_starts
 from inference.kernels.gibbs.sweep import Sweep
 from inference.kernels.gradient_free.kernel import GradientFreeKernel
@@ -72,7 +72,8 @@ def sample_by_steps(
     if isinstance(kernel, GradientFreeKernel | ParallelTempering):
         kernel.check(Layout.of(target.position_shapes))
     run = PlainRun(kernel, target, share, num_warmup, num_draws, recorder)
-    run.start(partial(run.begin, key, starts), run.restore)
+    begin = run.take_over if starts.strategy == "chains" else run.begin
+    run.start(partial(begin, key, starts), run.restore)
     return finish_run(run, monitor or Monitor(), num_draws)
 
 
@@ -120,13 +121,34 @@ class PlainRun(StepRun):
         Raises:
             ValueError: if the state does not fit the run.
         """
-        num_chains = len(self.share.chains)
+        chains = self._restore_chains(state, len(self.share.chains))
+        self._compile(chains, int(state["chains_per_call"]), state["num_done"])
+
+    def take_over(self, key: jax.Array, init: Init) -> None:
+        """Makes the chains where those of another run are, with all that these have learned.
+
+        If there are more chains than in that run, they take turns.
+
+        Args:
+            key: Random key of this run.
+            init: State of the other run.
+
+        Raises:
+            ValueError: if the state does not fit the run.
+        """
+        numbers = self.share.chains
+        num_others = len(init.values["chain.0"])
+        others = self._restore_chains(init.values, num_others)
+        states = jax.tree.map(lambda x: x[numbers % num_others], others.state)
+        seeds = chain_seeds(key, numbers)
+        self._compile(StepChain(seeds, *self._numbers(len(numbers)), states))
+
+    def _restore_chains(self, state: State, num_chains: int) -> StepChain:
         empty = np.zeros((num_chains, self.layout.size), self.layout.dtype)
         states, _ = jax.eval_shape(begin_chains, *self.unplaced, self.layout, empty)
         words = np.zeros((num_chains, 2), np.uint32)
         empty = StepChain(words, *self._numbers(num_chains), states)
-        chains = restore_leaves("chain", state, empty)
-        self._compile(chains, int(state["chains_per_call"]), state["num_done"])
+        return restore_leaves("chain", state, empty)
 
     def _wait(self, batch: Batch, spent: int) -> int:
         """Waits for a call; a kernel may check states of warm-up, and after the first transition.

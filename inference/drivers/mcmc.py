@@ -17,6 +17,7 @@ from inference.chains.sampling import sample
 from inference.chains.step_sampling import sample_by_steps
 from inference.common.argument_checks import short_repr
 from inference.common.layout import Layout
+from inference.common.state_leaves import State
 from inference.common.target import Target, named_sites, target_labels
 from inference.common.warm_up import WarmUp
 from inference.drivers.approximate_sites import pareto_k_of_sites
@@ -35,7 +36,7 @@ from inference.drivers.mass_blocks import blocks_of
 from inference.drivers.nan_search import find_nan
 from inference.drivers.noncentering import noncentering_of_chains
 from inference.drivers.normal_prior import with_prior_of
-from inference.drivers.resumable_state import hold_chains
+from inference.drivers.resumable_state import hand_on, hold_chains
 from inference.drivers.run_description import RecordedInit
 from inference.drivers.run_settings import (
     NUM_CHAINS,
@@ -81,7 +82,10 @@ def mcmc(
     mass_matrix: Literal["auto", "diagonal", "low_rank", "dense"]
     | Sequence[Sequence[str]] = "auto",
     target_acceptance_rate: float | None = None,
-    init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] | Started = "uniform",
+    init: Literal["uniform", "prior", "optimum"]
+    | Mapping[str, Any]
+    | Started
+    | MCMCResult = "uniform",
     transport: bool = False,
     learn_centering: bool = True,
     mesh: Mesh | None = None,
@@ -172,7 +176,10 @@ def mcmc(
               :func:`svgd` or :func:`optimize` for the same model. Each chain starts at a different
               draw, chosen by weight; with :func:`optimize`, all chains start at the mode. If the
               covariance of the guide is known, it is the first inverse mass matrix, unless the
-              kernel has one; a short warm-up is then enough.
+              kernel has one; a short warm-up is then enough;
+            - a result of :func:`mcmc` for the same model and data, with ``num_warmup=0``: chains go
+              on from the ends of its chains, in turn, with their step sizes, mass matrices and
+              coordinates, by random numbers of the new key.
 
             With an :class:`EnsembleKernel` and 32 chains or more, a name gives up to 16 starts,
             except for kernels without gradients, each of whose chains has a start of its own.
@@ -303,8 +310,12 @@ def run_chains(
     planned = plan_run(run_settings.kernel, model, args, kwargs)
     run_settings = dataclasses.replace(run_settings, kernel=planned.kernel).checked()
     target: Any = copy_to_default_device(planned.target)
+    handed_on = None
+    if isinstance(run_settings.init, MCMCResult):
+        run_settings, handed_on = hand_on(run_settings, target)
     if run_settings.learns_by_default:
-        target = learnable(target, run_settings.num_warmup)
+        is_learned = run_settings.has_learned
+        target = learnable(target, NUM_WARMUP if is_learned else run_settings.num_warmup)
     moved = target
     if run_settings.transport and isinstance(target, GibbsTarget):
         raise ValueError(
@@ -343,6 +354,7 @@ def run_chains(
                 report,
                 until,
                 began,
+                handed_on,
             )
     finally:
         recorder.close()
@@ -359,11 +371,13 @@ def _run(
     report: Report,
     until: Until | None,
     began: float,
+    handed_on: State | None,
 ) -> MCMCResult:
     """Runs chains of checked settings, which `recorder` may let go on from a state.
 
     They move over the coordinates of `moved`: those of `target`, or a guide's. `kernel` is that of
-    the settings, with the prior of the model if it needs one.
+    the settings, with the prior of the model if it needs one. `handed_on` is the state of another
+    run from which they begin.
     """
     # The driver of the kernel, and starting points.
     key = run_settings.key
@@ -380,6 +394,8 @@ def _run(
         superchains = None  # each chain starts where its first draws have ended
     if run_settings.transport:
         init = Init("normal")
+    elif handed_on is not None:
+        init = Init("chains", handed_on)
     elif isinstance(init, Started):
         init = choose_starts(key, init, target, num_chains)
     if isinstance(kernel, SubsamplingKernel) and init == "uniform":
@@ -401,6 +417,11 @@ def _run(
     )
     num_earlier = np.zeros(num_chains, np.int64)  # gradients spent on coordinates
     # Learn coordinates, or take them from the state that the run goes on from.
+    if run_settings.has_learned:
+        state = handed_on if recorder.state is None else recorder.state
+        assert state is not None
+        moved = target = restore_centering(target, state)
+        recorder.constants = state_of_centering(target, num_earlier)
     if lengths is not None:
         adaptation.pop("covariance", None)  # it belongs to other coordinates
     if lengths is not None and (state := recorder.state) is not None:
@@ -436,6 +457,7 @@ def _run(
     )
     monitor.finish()
     # Look at the draws for advice in the summary.
+    num_warmup = num_warmup or run_settings.num_earlier_warmup
     is_adapted = isinstance(kernel, HamiltonianKernel) and num_warmup > 0
     with without_interrupts():
         noncentering = noncentering_of_chains(target, samples.draws, samples.stats)

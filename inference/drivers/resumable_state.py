@@ -9,9 +9,17 @@ import numpy as np
 
 from inference.chains.recorder import KeptSites, Recorder
 from inference.common.leaf_names import named_leaves
+from inference.common.matrices import kind_of
+from inference.common.state_leaves import State
 from inference.common.target import Target, differing_names, named_sites
-from inference.drivers.run_description import RecordedInit, describe_init, describe_object
+from inference.drivers.run_description import (
+    RecordedInit,
+    describe_init,
+    describe_key,
+    describe_object,
+)
 from inference.drivers.run_settings import RunSettings
+from inference.kernels.ensemble.kernel import is_ensemble
 from inference.kernels.gibbs.gibbs import Gibbs
 from inference.kernels.gibbs.gibbs_target import plan_run
 from inference.models.same_model import check_density, in_coordinates_of
@@ -53,6 +61,71 @@ def recorder_of(
         ValueError: if the result holds no chains, if its draws have been changed, or if the model,
             its arguments or the kernel differ from the run's.
     """
+    planned = plan_run(kernel, model, args, kwargs) if isinstance(kernel, Gibbs) else None
+    held = _held_chains(result, kernel if planned is None else planned.kernel)
+    planned = planned or plan_run(kernel, model, args, kwargs)
+    target = copy_to_default_device(planned.target)
+    keep = held["settings"]["keep"]
+    keep = None if keep is None else tuple(keep)
+    arrays = _check_draws("resume", result, held, target, keep)
+    whole = jax.tree.map(lambda x, y: np.concatenate([x, y], 1), arrays, held["further"])
+    state = {name: np.array(x) for name, x in held["state"].items()}  # a call may take its memory
+    return Recorder(keep, state, whole)
+
+
+def hand_on(run_settings: RunSettings, target: Target) -> tuple[RunSettings, State]:
+    """Settings and first state of a run whose chains go on from those of a result, with other keys.
+
+    Args:
+        run_settings: Settings of the new run, whose `init` is a result of :func:`mcmc`.
+        target: Target of the new run.
+
+    Raises:
+        ValueError: if the result holds no chains or those of another model, kernel or data, or if a
+            setting does not let them go on as they are.
+    """
+    result = run_settings.init
+    held = _held_chains(result, run_settings.kernel)
+    old = held["settings"]
+    has_learned = any(name.startswith("centering.") for name in held["state"])
+    name = type(run_settings.kernel).__name__
+    if old.get("transport"):
+        wrong = "has chains in the coordinates of a fit (transport=True): give init=fit again"
+    elif run_settings.num_warmup:
+        wrong = (
+            "has chains that keep their step sizes, mass matrices and coordinates: give "
+            "num_warmup=0"
+        )
+    elif run_settings.mass_matrix != "auto":
+        wrong = "has mass matrices, which its chains keep: leave out mass_matrix"
+    elif has_learned and not run_settings.learns:
+        wrong = "has coordinates, which its chains keep: leave out learn_centering"
+    elif old["key"] == describe_key(run_settings.key):
+        wrong = "has used this key, whose random numbers would come again: give another"
+    elif is_ensemble(run_settings.kernel) and run_settings.num_chains != old["num_chains"]:
+        wrong = f"has chains that {name} moves together: give num_chains={old['num_chains']}"
+    else:
+        keep = old["keep"]
+        _check_draws("init", result, held, target, None if keep is None else tuple(keep))
+        matrix = result.inverse_mass_matrix
+        kind = "auto" if matrix is None else kind_of(jax.tree.map(lambda x: x[0], matrix))
+        settings = dataclasses.replace(
+            run_settings,
+            mass_matrix=kind,
+            target_acceptance_rate=old["target_acceptance_rate"],
+            has_learned=has_learned,
+            num_earlier_warmup=old["num_warmup"] or old.get("num_earlier_warmup", 0),
+        )
+        return settings, {name: np.array(x) for name, x in held["state"].items()}
+    raise ValueError(f"init, the result of mcmc, {wrong}")
+
+
+def _held_chains(result: MCMCResult, kernel: Any) -> dict[str, Any]:
+    """Entries of a result with its chains, after a check of the kernel that moves them.
+
+    Raises:
+        ValueError: if there are none, or another kernel has moved them.
+    """
     held = result.chains
     if held is None:
         raise ValueError(
@@ -60,13 +133,23 @@ def recorder_of(
             "folder: resume(folder, ...). jax.tree.map, relabel, mcmc_each, sampler, runs on "
             "several processes and files of older versions leave them out"
         )
-    planned = plan_run(kernel, model, args, kwargs) if isinstance(kernel, Gibbs) else None
-    found = describe_object(kernel if planned is None else planned.kernel)
+    found = describe_object(kernel)
     if found != held["settings"]["kernel"]:
         raise ValueError(
             f"kernel: the run has {held['settings']['kernel']}, the call {found}. Give that of the "
-            "run: resume(result, model, *args, kernel=...)"
+            "run, kernel=..."
         )
+    return held
+
+
+def _check_draws(
+    where: str, result: MCMCResult, held: dict[str, Any], target: Any, keep: Any
+) -> tuple[Any, Any]:
+    """Draws and statistics of a result, after a check that they are of its run and of a target.
+
+    Raises:
+        ValueError: if they are not.
+    """
     arrays = result.draws, result.stats
     lengths = {np.shape(x)[1] for x in jax.tree.leaves(arrays)}
     if lengths != {held["num_drawn"]}:
@@ -74,16 +157,9 @@ def recorder_of(
             f"the result has {sorted(lengths)} draws of each chain, and its run {held['num_drawn']}"
             ": give it as mcmc has returned it"
         )
-    planned = planned or plan_run(kernel, model, args, kwargs)
-    target = copy_to_default_device(planned.target)
-    keep = held["settings"]["keep"]
-    keep = None if keep is None else tuple(keep)
     _check_sites(target, result, keep)
-    target = in_coordinates_of(result, target)
-    check_density("resume", result.draws, result.stats, target)
-    whole = jax.tree.map(lambda x, y: np.concatenate([x, y], 1), arrays, held["further"])
-    state = {name: np.array(x) for name, x in held["state"].items()}  # a call may take its memory
-    return Recorder(keep, state, whole)
+    check_density(where, result.draws, result.stats, in_coordinates_of(result, target))
+    return arrays
 
 
 def _check_sites(target: Target, result: MCMCResult, keep: Any) -> None:

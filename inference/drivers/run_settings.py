@@ -22,6 +22,7 @@ from inference.kernels.gibbs.gibbs import Conjugate, Gibbs
 from inference.kernels.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.kernels.tempering.parallel_tempering import ParallelTempering
 from inference.results.guide_result import GuideResult
+from inference.results.mcmc_result import MCMCResult
 from ppl import Enumerate
 
 NUM_WARMUP = 1000
@@ -48,6 +49,8 @@ class RunSettings:
         has_until: Whether the run ends when draws are precise enough.
         transport: Whether chains move in the standard coordinates of the guide that `init` has.
         learn_centering: Whether warm-up learns the centering of sites.
+        has_learned: Whether chains move in coordinates that another run has learned.
+        num_earlier_warmup: Iterations of warm-up of another run, from whose chains these go on.
     """
 
     key: jax.Array
@@ -62,6 +65,8 @@ class RunSettings:
     has_until: bool
     transport: Any = False
     learn_centering: Any = True
+    has_learned: bool = False
+    num_earlier_warmup: int = 0
 
     def checked(self) -> "RunSettings":
         """The settings with numbers of Python and without defaults; `keep` needs the model.
@@ -75,6 +80,12 @@ class RunSettings:
         num_warmup = check_count("num_warmup", self.num_warmup, least=0)
         default = MAX_DRAWS if self.has_until else NUM_DRAWS
         num_draws = default if self.num_draws is None else self.num_draws
+        if type(num_draws) is int and num_draws == 0:
+            raise ValueError(
+                "num_draws must be an integer of at least 1, got 0. For a warm-up alone give 1: "
+                "inference.resume(result, ...) goes on from there with the same key, and "
+                "inference.mcmc(..., init=result, num_warmup=0) with others"
+            )
         num_draws = check_count("num_draws", num_draws, least=1)
         num_chains = check_count("num_chains", self.num_chains, least=1)
         rate = self.target_acceptance_rate
@@ -99,13 +110,17 @@ class RunSettings:
     def describe(self) -> dict[str, Any]:
         """Entries that JSON can hold; of a kernel and a start that is given, a hash."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        if not self.transport:
-            del fields["transport"]  # as in runs of older versions
+        for name in ("transport", "has_learned", "num_earlier_warmup"):
+            if not fields[name]:
+                del fields[name]  # as in runs of older versions
+        init = self.init
+        if isinstance(init, MCMCResult) and init.chains is not None:
+            init = init.chains["state"]
         return {
             **fields,
             "key": describe_key(self.key),
             "kernel": describe_object(self.kernel),
-            "init": describe_init(self.init),
+            "init": describe_init(init),
             "keep": None if self.keep is None else list(self.keep),
             "mass_matrix": _as_json(self.mass_matrix),
         }

@@ -34,11 +34,11 @@ class Init:
 
     Attributes:
         strategy: `"uniform"`, `"prior"`, `"optimum"`, `"flat"`, `"normal"` (standard normal
-            coordinates), or `"bulk"`: like `"optimum"`, but a climb ends once an iteration gains
-            less than half the number of coordinates. The bulk of a normal distribution lies so many
-            nats below its mode.
+            coordinates), `"chains"` (chains of another run), or `"bulk"`: like `"optimum"`, but a
+            climb ends once an iteration gains less than half the number of coordinates. The bulk of
+            a normal distribution lies so many nats below its mode.
         values: Values of some sites, with the chains in front; the other sites are uniform. For
-            `"flat"`, the flat positions, ``(chain, size)``.
+            `"flat"`, the flat positions, ``(chain, size)``. For `"chains"`, the state of the run.
     """
 
     strategy: str = dataclasses.field(default="uniform", metadata={"static": True})
@@ -274,6 +274,13 @@ def starting_points(
         values = jax.tree.map(lambda x: x[chains[first]], init.values)
         _check_inside(values, target, layout.unravel(positions[first]))
     return seeds, positions
+
+
+def chain_seeds(key: jax.Array, chains: np.ndarray) -> np.ndarray:
+    """Threefry seeds of chains by their numbers, ``(chain, 2)``."""
+    return np.stack(
+        [np.asarray(x) for x in threefry(jnp.asarray(_seed(key)), jnp.asarray(chains))], -1
+    )
 
 
 def _contraction(attempt: jax.Array) -> jax.Array:
