@@ -163,7 +163,7 @@ def _spread_values(
     for name, value in values.items():
         path = f"{scope}{name}"
         if name not in sites:
-            raise ValueError(f"init: there is no latent site {path!r}; there are {list(sites)}")
+            raise ValueError(f"init: there is no latent site {path!r}; there are {list(latent)}")
         if name not in latent:
             continue  # a deterministic site, as draws of a result have
         if isinstance(value, Mapping) and isinstance(sites[name], Mapping):

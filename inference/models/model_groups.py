@@ -1,6 +1,5 @@
 """Groups of ArviZ's container that need the model: densities, predictions, data, names of axes."""
 
-import inspect
 import math
 import warnings
 from collections.abc import Callable, Collection, Mapping
@@ -21,7 +20,7 @@ from ppl.common.arguments import Arguments
 from ppl.common.column_names import code_by_names
 from ppl.common.foreign_arrays import convert_arguments
 from ppl.common.missing_data import missing_entries
-from ppl.core.model_pytree import as_pytree, parameters_behind_key
+from ppl.core.model_pytree import arguments_by_name, as_pytree
 from ppl.core.model_run import trace_model
 from ppl.harvest.names import nest_by_path
 from ppl.harvest.survey import Path, join_scopes
@@ -330,12 +329,12 @@ def _has_entries(scored: ScoredEntries) -> np.ndarray | None:
 def _constants(
     model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], labels: Labels
 ) -> dict[str, Any]:
-    """Arguments of a model that are arrays of numbers, by the names of its parameters.
+    """Arguments of a model, also bound ones, that are arrays of numbers, by name.
 
     Columns are coded by the names of the entries of the dimension that is called as they are.
     """
     try:
-        given = inspect.Signature(parameters_behind_key(model)).bind(*args, **kwargs).arguments
+        given = arguments_by_name(model, args, kwargs)
     except (TypeError, ValueError):  # no signature
         given = {**{f"arg_{i}": x for i, x in enumerate(args)}, **kwargs}
     arguments = _code(convert_arguments((), given)[1], labels)

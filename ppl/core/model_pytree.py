@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import inspect
 import reprlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -139,11 +139,53 @@ def parameters_behind_key(model: Model) -> list[inspect.Parameter]:
     Raises:
         ValueError: If it is a callable without a signature.
     """
+    return list(inspect.signature(_as_written(model)).parameters.values())[1:]
+
+
+def arguments_by_name(
+    model: Model, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Arguments of a model, and what is bound within it, by the names that its modeler wrote.
+
+    A model that holds data under other names has a method `data_by_name` of all but the key.
+
+    Raises:
+        TypeError: If the arguments do not fit.
+        ValueError: If it is a callable without a signature.
+    """
+    function, bound, named = split_partial(_as_written(model))
+    named = named | dict(kwargs)
+    if hasattr(function, "data_by_name"):
+        return function.data_by_name(*bound, *args, **named)
+    given = inspect.signature(function).bind(*bound, _KEY, *args, **named).arguments
+    return {name: x for name, x in given.items() if x is not _KEY}
+
+
+_KEY = object()  # stands for the key
+
+
+def split_partial(function: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """A function within partial functions, and the arguments that they give it."""
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = {}
+    while True:
+        if isinstance(function, UnhashableModel):
+            function = function.__wrapped__
+        # JAX has a stand-in for a partial function within another.
+        if not all(hasattr(function, x) for x in ("func", "args", "keywords")):
+            return function, args, kwargs
+        args = (*function.args, *args)
+        kwargs = {**function.keywords, **kwargs}
+        function = function.func
+
+
+def _as_written(model: Model) -> Model:
+    """The model inside of transformations, with what it is bound to."""
     while isinstance(model := _strip_jit(unwrap_model(model)), Partial):
         if not (model.args and callable(model.args[0])):
             break
         model = model.args[0]
-    return list(inspect.signature(model).parameters.values())[1:]
+    return model
 
 
 def name_of(model: Model) -> str:

@@ -8,10 +8,9 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jax.tree_util import Partial
-
 from ppl.common.arguments import Arguments
-from ppl.core.model_pytree import Model, UnhashableModel
+from ppl.core.model_pytree import Model, UnhashableModel, split_partial
+from ppl.doors.door_model import DoorModel
 from ppl.harvest.function_equality import has_hash
 from ppl.harvest.leaf_values import short_repr
 from ppl.primitives.sample import check_key
@@ -81,7 +80,7 @@ def from_numpyro(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Model:
         )
     arguments, data = Arguments.split(args, kwargs)
     function = model if has_hash(model) else UnhashableModel(model)
-    return Partial(_NumPyroModel(function, arguments), data)
+    return DoorModel(_NumPyroModel(function, arguments), data)
 
 
 def _check_installed() -> None:
@@ -109,18 +108,18 @@ class _NumPyroModel:
     @property
     def __name__(self) -> str:
         """The name of the function, for errors."""
-        function = self._written
+        function = self._written.func
         return getattr(function, "__name__", type(function).__name__)
 
     @property
-    def _written(self) -> Callable[..., Any]:
-        """The function within NumPyro's handlers."""
-        function: Any = self.function
-        if isinstance(function, UnhashableModel):
-            function = function.__wrapped__
+    def _written(self) -> "functools.partial[Any]":
+        """The function within NumPyro's handlers and partial functions, with their arguments."""
+        function, args, kwargs = split_partial(self.function)
         while callable(within := getattr(function, "fn", None)):
-            function = within
-        return function
+            function, inner, named = split_partial(within)
+            args = (*inner, *args)
+            kwargs = named | kwargs
+        return functools.partial(function, *args, **kwargs)
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -136,6 +135,21 @@ class _NumPyroModel:
 
     def __repr__(self) -> str:
         return f"from_numpyro({self.__name__})"
+
+    @property
+    def without_data(self) -> str:
+        """Advice on predictions of sites that the model observes."""
+        return (
+            "Data stand within the model, by obs=. Give the model without them: in the function "
+            "let them be an argument that may be None, as y=None, and leave it out of from_numpyro."
+        )
+
+    def data_by_name(self, data: Sequence[Any], /, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """All arguments of the model of NumPyro."""
+        first, named = self.arguments.join(data)
+        written = self._written
+        named = {**written.keywords, **named, **kwargs}
+        return inspect.signature(written.func).bind(*written.args, *first, *args, **named).arguments
 
     def __call__(self, data: Sequence[Any], key: Any, *args: Any, **kwargs: Any) -> Any:
         """Run the model of NumPyro; each of its statements becomes a site."""

@@ -10,6 +10,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from ppl.core.model_pytree import Model
+from ppl.doors.door_model import DoorModel
 from ppl.doors.pymc_distributions import Normal, PyMCDistribution
 from ppl.doors.pymc_graphs import ModelGraphs, ModelReader, VariableSite
 from ppl.doors.pytensor_graphs import import_pymc
@@ -85,7 +86,7 @@ def from_pymc(pymc_model: Any, *, observe: bool = True) -> Model:
     reader = ModelReader(pymc_model)
     graphs = reader.graphs_of({name: x.shape for name, x in reader.data.items()})
     data = {name: x for name, x in reader.data.items() if observe or name in graphs.data}
-    return Partial(_PyMCModel(reader, observe), data)
+    return DoorModel(_PyMCModel(reader, observe), data)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -98,7 +99,28 @@ class _PyMCModel:
     @property
     def __name__(self) -> str:
         """A name for errors."""
-        return "a model of from_pymc"
+        return self.reader.model.name or "from_pymc"
+
+    def __repr__(self) -> str:
+        num_observed = len(self.reader.model.observed_RVs) if self.observe else 0
+        num_latent = len(self.reader.variables) - num_observed
+        name = f"{self.reader.model.name}, " if self.reader.model.name else ""
+        return f"from_pymc({name}sites: {num_latent} latent, {num_observed} observed)"
+
+    @property
+    def without_data(self) -> str:
+        """Advice on predictions of sites that the model observes."""
+        return (
+            "Data stand within the model. Give it without them: "
+            "predict(from_pymc(pymc_model, observe=False), draws)."
+        )
+
+    def data_by_name(
+        self, defaults: Mapping[str, Any], /, data: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Data of `pm.Data`; data without it are those of observed sites."""
+        values = {**defaults, **_check_data(data, defaults)}
+        return {name: x for name, x in values.items() if name not in self.reader.variables}
 
     def __call__(
         self,

@@ -7,10 +7,10 @@ from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import Partial
 
 from ppl.core.model_pytree import Model
 from ppl.doors import stan_density
+from ppl.doors.door_model import DoorModel
 from ppl.doors.stan_programs import COMPILERS, StanProgram, Variable, compile_program
 from ppl.harvest import nest
 from ppl.harvest.pytrees import register_dataclass
@@ -103,7 +103,7 @@ def from_stan(
             "generated quantities alone are a simulation: write it as a function of a key."
         )
     dtype = jnp.result_type(float)
-    return Partial(
+    return DoorModel(
         StanFunction(compiled.parameters, compiled.outputs, dtype, compiled), compiled.fingerprint
     )
 
@@ -139,6 +139,14 @@ class StanFunction:
     def __name__(self) -> str:
         """The name of the program's file, for errors."""
         return self.program.name
+
+    def __repr__(self) -> str:
+        return f"from_stan({self.__name__}, sites: {len(self.parameters)} latent)"
+
+    def data_by_name(self, fingerprint: jax.Array, /) -> dict[str, Any]:
+        """Nothing, as the data stand in the program."""
+        del fingerprint
+        return {}
 
     def __call__(self, fingerprint: jax.Array, random_key: jax.Array, /) -> dict[str, jax.Array]:
         """The parameters, transformed parameters and generated quantities, by name."""

@@ -150,6 +150,7 @@ class Predict:
             remedy = "Leave those that are to be predicted out of the draws."
             if any(kind_of(found.site) == OBSERVED for found in run.sites.values()):
                 remedy = "Give the model as it was before condition."
+                remedy = getattr(getattr(self.model, "func", None), "without_data", remedy)
             raise ValueError(
                 f"predict: {run.name} has no site but those that are given or observed. {remedy}"
             )

@@ -84,6 +84,20 @@ def shapes(data, group):
     return {name: dict(x.sizes) for name, x in data[group].data_vars.items()}
 
 
+@pytest.mark.parametrize("bind", [functools.partial, jax.tree_util.Partial])
+def test_bound_arguments_are_constant_data(bind):
+    def line(key, x, noise, size=3):
+        slope = ppl.sample(key, dist.Normal(0.0, 1.0), name="slope")
+        ppl.sample(key, dist.Normal(slope * x, noise), name="y")
+
+    x = np.arange(3.0)
+    model = ppl.condition(bind(bind(line, noise=np.ones(3)), size=3), {"y": x})
+    result = inference.MCMCResult({"slope": np.zeros((2, 4))}, {}, None)
+    data = result.to_arviz(model, x)["constant_data"]
+    assert {*data.data_vars} == {"noise", "x"}
+    np.testing.assert_array_equal(data["noise"], np.ones(3))
+
+
 def test_groups_have_the_sites_that_belong_there(data):
     data_sites = {"y", "gappy", "count", "part.v"}
     expected = {

@@ -1,5 +1,6 @@
 """from_numpyro: models of NumPyro, against NumPyro itself."""
 
+import functools
 import sys
 
 import jax
@@ -298,7 +299,13 @@ def test_arguments_have_the_names_of_the_model():
     by_name = ppl.from_numpyro(line, noise=1.0)
     assert jnp.isfinite(ppl.log_density(by_name)({"slope": 1.0}, x, y=x))
     data = inference.prior_to_arviz(random.key(0), by_name, x, num_draws=10)
-    assert list(data.constant_data.data_vars) == ["x"]
+    assert {*data.constant_data.data_vars} == {"noise", "x"}
+    within = ppl.from_numpyro(functools.partial(line, noise=jnp.ones(3)), x, y=x)
+    assert repr(within) == "from_numpyro(line)"
+    data = inference.prior_to_arviz(random.key(0), within, num_draws=10)
+    assert {*data.constant_data.data_vars} == {"noise", "x", "y"}
+    with pytest.raises(ValueError, match=r"by obs=\. Give the model without them.*y=None"):
+        ppl.predict(within, {"slope": jnp.zeros(3)})(random.key(0))
 
 
 def test_handlers_around_a_scan_reach_its_sites(x64):

@@ -14,7 +14,7 @@ import ppl
 pm = pytest.importorskip("pymc", reason="PyMC is not installed")
 pytensor = pytest.importorskip("pytensor")
 
-from .pymc_models import EFFECTS, MODELS, families, labels_of_two, marbles  # noqa: E402
+from .pymc_models import EFFECTS, ERRORS, MODELS, families, labels_of_two, marbles  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -129,6 +129,8 @@ def test_prediction_at_other_rows(x64):
     given = {"slope": jnp.array([2.0, 3.0])}
     found = ppl.predict(line, given)(jax.random.key(0), {"x": np.array([1.0, 10.0, 100.0])})
     np.testing.assert_allclose(found["y"], [[2, 20, 200], [3, 30, 300]], atol=0.1)
+    with pytest.raises(ValueError, match=r"predict\(from_pymc\(pymc_model, observe=False\), draws"):
+        ppl.predict(ppl.from_pymc(MODELS["line"]()), given)(jax.random.key(0))
 
 
 def test_groups_names_and_entries(x64):
@@ -146,6 +148,9 @@ def test_groups_names_and_entries(x64):
         + data.posterior["tau"].values[..., None] * data.posterior["z"].values,
     )
     np.testing.assert_array_equal(data.observed_data["y"], EFFECTS)
+    assert list(data.constant_data.data_vars) == ["errors"]
+    np.testing.assert_array_equal(data.constant_data["errors"], ERRORS)
+    assert repr(ours) == "from_pymc(sites: 3 latent, 1 observed)"
     assert data.log_likelihood["y"].shape == data.posterior_predictive["y"].shape == (2, 50, 8)
 
 

@@ -81,6 +81,13 @@ def coin_density(u, heads=4, tails=1):
     return -(heads + 2) * np.logaddexp(0, -u) - (tails + 2) * np.logaddexp(0, u)
 
 
+def test_a_model_prints_its_name_and_no_data():
+    model = ppl.from_stan("parameters { real x; } model { x ~ normal(0, 1); }")
+    assert repr(model) == "from_stan(stan_program, sites: 1 latent)"
+    with pytest.raises(ValueError, match=r"no latent site 'y'; there are \['unconstrained'\]"):
+        inference.mcmc(jax.random.key(0), model, init={"y": 1.0}, progress=False)
+
+
 def test_the_density_and_its_derivatives(x64):
     def density(u):
         return ppl.log_density(ppl.from_stan(COIN, TOSSES))(at(u))
