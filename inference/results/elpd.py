@@ -59,7 +59,8 @@ class ElpdEstimate(Table):
     def _notes(self) -> list[str]:
         notes = [self.about]
         if self.pareto_k is not None and not self.is_bad.any():
-            notes.append(f"No problem found: all Pareto k are at most {self.largest_k:.2g}.")
+            verdict = "All" if self.problems else "No problem found: all"
+            notes.append(f"{verdict} Pareto k are at most {self.largest_k:.2g}.")
         return notes + [f"! {problem}" for problem in self.problems]
 
 

@@ -85,6 +85,27 @@ def test_hat_matrix_is_exact():
     np.testing.assert_allclose(exact_loo()[i], expected, rtol=1e-10)
 
 
+def test_chains_that_disagree_are_said():
+    """Unless only labels switch: the log likelihood is the same for both signs of the first."""
+    draws = exact_draws()
+    apart = draws + np.array([0.0, 0.0, 0.0, 2.0])[:, None, None]
+    estimate = inference.loo(as_result(apart), posterior_of(), jnp.asarray(X))
+    (problem,) = (x for x in estimate.problems if "R-hat" in x)
+    assert "of 30 observations, most for y[" in problem
+    assert "the draws are doubtful" in problem
+    assert "No problem" not in str(estimate)
+    mirrored = draws * np.array([[1.0, 1.0], [1.0, 1.0], [-1.0, 1.0], [-1.0, 1.0]])[:, None, :]
+
+    def model(key, x):
+        beta = ppl.sample(key, dist.Normal(jnp.zeros(2), PRIOR), name="beta")
+        beta = jnp.stack([jnp.abs(beta[0]), beta[1]])
+        ppl.sample(key, dist.Normal(x @ beta, NOISE), name="y")
+
+    switched = ppl.condition(model, {"y": jnp.asarray(Y)})
+    estimate = inference.loo(as_result(mirrored), switched, jnp.asarray(X))
+    assert not any("R-hat" in x for x in estimate.problems)
+
+
 @pytest.fixture(scope="module")
 def estimate():
     return inference.loo(as_result(exact_draws(40_000)), posterior_of(), jnp.asarray(X))
