@@ -62,6 +62,8 @@ def run_jobs(
 ) -> Iterator[Any]:
     """Results of jobs in their order, as they come: from a folder, or else made and recorded.
 
+    A job is recorded when it is finished, also where jobs before it are not.
+
     Args:
         jobs: Where jobs are made.
         folder: Folder of the call, or `None`.
@@ -75,17 +77,17 @@ def run_jobs(
         RuntimeError: if a job fails under an executor, or the executor takes or does none.
     """
     lacking = [i for i in range(len(names)) if folder is None or i not in folder]
+
+    def record(place: int, result: Any) -> None:
+        if folder is not None:
+            folder.record(lacking[place], result)
+
     made = jobs.run(
         function,
         [names[i] for i in lacking],
         [arguments[i] for i in lacking],
         one_at_a_time=one_at_a_time,
+        record=record,
     )
     for i in range(len(names)):
-        if folder is not None and i in folder:
-            yield folder.result(i)
-            continue
-        result = next(made)
-        if folder is not None:
-            folder.record(i, result)
-        yield result
+        yield folder.result(i) if folder is not None and i in folder else next(made)

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import jax
 
 from inference.common.argument_checks import short_repr
+from inference.drivers.job_futures import LOSSES, as_finished
 
 _POOL = "concurrent.futures.ProcessPoolExecutor(mp_context=multiprocessing.get_context('spawn'))"
 _GUARD = (
@@ -124,6 +125,7 @@ class Jobs:
         arguments: Sequence[tuple[Any, ...]],
         *,
         one_at_a_time: bool,
+        record: Callable[[int, Any], None] | None = None,
     ) -> Iterator[Any]:
         """Results of `function` for each tuple of arguments, in their order, as they come.
 
@@ -132,19 +134,33 @@ class Jobs:
             names: Name of each job, for errors.
             arguments: Arguments of each job.
             one_at_a_time: Whether the jobs that a process gets wait for each other.
+            record: Function of the number of a job and its result, called in this thread when the
+                job is finished, also where jobs before it are not.
 
         Raises:
             RuntimeError: if a job fails under an executor, or the executor takes or does none.
         """
         if self.executor is None:
-            yield from (function(*given) for given in arguments)
+            for i, given in enumerate(arguments):
+                result = function(*given)
+                if record is not None:
+                    record(i, result)
+                yield result
             return
         call = _settings_now(), one_at_a_time, function
         futures: list[Any] = []
+        early: dict[int, Any] = {}
+        num_yielded = 0
         try:
             for name, given in zip(names, arguments, strict=True):
                 futures.append(self._submit(name, _run_job, *call, *given))
-            yield from self._gather(call, names, arguments, futures)
+            for i, result in self._gather(call, names, arguments, futures):
+                if record is not None:
+                    record(i, result)
+                early[i] = result
+                while num_yielded in early:
+                    yield early.pop(num_yielded)
+                    num_yielded += 1
         finally:  # an error or an interrupt: what has not begun is not wanted
             for future in futures:
                 if hasattr(future, "cancel"):
@@ -171,44 +187,49 @@ class Jobs:
         names: Sequence[str],
         arguments: Sequence[tuple[Any, ...]],
         futures: Sequence[Any],
-    ) -> Iterator[Any]:
-        """Results of futures; jobs of which an executor has lost a few are done here."""
-        is_broken = False
-        for i, future in enumerate(futures):
+    ) -> Iterator[tuple[int, Any]]:
+        """Numbers and results of jobs as they finish; lost ones are done here, after all others."""
+        lost: dict[int, Exception] = {}
+        for i, outcome in as_finished(self.where, self.executor, futures):
             try:
-                result = _result_of(future)
-            except concurrent.futures.BrokenExecutor as error:
-                if not is_broken:
-                    self._tell_of_loss(names, futures, error)
-                is_broken = True
-                try:
-                    result = _run_job(*call, *arguments[i])
-                except Exception as problem:
-                    self._raise(names[i], problem, "failed")
+                result = outcome()
+            except LOSSES as error:
+                lost[i] = error
+                continue
             except Exception as error:
                 self._raise(names[i], error, "failed")
-            yield result
+            yield i, result
+        if lost:
+            self._tell_of_loss(names, lost)
+        for i in sorted(lost):
+            try:
+                result = _run_job(*call, *arguments[i])
+            except Exception as error:
+                self._raise(names[i], error, "failed")
+            yield i, result
 
-    def _tell_of_loss(self, names: Sequence[str], futures: Sequence[Any], error: Exception) -> None:
+    def _tell_of_loss(self, names: Sequence[str], lost: Mapping[int, Exception]) -> None:
         """Warns of lost jobs.
 
         Raises:
             RuntimeError: if all are lost.
         """
-        lost = [name for name, future in zip(names, futures, strict=True) if _is_lost(future)]
-        if len(lost) == len(futures):
+        first = min(lost)
+        error = lost[first]
+        why = " ".join(str(error).split())
+        if len(lost) == len(names):
             raise RuntimeError(
                 f"{self.where}: no job is done, as a worker of executor ended before its job was "
-                f"finished ({error}). It was killed, has run out of memory, or could not import "
+                f"finished ({why}). It was killed, has run out of memory, or could not import "
                 f"the model: {_GUARD} What the worker says stands on its standard error. Make a "
                 "new executor, with fewer workers if memory is short"
             ) from error
         warnings.warn(
-            f"{self.where}: a worker of executor ended before its job was finished ({error}): it "
-            f"was killed, or has run out of memory. {len(lost)} of {len(futures)} jobs are lost, "
-            f"{lost[0]} the first, and are done in this process now, one after the other; the "
-            "result is the same. Next time make a new executor, with fewer workers if memory is "
-            "short",
+            f"{self.where}: a worker of executor, or its scheduler, ended before a job was "
+            f"finished ({why}): it was killed, or has run out of memory. {len(lost)} of "
+            f"{len(names)} jobs are lost, {names[first]} the first, and are done in this process "
+            "now, one after the other; the result is the same. Next time make a new executor, with "
+            "fewer workers if memory is short",
             RuntimeWarning,
             stacklevel=4,
         )
@@ -221,24 +242,6 @@ class Jobs:
         raise RuntimeError(
             f"{self.where}: {name} {what}: {type(error).__name__}: {error}"
         ) from error
-
-
-def _result_of(future: Any) -> Any:
-    """Result of a future; `None` stands for one that a broken executor did not give."""
-    if future is None:
-        raise concurrent.futures.BrokenExecutor("it takes no more jobs")
-    return future.result()
-
-
-def _is_lost(future: Any) -> bool:
-    """Whether a broken executor has lost a job; waits for one that is not lost."""
-    try:
-        _result_of(future)
-    except concurrent.futures.BrokenExecutor:
-        return True
-    except Exception:
-        return False  # a failed job, told in its turn
-    return False
 
 
 def _settings_now() -> dict[str, Any]:

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ import pytest
 import distributions as dist
 import inference
 import ppl
+from inference.drivers import job_futures
 from inference.drivers.jobs import Jobs
 
 SIZE = 9
@@ -169,6 +171,94 @@ def test_lost_jobs_are_done_here():
     assert found == [1, 1 / 2, 1 / 4, 1 / 8, 1 / 16]
     with pytest.raises(RuntimeError, match=r"no job is done.* if __name__ == '__main__'.*new exec"):
         run(Losing({0, 1}), divide, [(1,), (2,)])
+
+
+def test_canceled_jobs_are_done_here():
+    class Canceling(Pickling):  # as a client of Dask whose scheduler has ended
+        def submit(self, function, /, *args):
+            future = concurrent.futures.Future()
+            if args[-1] == 2:
+                future.cancel()
+            else:
+                future.set_result(function(*args))
+            return future
+
+    with pytest.warns(RuntimeWarning, match=r"1 of 3 jobs are lost, job 1 the first"):
+        assert run(Canceling(), divide, [(1,), (2,), (4,)]) == [1, 1 / 2, 1 / 4]
+
+
+first_may_end = threading.Event()
+
+
+def divide_in_turn(x):
+    assert x != 1 or first_may_end.wait(60)
+    return 1 / x
+
+
+def test_jobs_are_recorded_when_they_finish():
+    recorded = []
+
+    def record(i, result):
+        recorded.append((i, result))
+        if len(recorded) == 2:
+            first_may_end.set()
+
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        jobs = Jobs("here", threads, {})
+        args = "abc", [(1,), (2,), (4,)]
+        made = jobs.run(divide_in_turn, *args, one_at_a_time=False, record=record)
+        assert [*made] == [1, 1 / 2, 1 / 4]
+    assert recorded == [(1, 1 / 2), (2, 1 / 4), (0, 1)]
+
+
+class Late:
+    """A future as of Dask, whose result is made again some times."""
+
+    status = "finished"
+
+    def __init__(self, result, num_looks=0, num_timeouts=0):
+        self.given, self.num_looks, self.num_timeouts = result, num_looks, num_timeouts
+
+    def done(self):
+        self.num_looks -= 1
+        return self.num_looks < 0
+
+    def result(self, timeout=None):
+        self.num_timeouts -= 1
+        if self.num_timeouts >= 0 or isinstance(self.given, Exception):
+            raise TimeoutError("of the job")
+        return self.given
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(job_futures, "_SILENCE_SECONDS", 0.1)
+    monkeypatch.setattr(job_futures, "_STALL_SECONDS", 0.1)
+
+
+def results_of(executor, futures):
+    return {i: get() for i, get in job_futures.as_finished("here", executor, futures)}
+
+
+@pytest.mark.usefixtures("impatient")
+def test_silence_of_an_executor_is_told():
+    class Cluster:
+        def scheduler_info(self):
+            return {"workers": {}}
+
+    with pytest.warns(RuntimeWarning, match=r"^here: executor has no workers, and 1 of 1 jobs"):
+        assert results_of(Cluster(), [Late("a", num_looks=9)]) == {0: "a"}
+    with pytest.warns(RuntimeWarning, match=r"^here: no job is finished for .* and 1 of 2 are not"):
+        assert results_of(None, [Late("a", num_looks=9), Late("b")]) == {0: "a", 1: "b"}
+    assert results_of(None, [Late("a", num_looks=9)]) == {0: "a"}  # how long a job takes is unknown
+
+
+def test_a_result_that_is_lost_with_its_worker_comes_again():
+    assert results_of(None, [Late("a", num_timeouts=2), Late("b")]) == {0: "a", 1: "b"}
+    failed = Late(TimeoutError())
+    failed.status = "error"
+    with pytest.raises(TimeoutError, match="of the job"):
+        results_of(None, [failed])
 
 
 @pytest.mark.parametrize("given", [8, "processes", concurrent.futures.ThreadPoolExecutor])
