@@ -12,6 +12,7 @@ import pytest
 import distributions as dist
 import inference
 import ppl
+from benchmarks import doors
 from benchmarks.comparison.counting import counted_runs
 from benchmarks.comparison.hard_problems import funnel
 from benchmarks.comparison.problems import Problem
@@ -183,6 +184,49 @@ def test_tools_are_compared_from_data_to_report():
     assert rows[3][-1] == "3.0"
     assert rows[4][2] == "a / b"
     assert "0.50 (geometric)" in lines[-1]
+
+
+def door_entry(tool, cpu, ess, means, part="pymc"):
+    calls = {"seconds": cpu, "cpu": cpu, "ess": ess, "max_rhat": 1.0, "divergences": 0}
+    moments = {"means": means, "errors": [0.3, 1.0]}
+    return {"part": part, "problem": "rugby", "tool": tool, **calls, **moments}
+
+
+def test_doors_are_compared_with_their_own_tools():
+    """ESS a CPU second 50 and 200, beside 10 and 400; a mean 3 errors away; a tool that fails."""
+    ours = door_entry("ppl", [10.0, 2.0], [500.0, 400.0], [1.0, 2.0])
+    theirs = door_entry("PyMC", [50.0, 1.0], [500.0, 400.0], [1.0 + 3 * 0.3 * 2**0.5, 2.0])
+    failed = {"part": "pymc", "problem": "rugby", "tool": "nutpie", "error": "a | b"}
+    entries = doors.compared([ours, theirs, failed])
+    assert entries[1]["z"] == pytest.approx(3.0)
+    old = [failed, {**entries[1], "cpu": [9.0, 9.0]}]
+    entries = doors.in_order(doors.replaced(old, entries))
+    head = {"versions": {"jax": "1"}, "command": "c", "date": "2026-01-01T00", "python": "3"}
+    head |= {"platform": "Linux", "cores": 2, "note": ""}
+    lines = list(doors.markdown(head, entries))
+    rows = [[x.strip() for x in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
+    assert [row[1] for row in rows[2:]] == ["ppl", "PyMC", "nutpie"]
+    table = dict(zip(doors.HEADINGS, rows[3], strict=True))
+    assert [x for name, x in table.items() if name.startswith("ratio")] == ["5", "0.5"]
+    assert table["z"] == "3.0 of 2"
+    assert rows[4][2] == "a / b"
+    assert lines[-2:] == [
+        "- Ours over PyMC, geometric: 5 in first calls, 0.5 again; below 1 again in 1 of 1.",
+        "- nutpie: none.",
+    ]
+
+
+def test_cpu_time_has_that_of_processes_that_run():
+    before = doors.cpu_seconds()
+    work = "sum(range(30_000_000)); print(flush=True); input()"
+    command = [sys.executable, "-c", work]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        running = doors.cpu_seconds()
+        process.communicate(b"\n")
+    assert before + 0.1 < running <= doors.cpu_seconds()
 
 
 def test_ratios_of_kernels_are_of_rounds_that_both_have():

@@ -32,6 +32,9 @@ PACKAGES = [
     "pytensor",
     "numba",
     "arviz",
+    "bambi",
+    "stanli",
+    "pystan",
 ]
 
 
