@@ -76,7 +76,12 @@ def ours_of_pymc(name: str, chains: int, draws: int) -> Call:
     jax.config.update("jax_enable_x64", True)
     model, names = pymc_model(name)
     discrete = [v.name for v in model.free_RVs if v.dtype.startswith("int")]
-    how = {"num_chains": chains, "num_warmup": draws, "num_draws": draws, "progress": False}
+    how: dict[str, Any] = {
+        "num_chains": chains,
+        "num_warmup": draws,
+        "num_draws": draws,
+        "progress": False,
+    }
     made: list[Any] = []
 
     def call(seed: int) -> tuple[Draws, int]:
@@ -95,7 +100,12 @@ def pymc(name: str, chains: int, draws: int) -> Call:
     import pymc as pm
 
     model, names = pymc_model(name)
-    how = {"chains": chains, "tune": draws, "draws": draws, "cores": min(chains, num_cores())}
+    how: dict[str, Any] = {
+        "chains": chains,
+        "tune": draws,
+        "draws": draws,
+        "cores": min(chains, num_cores()),
+    }
 
     def call(seed: int) -> tuple[Draws, int]:
         with model:
@@ -110,7 +120,12 @@ def nutpie(name: str, chains: int, draws: int) -> Call:
     import nutpie
 
     model, names = pymc_model(name)
-    how = {"chains": chains, "tune": draws, "draws": draws, "cores": min(chains, num_cores())}
+    how: dict[str, Any] = {
+        "chains": chains,
+        "tune": draws,
+        "draws": draws,
+        "cores": min(chains, num_cores()),
+    }
     compiled: list[Any] = []
 
     def call(seed: int) -> tuple[Draws, int]:
@@ -144,7 +159,12 @@ def ours_of_stan(name: str, chains: int, draws: int) -> Call:
 
     jax.config.update("jax_enable_x64", True)
     published = published_of(name)
-    how = {"num_chains": chains, "num_warmup": draws, "num_draws": draws, "progress": False}
+    how: dict[str, Any] = {
+        "num_chains": chains,
+        "num_warmup": draws,
+        "num_draws": draws,
+        "progress": False,
+    }
     made: list[Any] = []
 
     def call(seed: int) -> tuple[Draws, int]:
@@ -162,7 +182,7 @@ def stanli(name: str, chains: int, draws: int) -> Call:
     import stanli
 
     published = published_of(name)
-    how = {"chains": chains, "warmup": draws, "samples": draws, "refresh": 0}
+    how: dict[str, Any] = {"chains": chains, "warmup": draws, "samples": draws, "refresh": 0}
     made: list[Any] = []
 
     def call(seed: int) -> tuple[Draws, int]:
@@ -180,7 +200,7 @@ def pystan(name: str, chains: int, draws: int) -> Call:
     import stan
 
     published = published_of(name)
-    how = {"num_chains": chains, "num_warmup": draws, "num_samples": draws}
+    how: dict[str, Any] = {"num_chains": chains, "num_warmup": draws, "num_samples": draws}
     made: list[Any] = []
 
     def call(seed: int) -> tuple[Draws, int]:
@@ -273,7 +293,11 @@ def run_apart(part: str, tool: str, name: str, options: Any, compiled: str) -> d
         "PYTENSOR_FLAGS": f"base_compiledir={compiled}",
         "XDG_CACHE_HOME": compiled,  # of PyStan
     }
-    settings = {"capture_output": True, "text": True, "env": {**os.environ, **caches}}
+    settings: dict[str, Any] = {
+        "capture_output": True,
+        "text": True,
+        "env": {**os.environ, **caches},
+    }
     entry = {"part": part, "problem": name, "tool": tool}
     try:
         done = subprocess.run(command, timeout=options.timeout, **settings)
@@ -429,7 +453,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.run:
         warnings.simplefilter("ignore")
-        print(json.dumps(run(*options.run, options.chains, options.draws)))
+        part, tool, name = options.run
+        print(json.dumps(run(part, tool, name, options.chains, options.draws)))
         return
     head = provenance({"all": [0, 1]}) | {"note": options.note and f"; {options.note}"}
     path = options.out / options.name

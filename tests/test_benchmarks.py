@@ -220,8 +220,8 @@ def test_cpu_time_has_that_of_processes_that_run():
     before = doors.cpu_seconds()
     work = "sum(range(30_000_000)); print(flush=True); input()"
     command = [sys.executable, "-c", work]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, **pipes) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as process:
         assert process.stdout is not None
         process.stdout.readline()
         running = doors.cpu_seconds()
