@@ -462,7 +462,7 @@ def main() -> None:
     entries = json.loads(file.read_text())["entries"] if file.exists() else []
     with tempfile.TemporaryDirectory() as compiled:
         for part in options.parts:
-            for name in options.models or models_of(part):
+            for name in (x for x in models_of(part) if x in (options.models or models_of(part))):
                 tools = [x for x in TOOLS[part] if x in (options.tools or TOOLS[part])]
                 found = compared([run_apart(part, x, name, options, compiled) for x in tools])
                 entries = in_order(rounded(replaced(entries, found)))
