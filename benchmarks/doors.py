@@ -120,6 +120,8 @@ def nutpie(name: str, chains: int, draws: int) -> Call:
     import nutpie
 
     model, names = pymc_model(name)
+    if len(names) < len(model.free_RVs):
+        raise TypeError("nutpie samples no discrete variable")
     how: dict[str, Any] = {
         "chains": chains,
         "tune": draws,
@@ -445,7 +447,7 @@ def main() -> None:
     parser.add_argument("--tools", nargs="+", help="all without; z of PyMC's needs ppl among them")
     parser.add_argument("--chains", type=int, default=4)
     parser.add_argument("--draws", type=int, default=1000, help="of a chain, after as many more")
-    parser.add_argument("--timeout", type=float, default=600, help="seconds for a tool on a model")
+    parser.add_argument("--timeout", type=float, default=900, help="seconds for a tool on a model")
     parser.add_argument("--note", default="", help="a remark on the page, as on the machine")
     parser.add_argument("--out", type=pathlib.Path, default=RESULTS)
     parser.add_argument("--name", default="doors", help="of the files in --out")
