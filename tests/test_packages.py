@@ -280,7 +280,7 @@ INSIDES = {
     "jax.interpreters": {
         *("ppl/harvest/jax_core.py", "ppl/harvest/jax_tables.py"),
         *("ppl/marginal/triangular_factors.py", "distributions/common/triangular_factors.py"),
-        "distributions/common/eigenvectors.py",
+        *("distributions/common/eigenvectors.py", "ppl/doors/stan_density.py"),
     },
 }
 

@@ -11,10 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.extend import core as jex
+from jax.interpreters import batching, mlir
 
-from ppl.doors.stan_programs import StanProgram, find_program
+from ppl.doors.stan_programs import NUM_WORDS, StanProgram, find_program
+from ppl.harvest import jax_core
 
-Row = Callable[[StanProgram, np.ndarray, np.ndarray], None]
+Method = Callable[[StanProgram, np.ndarray, np.ndarray], None]
 
 _MIN_SECONDS = 1e-3  # work that is worth the start of threads
 
@@ -22,52 +25,32 @@ _MIN_SECONDS = 1e-3  # work that is worth the start of threads
 @jax.custom_jvp
 def log_density(fingerprint: jax.Array, position: jax.Array) -> jax.Array:
     """The log density of an unconstrained position, `(size,)`, -inf where Stan rejects it."""
-
-    def row(program: StanProgram, x: np.ndarray, out: np.ndarray) -> None:
-        out[()] = program.log_density(x)
-
-    return _call(row, (), fingerprint, position)
+    return _call(StanProgram.log_density, (), fingerprint, position)
 
 
 @jax.custom_jvp
 def _with_gradient(fingerprint: jax.Array, position: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The log density and its gradient, in one call."""
-
-    def row(program: StanProgram, x: np.ndarray, out: np.ndarray) -> None:
-        out[0] = program.gradient(x, out[1:])
-
-    found = _call(row, (1 + position.size,), fingerprint, position)
+    found = _call(StanProgram.gradient, (1 + position.size,), fingerprint, position)
     return found[0], found[1:]
 
 
 @jax.custom_jvp
 def _hessian(fingerprint: jax.Array, position: jax.Array) -> jax.Array:
     """Second derivatives."""
-
-    def row(program: StanProgram, x: np.ndarray, out: np.ndarray) -> None:
-        program.hessian(x, out)
-
-    return _call(row, 2 * position.shape, fingerprint, position)
+    return _call(StanProgram.hessian, 2 * position.shape, fingerprint, position)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def constrain(size: int, fingerprint: jax.Array, position: jax.Array) -> jax.Array:
     """All outputs at a position, `(size,)`."""
-
-    def row(program: StanProgram, x: np.ndarray, out: np.ndarray) -> None:
-        program.constrain(x, out)
-
-    return _call(row, (size,), fingerprint, position)
+    return _call(StanProgram.constrain, (size,), fingerprint, position)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _jacobian(size: int, fingerprint: jax.Array, position: jax.Array) -> jax.Array:
     """Derivatives of all outputs, `(size, position.size)`."""
-
-    def row(program: StanProgram, x: np.ndarray, out: np.ndarray) -> None:
-        program.jacobian(x, out)
-
-    return _call(row, (size, position.size), fingerprint, position)
+    return _call(StanProgram.jacobian, (size, position.size), fingerprint, position)
 
 
 @log_density.defjvp
@@ -108,9 +91,9 @@ def _jacobian_jvp(size: int, primals: Any, tangents: Any) -> NoReturn:
 
 
 def _call(
-    row: Row, shape: tuple[int, ...], fingerprint: jax.Array, position: jax.Array
+    method: Method, shape: tuple[int, ...], fingerprint: jax.Array, position: jax.Array
 ) -> jax.Array:
-    """An array of the given shape that `row(program, position, array)` fills.
+    """An array of the given shape that `method(program, position, array)` fills.
 
     Numbers travel as words of 32 bits. JAX calls back in threads of its own, which do not know of
     `jax.enable_x64` in the caller's thread, and would round double precision. The fingerprint
@@ -119,40 +102,83 @@ def _call(
     dtype = position.dtype
     words = lax.bitcast_convert_type(position, np.uint32).reshape(-1)
     operand = jnp.concatenate([fingerprint, words])
-    words_shape = (*shape, *(2,) * (dtype.itemsize == 8))
-    found = jax.pure_callback(
-        functools.partial(_fill, row, shape, dtype, len(fingerprint)),
-        jax.ShapeDtypeStruct(words_shape, np.uint32),
-        operand,
-        vmap_method="broadcast_all",
-    )
+    found = _call_p.bind(operand, method=method, shape=shape, dtype=dtype)
     return lax.bitcast_convert_type(found, dtype)
 
 
-def _fill(
-    row: Row, shape: tuple[int, ...], dtype: np.dtype, num_words: int, operand: Any
-) -> np.ndarray:
+def _aval(operand: Any, *, method: Method, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    del method
+    words_shape = (*operand.shape[:-1], *shape, *_words_of(dtype))
+    return jax_core.abstract_array(words_shape, np.uint32, operands=[operand])
+
+
+def _batch(operands: Any, axes: Any, **params: Any) -> tuple[jax.Array, int]:
+    return _call_p.bind(jnp.moveaxis(operands[0], axes[0], 0), **params), 0
+
+
+def _call_by_jax(operand: jax.Array, **params: Any) -> jax.Array:
+    aval = _aval(jax.typeof(operand), **params)
+    return jax.pure_callback(functools.partial(_fill, **params), aval, operand)
+
+
+def _lower(context: Any, operand: Any, **params: Any) -> Any:
+    """The call in a program for one CPU: XLA lends arrays of NumPy.
+
+    `jax.pure_callback` makes arrays of JAX of them first, which takes ten times as long as all the
+    rest. It stays for accelerators, for programs on several devices, as it knows which of them is
+    to call, and for versions of JAX that have no such function.
+    """
+    try:
+        module = context.module_context
+        if module.axis_context.num_devices != 1 or tuple(module.platforms) != ("cpu",):
+            return _lower_by_jax(context, operand, **params)
+        results, _, _ = mlir.emit_python_callback(
+            context,
+            lambda operand: (_fill(operand, **params),),
+            None,
+            [operand],
+            context.avals_in,
+            context.avals_out,
+            has_side_effect=False,
+            returns_token=False,
+        )
+    except (AttributeError, TypeError):
+        return _lower_by_jax(context, operand, **params)
+    return results
+
+
+_lower_by_jax = mlir.lower_fun(_call_by_jax, multiple_results=False)
+_call_p = jex.Primitive("stan_call")
+_call_p.def_impl(jax.jit(_call_p.bind, static_argnames=("method", "shape", "dtype")))
+_call_p.def_abstract_eval(_aval)
+batching.primitive_batchers[_call_p] = _batch
+mlir.register_lowering(_call_p, _lower, cacheable=False)  # as JAX registers its own callbacks
+
+
+def _words_of(dtype: np.dtype) -> tuple[int, ...]:
+    """Shape of a number as words."""
+    return (2,) * (dtype.itemsize == 8)
+
+
+def _fill(operand: Any, *, method: Method, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """The results at all positions of a batch, computed in double precision, as words."""
     operand = np.asarray(operand)
-    tail = (2,) * (dtype.itemsize == 8)
-    if operand.ndim == 1:  # A chain by itself: every microsecond counts.
-        out = np.empty(shape)
-        position = operand[num_words:].view(dtype).astype(np.float64, copy=False)
-        row(find_program(operand[:num_words]), position, out)
-        return out.astype(dtype, copy=False).reshape(-1).view(np.uint32).reshape((*shape, *tail))
-    *batch, size = operand.shape
-    rows = operand.reshape(-1, size)
-    positions = np.ascontiguousarray(rows[:, num_words:]).view(dtype).astype(np.float64)
-    programs = list(map(find_program, rows[:, :num_words]))
+    words_shape = (*operand.shape[:-1], *shape, *_words_of(dtype))
+    rows = operand.reshape(-1, operand.shape[-1])
     outs = np.empty((len(rows), *shape))
+    if len(rows) == 1:  # A chain by itself: every microsecond counts.
+        position = rows[0, NUM_WORDS:].view(dtype).astype(np.float64, copy=False)
+        method(find_program(rows[0, :NUM_WORDS]), position, outs[0, ...])
+    else:
+        positions = np.ascontiguousarray(rows[:, NUM_WORDS:]).view(dtype).astype(np.float64)
+        programs = list(map(find_program, rows[:, :NUM_WORDS]))
 
-    def fill(start: int, end: int) -> None:
-        for i in range(start, end):
-            row(programs[i], positions[i], outs[i, ...])
+        def fill(start: int, end: int) -> None:
+            for i in range(start, end):
+                method(programs[i], positions[i], outs[i, ...])
 
-    _run(fill, len(rows), is_threaded=len(rows) > 1 and all(x.is_threaded for x in {*programs}))
-    words = outs.astype(dtype, copy=False).reshape(-1).view(np.uint32)
-    return words.reshape((*batch, *shape, *tail))
+        _run(fill, len(rows), is_threaded=all(x.is_threaded for x in {*programs}))
+    return outs.astype(dtype, copy=False).reshape(-1).view(np.uint32).reshape(words_shape)
 
 
 def _run(fill: Callable[[int, int], None], num: int, *, is_threaded: bool) -> None:

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import math
 import os
 import re
 import threading
@@ -22,9 +23,11 @@ from typing import Any
 
 import numpy as np
 
+from ppl.doors.stan_functions import StanFunctions
 from ppl.harvest.leaf_values import short_repr
 
 COMPILERS = ("stanli", "bridgestan")
+NUM_WORDS = 4  # of 32 bits, of a fingerprint
 
 # Errors of central differences, of truncation and of rounding, are least near this step.
 _STEP = float(np.cbrt(np.finfo(np.float64).eps))
@@ -71,6 +74,8 @@ class StanProgram:
 
     def __init__(self, model: Any):
         self._model = model
+        self._functions = StanFunctions(model)
+        self._last = b"", np.empty(0)  # the position of the last outputs, and they
         self.name = model.name()
         self._lock = threading.Lock()
         self._warned: set[str] = set()
@@ -78,10 +83,10 @@ class StanProgram:
         self.size: int = model.param_unc_num()
         self.parameters = _blocks(model.param_unc_names())
         self.outputs, self._order = _variables(model.param_names(include_tp=True, include_gq=True))
-        self._num_levels = [
-            model.param_num(include_tp=tp, include_gq=gq)
+        self._levels = {
+            (tp, gq): model.param_num(include_tp=tp, include_gq=gq)
             for tp, gq in [(True, True), (True, False), (False, False)]
-        ]
+        }
         self.fingerprint = _fingerprint(model)
         _PROGRAMS[self.fingerprint.tobytes()] = self
         _NEWEST.append(self)
@@ -90,34 +95,37 @@ class StanProgram:
         """The program is compiled again, from its library and data, where it is unpickled."""
         return _load, (self._model.lib_path, self._model.data, self._model.seed)
 
-    def log_density(self, position: np.ndarray) -> float:
+    def log_density(self, position: np.ndarray, out: np.ndarray) -> None:
         """The log density at an unconstrained position, -inf where the program rejects it."""
         try:
             with self._exclusive():
-                found = self._model.log_density(position)
+                self._functions.log_density(position, out)
         except RuntimeError as error:
             self._warn(_REJECTED, error)
-            return -np.inf
-        return -np.inf if np.isnan(found) else found
+            out[()] = np.nan
+        if math.isnan(out.item()):
+            out[()] = -np.inf
 
-    def gradient(self, position: np.ndarray, out: np.ndarray) -> float:
-        """The log density; its gradient is written to `out`, zeros where there is none."""
+    def gradient(self, position: np.ndarray, out: np.ndarray) -> None:
+        """The log density and, behind it, its gradient, -inf and zeros where there is none."""
         try:
             with self._exclusive():
-                found, _ = self._model.log_density_gradient(position, out=out)
+                self._functions.gradient(position, out)
         except RuntimeError as error:
             self._warn(_REJECTED, error)
-            found = np.nan
-        if not np.isfinite(found):
-            out[:] = 0
-        return -np.inf if np.isnan(found) else found
+            out[0] = np.nan
+        found = out.item(0)
+        if not math.isfinite(found):
+            out[1:] = 0
+            out[0] = -np.inf if math.isnan(found) else found
 
     def hessian(self, position: np.ndarray, out: np.ndarray) -> None:
         """Second derivatives, by central differences of gradients; NaN beside a rejection."""
+        found = np.empty(1 + self.size)
 
         def gradient(x: np.ndarray, out: np.ndarray) -> None:
-            if not np.isfinite(self.gradient(x, out)):
-                out[:] = np.nan
+            self.gradient(x, found)
+            out[:] = found[1:] if math.isfinite(found[0]) else np.nan
 
         _central_differences(gradient, position, out)
         out[:] = (out + out.T) / 2
@@ -132,30 +140,34 @@ class StanProgram:
     def constrain(self, position: np.ndarray, out: np.ndarray) -> None:
         """All outputs at a position; NaN where the program fails.
 
-        The random numbers of generated quantities follow from the seed and the position.
+        The random numbers of generated quantities follow from the seed and the position, so that
+        a chain that stays where it is, and the padding behind its draws, need no other call.
         """
-        self._constrain(position, out, self._seed_at(position))
+        key = position.tobytes()
+        last, values = self._last
+        if key != last:
+            self._constrain(position, out, self._seed_at(position))
+            self._last = key, out.copy()  # in one piece, as threads read it
+        else:
+            out[:] = values
 
     def _seed_at(self, position: np.ndarray) -> int:
         return zlib.crc32(position.tobytes(), self._model.seed & 0xFFFFFFFF)
 
     def _constrain(self, position: np.ndarray, out: np.ndarray, seed: int) -> None:
-        out[:] = np.nan
         rng = self._model.new_rng(seed)
-        levels = [(True, True), (True, False), (False, False)]
-        for (tp, gq), num in zip(levels, self._num_levels, strict=True):
+        values = np.empty(len(out))
+        for (tp, gq), num in self._levels.items():
             try:
                 with self._exclusive():
-                    found = self._model.param_constrain(
-                        position, include_tp=tp, include_gq=gq, rng=rng
-                    )
+                    self._functions.constrain(position, values, rng, include_tp=tp, include_gq=gq)
             except RuntimeError as error:
                 self._warn(_FAILED, error)
                 continue
-            values = np.full(len(out), np.nan)
-            values[:num] = found
+            values[num:] = np.nan
             out[:] = values[self._order]
             return
+        out[:] = np.nan
 
     def _exclusive(self) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext() if self.is_threaded else self._lock
@@ -213,7 +225,7 @@ def _fingerprint(model: Any) -> np.ndarray:
     digest = hashlib.sha256(f"{model.name()} {model.seed} {data}".encode())
     if "__stanli" not in data:  # All programs of stanli share one library.
         digest.update(Path(model.lib_path).read_bytes())
-    return np.frombuffer(digest.digest()[:16], np.uint32)
+    return np.frombuffer(digest.digest()[: 4 * NUM_WORDS], np.uint32)
 
 
 def _variables(names: list[str]) -> tuple[tuple[Variable, ...], np.ndarray]:

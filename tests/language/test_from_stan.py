@@ -215,6 +215,53 @@ def test_batches_by_threads_are_the_same(coin, monkeypatch):
         jax.tree.map(lambda x, y, i=i: np.testing.assert_array_equal(x[25 * i], y), together, alone)
 
 
+@pytest.mark.parametrize("num_chains", [None, 3])
+def test_a_leapfrog_calls_once(coin, monkeypatch, num_chains):
+    target = ppl.unconstrain(coin)
+    kernel = inference.HMC(lambda u: target.log_density(at(u[0])), step_size=0.1, num_steps=5)
+    init, step = kernel.init, kernel.step
+    shape = (1,)
+    if num_chains is not None:
+        init, step = jax.vmap(init), jax.vmap(step, (None, 0))
+        shape = num_chains, 1
+    called = []
+
+    def fill(operand, **params):
+        called.append((params["method"].__name__, operand.shape[:-1]))
+        return original(operand, **params)
+
+    original = stan_density._fill
+    monkeypatch.setattr(stan_density, "_fill", fill)
+    state = jax.block_until_ready(jax.jit(init)(jnp.zeros(shape)))
+    assert called == [("gradient", shape[:-1])]
+    called.clear()
+    jax.block_until_ready(jax.jit(step)(jax.random.key(0), state))
+    assert called == 5 * [("gradient", shape[:-1])]
+
+
+def test_without_the_callbacks_below_jaxs_own(coin, monkeypatch):
+    """Versions of JAX may take the function away, or give it other arguments."""
+    density = ppl.log_density(coin)
+    expected = jax.jit(lambda u: density(at(u)))(0.2)
+    monkeypatch.delattr(stan_density.mlir, "emit_python_callback")
+    assert jax.jit(lambda u: density(at(u)))(0.2) == expected
+    monkeypatch.setattr(stan_density.mlir, "emit_python_callback", lambda: None, raising=False)
+    assert jax.jit(lambda u: density(at(u)))(0.2) == expected
+
+
+def test_outputs_of_a_position_are_computed_once(coin, monkeypatch):
+    program = coin.func.program
+    called = []
+    original = program._constrain
+    monkeypatch.setattr(program, "_constrain", lambda *x: (called.append(x), original(*x)))
+    rows = np.array([[0.1], [0.1], [0.2], [0.2], [0.1]])
+    outs = np.empty((5, 3))
+    for row, out in zip(rows, outs, strict=True):
+        program.constrain(row, out)
+    assert len(called) == 3
+    np.testing.assert_array_equal(outs[[0, 2, 0]], outs[[1, 3, 4]])
+
+
 def test_a_model_is_pickled_with_its_program(coin):
     copied = pickle.loads(pickle.dumps(coin))
     assert ppl.log_density(copied)(at(0.2)) == ppl.log_density(coin)(at(0.2))
@@ -283,15 +330,15 @@ def test_outputs_that_fail_are_nan(monkeypatch):
         values = target.constrain({"unconstrained": {"x": 2.0}})
     assert np.isnan([values["x"], values["z"], values["y"]]).all()
 
-    def constrain(position, *, include_tp, include_gq, rng):
+    def constrain(position, out, rng, *, include_tp, include_gq):
         """BridgeStan's, which leaves out what it is not asked for."""
         if include_gq:
             raise RuntimeError("no")
-        return np.array([*position, *(2 * position)])
+        out[:2] = *position, *(2 * position)
 
-    monkeypatch.setattr(model.func.program._model, "param_constrain", constrain)
-    values = target.constrain({"unconstrained": {"x": 2.0}})
-    assert [values["x"], values["z"]] == [2.0, 4.0]
+    monkeypatch.setattr(model.func.program._functions, "constrain", constrain)
+    values = target.constrain({"unconstrained": {"x": 3.0}})
+    assert [values["x"], values["z"]] == [3.0, 6.0]
     assert np.isnan(values["y"])
 
 
