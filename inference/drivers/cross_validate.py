@@ -3,11 +3,14 @@
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from os import PathLike, fspath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from inference.checkpoints.job_folder import JobFolder
 from inference.common.argument_checks import check_count, short_repr
 from inference.common.pointwise import log_likelihoods
 from inference.common.threefry import seed_of
@@ -19,14 +22,19 @@ from inference.drivers.folds import (
     check_draws,
     check_exchangeable,
     check_times,
+    check_whole,
     observe,
 )
+from inference.drivers.job_checkpoints import open_jobs
 from inference.drivers.jobs import Jobs, TakesJobs
 from inference.drivers.mcmc import mcmc
+from inference.drivers.refit_checkpoints import describe_refits
 from inference.results.elpd import ElpdEstimate, make_estimate
 from inference.results.psis_loo import describe_draws, log_sum_exp
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Shown
+
+_WHOLE = "all-data"  # folder of the fit to all data, in that of the call
 
 
 class Fold(NamedTuple):
@@ -52,6 +60,7 @@ def cross_validate(
     num_draws: int = 500,
     num_chains: int = 4,
     executor: TakesJobs | None = None,
+    checkpoint: str | PathLike[str] | None = None,
     progress: Shown = None,
     **kwargs: Any,
 ) -> ElpdEstimate:
@@ -91,6 +100,8 @@ def cross_validate(
         executor: Where the fits without folds are made: an object with the method `submit`
             of the standard library's ``Executor``; by default this process, one fit after the
             other. See the page Long runs.
+        checkpoint: Path of a folder for the fits that are finished. After a kill or an interrupt
+            the same call goes on, and ends with the same bits. See the page Long runs.
         progress: Whether to show a bar of these fits; by default in a terminal and in a notebook.
         **kwargs: More arguments of the model.
 
@@ -99,11 +110,13 @@ def cross_validate(
         if `horizon` is above 1, so that their standard error is too small.
 
     Raises:
+        KeyboardInterrupt: after Ctrl-C.
+        OSError: if the folder `checkpoint` cannot be written.
         RuntimeError: if a fit fails under `executor`; the error names its fold.
         TypeError: if an argument has the wrong type, or cannot be sent to processes.
         ValueError: if a value is out of range, `folds` does not fit the observations, or a
-            marginalized model has no log probabilities of single observations. The error comes
-            before the first fit.
+            marginalized model has no log probabilities of single observations, or if `checkpoint`
+            has another call, is damaged or in use. The error comes before the first fit.
 
     Example:
         >>> import jax.numpy as jnp, ppl, distributions as dist, inference
@@ -142,22 +155,32 @@ def cross_validate(
         else:
             check_exchangeable("cross_validate", observed)
         parts = _future(units, start, horizon) if is_future else _parts(key, folds, units, joint)
-    # A fit to all data gives the starts and the mass matrix of the fits without folds.
-    whole = mcmc(
-        key,
-        model,
-        *args,
-        num_warmup=max(1000, num_warmup),
-        num_draws=num_draws,
-        num_chains=num_chains,
-        progress=False,
-        **kwargs,
-    )
+    fits = [Refit(i, fold.held_out, fold.scored, fold.is_joint) for i, fold in enumerate(parts)]
+    given = {"site": site, "unit": unit, "joint": parts[0].is_joint} | numbers
+
+    def describe() -> dict[str, Any]:
+        return describe_refits(key, model, args, kwargs, fits, given)
+
+    with open_jobs(checkpoint, "cross_validate", describe) as folder:
+        # A fit to all data gives the starts and the mass matrix of the fits without folds.
+        whole = mcmc(
+            key,
+            model,
+            *args,
+            num_warmup=max(1000, num_warmup),
+            num_draws=num_draws,
+            num_chains=num_chains,
+            progress=False,
+            checkpoint=None if checkpoint is None else Path(fspath(checkpoint)) / _WHOLE,
+            **kwargs,
+        )
+        check_whole(whole.draws, num_draws)
+        with settings(None):
+            # Fit without each fold in turn, and score the fold.
+            check_draws(observed.likelihood, whole.draws)
+            refits = Refits(key, observed, whole, model, args, kwargs, **numbers)
+            terms, problems = _run(refits, parts, fits, jobs, folder, progress)
     with settings(None):
-        # Fit without each fold in turn, and score the fold.
-        check_draws(observed.likelihood, whole.draws)
-        refits = Refits(key, observed, whole, model, args, kwargs, **numbers)
-        terms, problems = _run(refits, parts, jobs, progress)
         names = _names(units, parts)
         p = np.nan
         if not (is_future or joint):
@@ -174,12 +197,16 @@ def cross_validate(
 
 
 def _run(
-    refits: Refits, parts: Sequence[Fold], jobs: Jobs, progress: Shown
+    refits: Refits,
+    parts: Sequence[Fold],
+    fits: Sequence[Refit],
+    jobs: Jobs,
+    folder: JobFolder | None,
+    progress: Shown,
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Terms in the order of the units, or of the folds where they are joint; and problems."""
-    fits = [Refit(i, fold.held_out, fold.scored, fold.is_joint) for i, fold in enumerate(parts)]
     names = [f"the fit without {fold.name}" for fold in parts]
-    of_fold, problems = refits.terms(jobs, names, fits, progress)
+    of_fold, problems = refits.terms(jobs, folder, names, fits, progress)
     if parts[0].is_joint:
         return np.concatenate(of_fold), problems
     terms = np.empty(len(refits.units))

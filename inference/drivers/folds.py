@@ -10,11 +10,13 @@ from jax.tree_util import Partial
 
 import ppl
 from inference.chains.sampling import sample
+from inference.checkpoints.job_folder import JobFolder
 from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
 from inference.common.pointwise import log_likelihoods
 from inference.comparison.units import Groups, Units
 from inference.drivers.init_from_result import positions_of
+from inference.drivers.job_checkpoints import run_jobs
 from inference.drivers.jobs import Jobs
 from inference.initialization.initial_positions import Init
 from inference.kernels.hamiltonian.nuts import NUTS
@@ -276,6 +278,16 @@ def check_result(where: str, result: Any) -> None:
         )
 
 
+def check_whole(draws: Any, num_draws: int) -> None:
+    """Checks that chains have all draws, which they have not after an interrupt.
+
+    Raises:
+        KeyboardInterrupt: if they have not.
+    """
+    if any(np.shape(x)[1] < num_draws for x in jax.tree.leaves(draws)):
+        raise KeyboardInterrupt
+
+
 class Refit(NamedTuple):
     """A fit without some units.
 
@@ -344,12 +356,18 @@ class Refits:
         return positions_of(values, self.target, layout).astype(layout.dtype)
 
     def terms(
-        self, jobs: Jobs, names: Sequence[str], fits: Sequence[Refit], progress: Shown
+        self,
+        jobs: Jobs,
+        folder: JobFolder | None,
+        names: Sequence[str],
+        fits: Sequence[Refit],
+        progress: Shown,
     ) -> tuple[list[np.ndarray], tuple[str, ...]]:
         """Terms of each fit, and problems in words.
 
         Args:
             jobs: Where fits are made.
+            folder: Folder of finished fits, or `None`.
             names: Name of each fit, for errors.
             fits: The fits.
             progress: Whether to show a bar.
@@ -357,7 +375,7 @@ class Refits:
         with show_progress(progress, len(fits), "fit") as report:
             given = [(self, fit) for fit in fits]
             found = []
-            for scores in jobs.run(_score, names, given, one_at_a_time=True):
+            for scores in run_jobs(jobs, folder, _score, names, given, one_at_a_time=True):
                 found.append(scores)
                 report(len(found))
         return [terms for terms, _ in found], _first_of(
@@ -398,6 +416,7 @@ class Refits:
             init=self.starts,
             **self.numbers,
         )
+        check_whole(samples.draws, self.numbers["num_draws"])
         found = self.units.gather(log_likelihoods(self.likelihood, samples.draws))[..., fit.scored]
         problems += self._problems(found, samples.stats, fit.held_out)
         return found.reshape(-1, len(fit.scored)).astype(np.float64)

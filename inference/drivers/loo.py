@@ -1,6 +1,7 @@
 """loo: leave-one-out cross-validation of a fitted model."""
 
 from collections.abc import Callable, Sequence
+from os import PathLike
 from typing import Any
 
 import jax
@@ -17,7 +18,10 @@ from inference.drivers.folds import (
     observe,
     words_on_chains,
 )
+from inference.drivers.job_checkpoints import open_jobs
 from inference.drivers.jobs import Jobs, TakesJobs
+from inference.drivers.refit_checkpoints import describe_refits
+from inference.drivers.run_description import describe_argument, describe_object
 from inference.models.same_model import check_model
 from inference.results.diagnostics import rhat
 from inference.results.elpd import ElpdEstimate
@@ -42,6 +46,7 @@ def loo(
     num_draws: int = 500,
     num_chains: int = 4,
     executor: TakesJobs | None = None,
+    checkpoint: str | PathLike[str] | None = None,
     progress: Shown = None,
     **kwargs: Any,
 ) -> ElpdEstimate:
@@ -83,6 +88,8 @@ def loo(
         executor: Where the fits by `refit` are made: an object with the method `submit`
             of the standard library's ``Executor``; by default this process, one fit after the
             other. See the page Long runs.
+        checkpoint: Path of a folder for the fits by `refit` that are finished. After a kill or an
+            interrupt the same call goes on, and ends with the same bits. See the page Long runs.
         progress: Whether to show a bar of these fits; by default in a terminal and in a notebook.
         **kwargs: More arguments of the model.
 
@@ -90,12 +97,15 @@ def loo(
         The estimate, with its terms, Pareto k, and problems in words.
 
     Raises:
+        KeyboardInterrupt: after Ctrl-C.
+        OSError: if the folder `checkpoint` cannot be written.
         RuntimeError: if a fit fails under `executor`; the error names its observation.
         TypeError: if `result` is not a result with draws, or an argument has the wrong type or
             cannot be sent to processes.
         ValueError: if the model observes nothing, a name is unknown, a marginalized model has no
             log probabilities of such units, the draws are of another model, or their log density
-            shows that they had other data.
+            shows that they had other data; or if `checkpoint` has another call, is damaged or in
+            use.
 
     Example:
         >>> import jax.numpy as jnp, ppl, distributions as dist, inference
@@ -127,10 +137,12 @@ def loo(
         "num_chains": check_count("num_chains", num_chains, least=1),
     }
     jobs = Jobs.of("loo", executor, key, model, args, kwargs)
-    if executor is not None and refit is None:
-        raise ValueError(
-            "loo: executor is for fits, and without refit there are none; give refit, as refit=0.7"
-        )
+    for name, given in (("executor", executor), ("checkpoint", checkpoint)):
+        if given is not None and refit is None:
+            raise ValueError(
+                f"loo: {name} is for fits, and without refit there are none; give refit, as "
+                "refit=0.7"
+            )
     with settings(None):
         # The log likelihood of each unit at each draw.
         observed = observe(model, args, kwargs, site, unit, result.draws)
@@ -153,7 +165,16 @@ def loo(
             refits = Refits(key, observed, result, model, args, kwargs, **numbers)
             fits = [Refit(i, np.array([i]), np.array([i])) for i in again.tolist()]
             names = [f"the fit without {units.names[i]}" for i in again]
-            terms, words = refits.terms(jobs, names, fits, progress)
+            given = {"refit": float(refit), "site": site, "unit": unit} | numbers
+
+            def describe() -> dict[str, Any]:
+                return describe_refits(key, model, args, kwargs, fits, given) | {
+                    "draws of result": describe_argument(refits.starts.values),
+                    "step size and mass matrix of result": describe_object(refits.kernel),
+                }
+
+            with open_jobs(checkpoint, "loo", describe) as folder:
+                terms, words = refits.terms(jobs, folder, names, fits, progress)
             found.elpd[again] = np.concatenate(terms)
             found.pareto_k[again] = np.nan
             is_exact[again] = True
