@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from inference.chains.chain_programs import compile_values
@@ -64,7 +63,7 @@ class ChainRun:
     ) -> None:
         self.unplaced = kernel, target
         # Arrays, as JAX may give Python numbers other dtypes in other threads.
-        self.kernel, self.target = jax.device_put((kernel, target), share.everywhere)
+        self.kernel, self.target = share.place((kernel, target))
         self.layout = Layout.of_numbers(target.position_shapes)
         self.share = share
         self.num_warmup = num_warmup

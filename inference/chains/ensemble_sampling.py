@@ -71,7 +71,7 @@ def sample_ensemble(
             chains for the kernel.
         NotImplementedError: if `mesh` has devices of several processes.
     """
-    share = share_chains(num_chains, mesh, target.mesh)
+    share = share_chains(num_chains, mesh, target)
     if share.is_partial:
         raise NotImplementedError(
             f"chains of {type(kernel).__name__} adapt together, within one process; leave out "
@@ -130,7 +130,7 @@ class EnsembleRun(StepRun):
         if isinstance(kernel, DensityKernel):
             kernel.check(self.layout)  # in the program to compile, settings are unknown
         num_chains = self.share.num_chains
-        unspread = dataclasses.replace(self.share, mesh=None)
+        unspread = self.share.unspread
         empty = np.zeros((num_chains, self.layout.size), self.layout.dtype)
         begin = compile_once(begin_ensemble, kernel, self.layout, empty, share=unspread)
         has_gradient = not isinstance(kernel, DifferenceKernel)

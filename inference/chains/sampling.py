@@ -111,13 +111,15 @@ def sample(
             kernel's mass matrix is of another kind than `mass_matrix`, or not of its blocks.
     """
     layout = Layout.of(target.position_shapes)
-    share = share_chains(num_chains, mesh, target.mesh)
+    share = share_chains(num_chains, mesh, target)
     kernel = dataclasses.replace(kernel, axis_name=_AXIS if share.is_mapped else None)
     blocks = None if isinstance(mass_matrix, str) else mass_matrix
     kind = mass_matrix if isinstance(mass_matrix, str) else "dense"
     if kind == "auto":
         metric = kernel.inverse_mass_matrix
-        kind = default_kind(layout.size, share.is_mapped) if metric is None else kind_of(metric)
+        kind = (
+            default_kind(layout.size, share.has_accelerator) if metric is None else kind_of(metric)
+        )
     if kernel.inverse_mass_matrix is None and covariance is not None and num_warmup:
         matrix = restrict_covariance(covariance, kind)
         matrix = matrix if blocks is None else keep_blocks(matrix, blocks)

@@ -66,7 +66,7 @@ def sample_by_steps(
         TypeError: if the kernel's states change their shapes, or its statistics are not scalars.
         ValueError: if a chain finds no point of finite density to start from.
     """
-    share = share_chains(num_chains, mesh, target.mesh)
+    share = share_chains(num_chains, mesh, target)
     starts = parse_init(init, target, num_chains)
     kernel = with_density(kernel, target)
     if isinstance(kernel, GradientFreeKernel | ParallelTempering):
@@ -168,7 +168,7 @@ class PlainRun(StepRun):
 
     def _find_starts(self, key: jax.Array, init: Init) -> tuple[np.ndarray, Any]:
         """Seeds, and states of the kernel at points of finite density; see :meth:`begin`."""
-        unspread = dataclasses.replace(self.share, mesh=None)
+        unspread = self.share.unspread
 
         def evaluate(seeds: np.ndarray, positions: np.ndarray) -> StartingPoints:
             arguments = *self.unplaced, self.layout, positions

@@ -83,7 +83,7 @@ def _map(
     chunk = choose_chunk_size(None, num_draws, _CHUNK_NUMBERS // max(size, 1))
 
     def of_chunk(_: Any, some: Any) -> Any:
-        found = compile_once(of_draws, likelihood, some)(likelihood, some)
+        found = compile_once(of_draws, likelihood, some, splits_results=True)(likelihood, some)
         return reduce(likelihood, some, jax.tree.map(np.asarray, found))
 
     return join_chunks(map_chunks(of_chunk, flat, num_draws, chunk), batch)

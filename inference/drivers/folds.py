@@ -101,7 +101,7 @@ def observe(
     likelihood = copy_to_default_device(Likelihood.of(model, args, kwargs))
     if draws is not None:
         check_draws(likelihood, draws)
-    missing, data = compile_once(_look, likelihood)(likelihood)
+    missing, data = compile_once(_look, likelihood, splits_results=True)(likelihood)
     chosen = choose_scores(likelihood, [site] if isinstance(site, str) else site)
     for entries in chosen:
         _check_alone(entries)

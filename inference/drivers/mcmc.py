@@ -210,8 +210,10 @@ def mcmc(
             have called ``jax.distributed.initialize``: every process then calls `mcmc` with the
             same arguments, and gets all draws. By default all accelerators of this process, or all
             cores of the CPU, or only ``jax.default_device`` if it is set. Data on other devices are
-            copied. Leave `mesh` out for a model with a ``shard_map``: the devices of the
-            ``shard_map`` then work together on each chain.
+            copied, unless they are split over a mesh: they stay where they are, its devices along
+            these axes work together on each chain, and chains are spread over its other axes.
+            `mesh` is then that mesh, or left out. Leave it out for a model with a ``shard_map``:
+            the devices of the ``shard_map`` work together on each chain.
         until: Precision at which the run ends, see :class:`Until`: errors of means, ESS, R-hat, or
             a limit of time. The summary says why the run ended.
         cache_dir: A directory for compiled programs, so that the next process need not compile for

@@ -24,7 +24,7 @@ def digest_data(
         likelihood = Likelihood.of(model, args, kwargs)
     except ValueError:
         return None, None
-    missing, data, imputed = compile_once(_look, likelihood)(likelihood)
+    missing, data, imputed = compile_once(_look, likelihood, splits_results=True)(likelihood)
     if imputed:
         return None, None
     flags = dict(named_leaves(missing))

@@ -12,7 +12,7 @@ import jax
 from jax.extend import core as jex
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from inference.runtime.devices import DEVICE, Share
+from inference.runtime.devices import DEVICE, Share, mesh_of_data
 from inference.runtime.jax_settings import full_precision
 from inference.runtime.signature import signature
 from inference.runtime.xla_options import fuse_small_loops
@@ -29,6 +29,7 @@ def compile_once(
     sharded: tuple[str, ...] = (),
     loop_bytes: int = SMALL_LOOP_BYTES,
     joint: int = 0,
+    splits_results: bool = False,
 ) -> Any:
     """The program of a function, compiled once for all arguments of these shapes and dtypes.
 
@@ -39,7 +40,10 @@ def compile_once(
     | Mesh of `share`        | Each device has                                                   |
     |------------------------|-------------------------------------------------------------------|
     | `mesh`                 | its part of the arguments in `sharded`, and of the results        |
-    | `own`, the density's   | all arguments and results                                         |
+    | `own`, the density's   | its part of data that are split, all of the other arguments; with |
+    |                        | `axes`, its part of the arguments in `sharded` and of the results |
+
+    Data that are split over a mesh bring its devices with them, without a `share`.
 
     Args:
         function: Function of pytrees of arrays.
@@ -51,12 +55,15 @@ def compile_once(
             For programs that multiply matrices it is `SMALL_LOOP_BYTES`: a larger loop would
             multiply matrices without the fastest library.
         joint: Number of chains that the function moves together. If it is not 0, the devices of
-            `mesh` run one program for all chains. Leaves of the results, and of the arguments in
+            the mesh run one program for all chains. Leaves of the results, and of the arguments in
             `sharded`, are split if their first axis has this length.
+        splits_results: Whether results that are for the host may stay split as data are.
     """
-    mesh, own = (None, None) if share is None else (share.mesh, share.own)
-    said = donate, sharded, loop_bytes, joint
-    return compile_program(function, mesh, own, *said, *signature(arguments))
+    mesh, own, axes = (None, None, ()) if share is None else (share.mesh, share.own, share.axes)
+    if share is None:
+        own = mesh_of_data(arguments)
+    said = donate, sharded, loop_bytes, joint, splits_results
+    return compile_program(function, mesh, own, axes, *said, *signature(arguments))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -84,17 +91,20 @@ def compile_program(
     function: Callable[..., Any],
     mesh: Mesh | None,
     own: Mesh | None,
+    axes: tuple[str, ...],
     donate: tuple[str, ...],
     sharded: tuple[str, ...],
     loop_bytes: int,
     joint: int,
+    splits_results: bool,
     structure: Any,
     kinds: Iterable[jax.ShapeDtypeStruct],
     _: Any,
 ) -> Any:
     """The program of a function for leaves of shapes and dtypes `kinds` in one structure."""
     donated = _leaves_of(donate, function, jax.tree.unflatten(structure, kinds))
-    are_sharded = _are_named(sharded, function) if sharded or mesh is not None else []
+    has_mesh = mesh is not None or own is not None
+    are_sharded = _are_named(sharded, function) if sharded or has_mesh else []
     if mesh is not None and not joint:
         specs = tuple(PartitionSpec(*[DEVICE] * x) for x in are_sharded)
         # `check_vma` would refuse loops that mix values sharded over devices with replicated ones.
@@ -106,12 +116,12 @@ def compile_program(
     # structures it has seen, with the model in them and all its data.
     shardings: dict[str, Any] = {}
     if own is not None:
-        shardings = dict.fromkeys(
-            ("in_shardings", "out_shardings"), NamedSharding(own, PartitionSpec())
-        )
+        shardings = _shardings(function, own, axes, are_sharded, joint, structure, kinds)
+        if splits_results:
+            del shardings["out_shardings"]
+    elif mesh is not None and joint:
+        shardings = _shardings(function, mesh, (DEVICE,), are_sharded, joint, structure, kinds)
     of_leaves = _take_leaves(function, structure)
-    if mesh is not None and joint:
-        shardings = _joint_shardings(function, mesh, are_sharded, joint, structure, kinds)
     with full_precision(), _explain_loops():
         traced = jax.jit(of_leaves, donate_argnums=donated, **shardings).trace(*kinds)
         lowered = traced.lower()
@@ -144,32 +154,44 @@ def _explain_loops() -> Iterator[None]:
         ) from error
 
 
-def _joint_shardings(
+def _shardings(
     function: Callable[..., Any],
     mesh: Mesh,
+    axes: tuple[str, ...],
     are_sharded: list[bool],
     num_chains: int,
     structure: Any,
     kinds: Any,
 ) -> dict[str, Any]:
-    """Shardings of arguments and results of a program that moves all chains together."""
+    """Shardings of arguments and results of a program that the devices of a mesh run together.
+
+    Args:
+        function: Function of arguments of that structure.
+        mesh: The mesh.
+        axes: Axes of the mesh that chains are split along; none if each device has all chains.
+        are_sharded: Whether each argument has chains in front.
+        num_chains: Number of chains that the function moves together; only leaves with as many
+            rows are split. If it is 0, all are.
+        structure: Structure of the arguments.
+        kinds: Shapes and dtypes of their leaves, with the shardings of data that are split.
+    """
+    whole = NamedSharding(mesh, PartitionSpec())
+    by_chain = NamedSharding(mesh, PartitionSpec(axes)) if axes else whole
 
     def split(x: Any) -> NamedSharding:
-        spec = PartitionSpec(DEVICE) if x.shape[:1] == (num_chains,) else PartitionSpec()
-        return NamedSharding(mesh, spec)
+        return by_chain if not num_chains or x.shape[:1] == (num_chains,) else whole
 
-    whole = NamedSharding(mesh, PartitionSpec())
     arguments = jax.tree.unflatten(structure, kinds)
     of_arguments = [
-        split(leaf) if is_sharded else whole
+        split(leaf) if is_sharded else leaf.sharding or whole
         for argument, is_sharded in zip(arguments, are_sharded, strict=True)
         for leaf in jax.tree.leaves(argument)
     ]
-    results = jax.eval_shape(_take_leaves(function, structure), *kinds)
-    return {
-        "in_shardings": tuple(of_arguments),
-        "out_shardings": jax.tree.map(split, results),
-    }
+    results = whole
+    if axes:
+        results = jax.eval_shape(_take_leaves(function, structure), *kinds)
+        results = jax.tree.map(split, results)
+    return {"in_shardings": tuple(of_arguments), "out_shardings": results}
 
 
 def _are_named(names: tuple[str, ...], function: Callable[..., Any]) -> list[bool]:

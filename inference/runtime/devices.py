@@ -1,4 +1,4 @@
-"""Distribution of chains over processes and devices, and the gathering of their draws."""
+"""Distribution of chains and data over processes and devices, and the gathering of draws."""
 
 import dataclasses
 import math
@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from ppl.harvest.pytrees import is_split
 
 DEVICE = "device"  # axis of the mesh that chains are split along
 
@@ -25,7 +27,9 @@ class Share:
             chains, and if all devices of `own` move each chain.
         is_mapped: Whether a device maps over its chains, as an accelerator does.
         is_partial: Whether other processes run other chains.
-        own: Mesh of a `shard_map` in the density, or `None`.
+        own: Mesh whose devices work together on each density: of a `shard_map` in it, or of data
+            that are split over devices. `None` without any.
+        axes: Axes of `own` that chains are split along, over which no data are split.
     """
 
     chains: np.ndarray
@@ -34,6 +38,25 @@ class Share:
     is_mapped: bool
     is_partial: bool = False
     own: Mesh | None = None
+    axes: tuple[str, ...] = ()
+
+    @property
+    def has_accelerator(self) -> bool:
+        """Whether chains move on an accelerator."""
+        mesh = self.own if self.mesh is None else self.mesh
+        device = default_device() if mesh is None else mesh.devices.flat[0]
+        return device.platform != "cpu"
+
+    @property
+    def unspread(self) -> "Share":
+        """Share on the same devices, each of which has all chains."""
+        return dataclasses.replace(self, mesh=None, axes=())
+
+    def place(self, tree: Any) -> Any:
+        """Arrays on the devices: data that are split stay as they are, others are replicated."""
+        return jax.tree.map(
+            lambda x: x if is_split(x) else jax.device_put(x, self.everywhere), tree
+        )
 
     @property
     def everywhere(self) -> NamedSharding | None:
@@ -83,16 +106,62 @@ def default_device() -> Any:
     return device
 
 
+def mesh_of_data(tree: Any) -> Mesh | None:
+    """Mesh over which arrays are split, with automatic axes; `None` if no array is split.
+
+    Raises:
+        ValueError: if two arrays are split over different meshes, or one without a mesh.
+    """
+    found: dict[Mesh, Any] = {}
+    for x in jax.tree.leaves(tree):
+        if is_split(x):
+            found.setdefault(_mesh_of(x), x)
+    if len(found) > 1:
+        (first, x), (second, y), *_ = found.items()
+        raise ValueError(
+            f"data are split over different meshes: an array of shape {x.shape} over "
+            f"{_describe(first)}, and one of shape {y.shape} over {_describe(second)}. Split all "
+            "over one mesh: jax.device_put(x, jax.NamedSharding(mesh, jax.P(axis)))"
+        )
+    return next(iter(found), None)
+
+
+def _mesh_of(x: jax.Array) -> Mesh:
+    if not isinstance(x.sharding, NamedSharding):
+        raise ValueError(
+            f"an array of shape {x.shape} is split over devices by {x.sharding}, without a mesh; "
+            "split it over one: jax.device_put(x, jax.NamedSharding(mesh, jax.P(axis)))"
+        )
+    mesh: Any = x.sharding.mesh
+    return Mesh(mesh.devices, mesh.axis_names)
+
+
+def _describe(mesh: Mesh) -> str:
+    axes = ", ".join(f"{name!r}: {size}" for name, size in mesh.shape.items())
+    return f"a mesh ({axes}) of the devices {[device.id for device in mesh.devices.flat]}"
+
+
 def copy_to_default_device(tree: Any) -> Any:
     """Pytree with all its JAX arrays on the default device.
 
+    If data are split over the devices of a mesh, they stay where they are, and all other arrays
+    are copied to each device of the mesh.
+
     Raises:
-        ValueError: if this process has only a part of an array.
+        ValueError: if this process has only a part of an array, or if data are split over
+            different meshes.
     """
     device = default_device()
+    mesh = mesh_of_data(tree)
+    everywhere = None if mesh is None else NamedSharding(mesh, PartitionSpec())
 
     def move(x: Any) -> Any:
-        if not isinstance(x, jax.Array) or x.devices() == {device}:
+        if not isinstance(x, jax.Array):
+            return x
+        if is_split(x) and x.is_fully_addressable:
+            # The same bytes; a mesh with explicit axes would ask a model for shardings.
+            return jax.device_put(x, NamedSharding(_mesh_of(x), x.sharding.spec))
+        if x.devices() == {device} and mesh is None:
             return x
         if not x.is_fully_addressable:
             if not x.is_fully_replicated:
@@ -102,20 +171,23 @@ def copy_to_default_device(tree: Any) -> Any:
                 )
             x = x.addressable_data(0)
         if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
-            words = jax.device_put(np.asarray(jax.random.key_data(x)))
+            words = jax.device_put(np.asarray(jax.random.key_data(x)), everywhere)
             return jax.random.wrap_key_data(words, impl=jax.random.key_impl(x))
-        return jax.device_put(np.asarray(x))  # not committed, so that a program may spread it
+        # Without a mesh it is not committed, so that a program may spread it.
+        return jax.device_put(np.asarray(x), everywhere)
 
     return jax.tree.map(move, tree)
 
 
-def share_chains(num_chains: int, mesh: Mesh | None, own: Any = None) -> Share:
-    """Share of this process in `num_chains` chains.
+def share_chains(num_chains: int, mesh: Mesh | None, target: Any = None) -> Share:
+    """Share of this process in `num_chains` chains of a target.
 
     | Given                                  | Devices                                           |
     |----------------------------------------|---------------------------------------------------|
-    | `own`, the mesh of a `shard_map` in    | all devices of `own` move each chain              |
-    | the density, of several devices        |                                                   |
+    | a target with a `shard_map` over       | all of them move each chain                       |
+    | several devices                        |                                                   |
+    | a target with data split over a mesh   | those along the axes of the data move each chain; |
+    |                                        | chains are spread over the other axes             |
     | `mesh`                                 | the devices of `mesh`, equally many chains each   |
     | neither, on an accelerator             | as many local devices as can have equally many    |
     |                                        | chains each; the default device if                |
@@ -124,11 +196,17 @@ def share_chains(num_chains: int, mesh: Mesh | None, own: Any = None) -> Share:
 
     Raises:
         TypeError: if `mesh` is not a mesh of devices.
-        ValueError: if chains cannot be split evenly over devices, or devices over processes; or if
-            both meshes are given.
+        ValueError: if chains cannot be split evenly over devices, or devices over processes; if
+            `mesh` is given and the target has a `shard_map`, or data over another mesh.
     """
+    if mesh is not None and not isinstance(mesh, Mesh):
+        raise TypeError(f"mesh must be a mesh of devices, as jax.make_mesh makes, got {mesh!r}")
+    own = getattr(target, "mesh", None)
+    data = mesh_of_data(target)
     if own is not None and own.size > 1:
-        return _share_own_mesh(own, num_chains, mesh)
+        return _share_own_mesh(own, num_chains, mesh, data)
+    if data is not None:
+        return _share_mesh_of_data(data, num_chains, mesh, target)
     if mesh is None:
         devices = [default_device()]
         is_chosen = jax.config.jax_default_device is not None  # pyright: ignore
@@ -136,8 +214,6 @@ def share_chains(num_chains: int, mesh: Mesh | None, own: Any = None) -> Share:
             devices = jax.local_devices()
         here = devices[: math.gcd(len(devices), num_chains)]
         return _share_on_devices(here, np.arange(num_chains), num_chains)
-    if not isinstance(mesh, Mesh):
-        raise TypeError(f"mesh must be a mesh of devices, as jax.make_mesh makes, got {mesh!r}")
     if num_chains % mesh.size:
         raise ValueError(
             f"num_chains must be a multiple of the {mesh.size} devices of the mesh, got "
@@ -157,7 +233,7 @@ def share_chains(num_chains: int, mesh: Mesh | None, own: Any = None) -> Share:
     return dataclasses.replace(share, is_partial=len(here) < mesh.size)
 
 
-def _share_own_mesh(own: Any, num_chains: int, mesh: Mesh | None) -> Share:
+def _share_own_mesh(own: Any, num_chains: int, mesh: Mesh | None, data: Mesh | None) -> Share:
     if mesh is not None:
         raise ValueError(
             f"mesh: the model has a shard_map of its own, over {own}, all of whose devices move "
@@ -169,8 +245,39 @@ def _share_own_mesh(own: Any, num_chains: int, mesh: Mesh | None) -> Share:
             f"the model has a shard_map over devices of several processes, {own}; chains need one "
             "over devices of this process, jax.local_devices()"
         )
+    if data is not None and list(data.devices.flat) != list(own.devices.flat):
+        raise ValueError(
+            f"the model has a shard_map over {_describe(own)}, and its data are split over "
+            f"{_describe(data)}; split them over the mesh of the shard_map"
+        )
     is_mapped = own.devices.flat[0].platform != "cpu"
     return Share(np.arange(num_chains), num_chains, None, is_mapped, own=own)
+
+
+def _share_mesh_of_data(data: Mesh, num_chains: int, mesh: Mesh | None, target: Any) -> Share:
+    if mesh is not None and Mesh(mesh.devices, mesh.axis_names) != data:
+        raise ValueError(
+            f"mesh: the data are split over {_describe(data)}, and mesh is {_describe(mesh)}. "
+            "Chains go where the data are: leave out mesh; or split the data over one axis of "
+            "mesh, jax.device_put(x, jax.NamedSharding(mesh, jax.P(axis))), and chains are spread "
+            "over its other axes"
+        )
+    taken = {
+        axis
+        for x in jax.tree.leaves(target)
+        if is_split(x)
+        for axes in x.sharding.spec
+        for axis in (axes if isinstance(axes, tuple) else (axes,))
+    }
+    axes = tuple(axis for axis, n in data.shape.items() if axis not in taken and n > 1)
+    size = math.prod(data.shape[axis] for axis in axes)
+    if num_chains % size:
+        names = ", ".join(map(repr, axes))
+        raise ValueError(
+            f"num_chains must be a multiple of {size}, the size of the mesh along {names}, over "
+            f"which no data are split and chains are spread, got {num_chains}"
+        )
+    return Share(np.arange(num_chains), num_chains, None, True, own=data, axes=axes)
 
 
 def _share_on_devices(devices: Sequence[Any], chains: np.ndarray, num_chains: int) -> Share:

@@ -8,6 +8,7 @@ import jax
 
 from inference.runtime.xla import tricks_are_on
 from inference.runtime.xla_options import trace_context
+from ppl.harvest.pytrees import is_split
 
 Kinds = tuple[jax.ShapeDtypeStruct, ...]
 
@@ -15,12 +16,18 @@ Kinds = tuple[jax.ShapeDtypeStruct, ...]
 def signature(arguments: Any) -> tuple[Any, Kinds, Any]:
     """Structure of arguments, shapes and dtypes of their leaves, and settings of JAX and XLA.
 
-    All three are hashable: arguments of equal signature can share a compiled program.
+    The shape of an array that is split over devices has its sharding. All three are hashable:
+    arguments of equal signature can share a compiled program.
     """
     leaves, structure = jax.tree.flatten(arguments)
     kinds = tuple(
-        jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=kind.weak_type)
-        for kind in map(jax.typeof, leaves)
+        jax.ShapeDtypeStruct(
+            kind.shape,
+            kind.dtype,
+            weak_type=kind.weak_type,
+            sharding=leaf.sharding if is_split(leaf) else None,
+        )
+        for leaf, kind in zip(leaves, map(jax.typeof, leaves), strict=True)
     )
     return structure, kinds, (trace_context(), tricks_are_on())
 

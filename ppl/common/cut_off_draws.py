@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppl.harvest import jax_core
+from ppl.harvest.pytrees import is_split
 from ppl.harvest.survey import Path, describe
 
 
@@ -68,7 +69,8 @@ def _are_inside(draws: Any) -> bool:
     if not np.size(draws) or not is_known(draws):
         return True
     end = float(jnp.finfo(draws.dtype).max)
-    if isinstance(draws, jax.Array) and {x.platform for x in draws.devices()} != {"cpu"}:
+    is_far = isinstance(draws, jax.Array) and {x.platform for x in draws.devices()} != {"cpu"}
+    if is_far or is_split(draws):
         return float(_largest(draws)) < end
     draws = np.asarray(draws)
     return -end < float(draws.min()) and float(draws.max()) < end

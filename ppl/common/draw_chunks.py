@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppl.harvest import jax_core
+from ppl.harvest.pytrees import is_split
 
 _NUM_USUAL = 2**14  # draws, above which larger chunks are worth a program of their own
 _CHUNK = 64  # draws of a chunk; of fewer draws, the next power of two
@@ -65,7 +66,18 @@ def map_chunks(
 
 
 def join_chunks(chunks: Iterator[tuple[int, int, Any]], batch: tuple[int, ...]) -> Any:
-    """Results of all draws, with the axes `batch` in front, as arrays of NumPy."""
-    parts = [jax.tree.map(lambda x, num=num: np.asarray(x)[:num], x) for _, num, x in chunks]
-    whole = jax.tree.map(lambda x, *more: np.concatenate((x, *more)) if more else x, *parts)
-    return jax.tree.map(lambda x: np.reshape(x, (*batch, *x.shape[1:])), whole)
+    """Results of all draws, with the axes `batch` in front, as arrays of NumPy.
+
+    Results that are split over devices, as data of the model are, stay so as arrays of JAX.
+    """
+    parts = [jax.tree.map(lambda x, num=num: _leave(x)[:num], x) for _, num, x in chunks]
+    whole = jax.tree.map(lambda x, *more: _join((x, *more)) if more else x, *parts)
+    return jax.tree.map(lambda x: x.reshape((*batch, *x.shape[1:])), whole)
+
+
+def _leave(x: Any) -> Any:
+    return x if is_split(x) else np.asarray(x)
+
+
+def _join(parts: tuple[Any, ...]) -> Any:
+    return jnp.concatenate(parts) if any(map(is_split, parts)) else np.concatenate(parts)

@@ -14,7 +14,7 @@ from ppl.common.column_names import names_of_data
 from ppl.common.columns import Names, numbers_of
 from ppl.common.row_order import RowOrders
 from ppl.harvest import jax_core, leaf_values
-from ppl.harvest.pytrees import register_dataclass
+from ppl.harvest.pytrees import is_split, register_dataclass
 from ppl.harvest.sowing import Site
 
 # Names of the axes of data, and pairs of a dimension and the names of its entries.
@@ -419,4 +419,6 @@ def _count_nan(leaf: Any) -> int:
         return 0
     if not jnp.issubdtype(getattr(leaf, "dtype", float), jnp.floating):
         return 0
+    if is_split(leaf):
+        return int(jnp.sum(jnp.isnan(leaf)))  # where the parts are
     return int(np.sum(np.isnan(leaf)))

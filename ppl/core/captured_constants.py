@@ -19,6 +19,7 @@ from ppl.harvest import jax_core, jaxprs
 from ppl.harvest.function_equality import likeness
 from ppl.harvest.leaf_values import check_range
 from ppl.harvest.program import Program
+from ppl.harvest.pytrees import is_split
 from ppl.harvest.rules import wiring_of
 from ppl.harvest.survey import describe
 from ppl.harvest.wirings import Shards
@@ -133,10 +134,20 @@ def _fingerprint_tree(tree: Any) -> Hashable:
 
 
 def fingerprint_value(value: Any) -> Hashable:
-    """Fingerprint of a number or array by its bits; of a traced one by shape and dtype."""
+    """Fingerprint of a number or array by its bits; of a traced one by shape and dtype.
+
+    Raises:
+        ValueError: If it is split over devices: each would have all of it in its program.
+    """
     if jax_core.is_traced(value) or jnp.issubdtype(jnp.result_type(value), jax.dtypes.extended):
         return jax.typeof(value)
     if not getattr(value, "is_fully_addressable", True):
         return jax.typeof(value)  # shards on other processes cannot be read
+    if is_split(value):
+        raise ValueError(
+            f"the model takes an array of shape {value.shape}, which is split over devices, from a "
+            "global or a closure. It would be a constant of the program, of which every device has "
+            "a copy. Give it as an argument of the model, or as data of a site, ppl.condition."
+        )
     array = np.asarray(value)
     return array.shape, str(array.dtype), hashlib.sha256(array.tobytes()).digest()

@@ -14,6 +14,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from ppl.harvest.pytrees import is_split
+
 _PLAIN = (bool, int, float, complex, str, bytes, types.NoneType)
 
 
@@ -107,6 +109,8 @@ def _content(cell: Any) -> Any:
 
 
 def _array_likeness(value: Any) -> Hashable:
+    if is_split(value):
+        return _ByIdentity(value)
     try:
         array = np.asarray(value)
     except TypeError:  # keys and tracers

@@ -1,9 +1,12 @@
-"""Dataclasses as pytrees."""
+"""Dataclasses as pytrees, and leaves that are split over devices."""
 
 import dataclasses
 from typing import Any, TypeVar
 
+import jax
 from jax.tree_util import GetAttrKey, register_pytree_with_keys
+
+from ppl.harvest.jax_core import is_traced
 
 T = TypeVar("T")
 
@@ -46,3 +49,10 @@ def register_dataclass(cls: type[T]) -> type[T]:
 
     register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
     return cls
+
+
+def is_split(leaf: Any) -> bool:
+    """Whether a leaf is an array split over devices, none of which has all of it."""
+    if not isinstance(leaf, jax.Array) or is_traced(leaf):
+        return False
+    return len(leaf.sharding.device_set) > 1 and not leaf.is_fully_replicated

@@ -142,12 +142,11 @@ def test_a_mesh_of_one_device_is_that_device():
 
 PLACES = {
     "one": lambda d: d[3],
-    "split": lambda d: NamedSharding(Mesh(np.array(d[:3]), ("a",)), PartitionSpec("a")),
     "copies": lambda d: NamedSharding(Mesh(np.array(d[:3]), ("a",)), PartitionSpec()),
 }
 
 
-@pytest.mark.quick_rows("False-copies", "True-copies", "True-split")
+@pytest.mark.quick_rows("False-copies", "True-copies")
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("is_shared", [False, True])
 def test_data_on_other_devices_are_copied_to_where_chains_run(x64, place, is_shared):
@@ -191,7 +190,7 @@ SHORT = {"num_warmup": 10, "num_draws": 5}
     "infer", [svi, optimize, partial(svgd, num_steps=2), partial(mcmc, **SHORT)]
 )
 def test_a_model_may_spread_data_that_were_spread(infer):
-    """What is copied to one device is not bound to it."""
+    """The devices of a `shard_map` are those of the data."""
     spread = NamedSharding(Mesh(np.array(jax.devices()[:4]), ("a",)), PartitionSpec("a"))
 
     def spreading(key, x):
@@ -224,7 +223,7 @@ def test_explicit_axes_are_told_and_batches_may_be_spread():
         svi(jax.random.key(0), observing, batches=[batch], num_steps=20, num_draws=5)
         for batch in (x, jax.device_put(x, over))
     ]
-    np.testing.assert_array_equal(*(fit.draws["b"] for fit in of_batches))
+    np.testing.assert_allclose(*(fit.draws["b"] for fit in of_batches), rtol=1e-4)
 
 
 def rows(key, over):

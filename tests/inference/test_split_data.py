@@ -1,0 +1,227 @@
+"""Data that are split over the devices of a mesh stay there: results as of whole data."""
+
+import math
+import re
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import P
+from jax.sharding import AxisType, NamedSharding
+
+import distributions as dist
+import inference
+import ppl
+from inference.checkpoints.manifest import describe_array
+from inference.runtime import compiled_program
+from inference.runtime.devices import copy_to_default_device, mesh_of_data
+
+NUM_ROWS, NUM_COLUMNS = 1600, 3
+SETTINGS: dict[str, Any] = {"num_warmup": 60, "num_draws": 10, "num_chains": 4}
+
+
+def regression(key, x):
+    w = ppl.sample(key, dist.Normal(jnp.zeros(x.shape[1]), 1.0), name="w")
+    return ppl.sample(key, dist.Bernoulli(logits=x @ w), name="y")
+
+
+def rows():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(NUM_ROWS, NUM_COLUMNS))
+    return x, (rng.uniform(size=NUM_ROWS) < 1 / (1 + np.exp(-x[:, 0]))).astype(np.int32)
+
+
+def mesh_of(**axes):
+    auto = (AxisType.Auto,) * len(axes)
+    return jax.make_mesh(tuple(axes.values()), tuple(axes), axis_types=auto)
+
+
+def split(mesh, *arrays, axis="data"):
+    return [jax.device_put(x, NamedSharding(mesh, P(axis))) for x in arrays]
+
+
+def posterior_of(mesh=None) -> tuple[Any, Any]:
+    """The conditioned model and its argument, whole or split over the mesh."""
+    x, y = rows()
+    x, y = (x, y) if mesh is None else split(mesh, x, y)
+    return ppl.condition(regression, {"y": y}), x
+
+
+@pytest.fixture
+def programs(monkeypatch):
+    """All programs that are compiled meanwhile, by name."""
+    found = {}
+
+    class Kept(compiled_program.CompiledProgram):
+        def __init__(self, executable):
+            super().__init__(executable)
+            found[executable.as_text().split(",")[0].split()[1]] = executable
+
+    compiled_program.compile_program.cache_clear()
+    monkeypatch.setattr(compiled_program, "CompiledProgram", Kept)
+    yield found
+    compiled_program.compile_program.cache_clear()
+
+
+def largest_moved(program):
+    """Number of elements of the largest array that devices send each other whole."""
+    moved = r"\[([\d,]*)\]\S* (?:all-gather|all-to-all|collective-permute|collective-broadcast)"
+    shapes = re.findall(moved, program.as_text())
+    return max((math.prod(map(int, filter(None, x.split(",")))) for x in shapes), default=0)
+
+
+def check(programs, *names):
+    """Devices send each other sums over their rows, and no rows."""
+    assert set(names) <= programs.keys(), programs.keys()
+    for name in names:
+        assert " all-reduce(" in programs[name].as_text(), name
+    for program in programs.values():
+        assert largest_moved(program) < NUM_ROWS // 8
+
+
+def test_the_check_of_programs_sees_what_moves(programs):
+    (x,) = split(mesh_of(data=4), rows()[0])
+
+    def collect(x):
+        whole = jax.lax.with_sharding_constraint(x, NamedSharding(mesh_of(data=4), P()))
+        return jnp.sum(jnp.sort(whole, 0)[::2] ** 2)
+
+    compiled_program.compile_once(collect, x)
+    assert largest_moved(programs["jit_collect"]) == x.size
+
+
+def compare(split_up, whole, rtol=1e-8):
+    np.testing.assert_array_equal(split_up.stats["num_steps"], whole.stats["num_steps"])
+    np.testing.assert_allclose(split_up.draws["w"], whole.draws["w"], rtol=rtol, atol=1e-10)
+
+
+@pytest.mark.parametrize("has_mesh", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_chains_of_split_data_draw_the_same(x64, programs, has_mesh):
+    mesh = mesh_of(chains=2, data=2)
+    whole = inference.mcmc(jax.random.key(0), *posterior_of(), **SETTINGS)
+    run = partial(inference.mcmc, jax.random.key(0), *posterior_of(mesh), **SETTINGS)
+    compare(run(mesh=mesh) if has_mesh else run(), whole)
+    check(programs, "jit_advance_chains")
+
+
+def test_a_device_has_its_part_of_the_data_alone(x64, programs):
+    posterior, x = posterior_of(mesh_of(data=4))
+    target = copy_to_default_device(ppl.unconstrain(posterior, x))
+    places = [part.data.unsafe_buffer_pointer() for part in x.addressable_shards]
+    (kept,) = target.data
+    assert places == [part.data.unsafe_buffer_pointer() for part in kept.addressable_shards]
+
+    def slope(target, position):
+        return jax.value_and_grad(target.log_density)(position)
+
+    arguments = target, {"w": np.zeros(NUM_COLUMNS)}
+    value, _ = compiled_program.compile_once(slope, *arguments)(*arguments)
+    whole = ppl.log_density(posterior_of()[0])(arguments[1], rows()[0])
+    np.testing.assert_allclose(value, whole, rtol=1e-12)
+    check(programs, "jit_slope")
+    memory = programs["jit_slope"].memory_analysis()
+    part = sum(array.nbytes for array in rows()) / 4
+    assert part <= memory.argument_size_in_bytes < 1.01 * part
+    assert memory.temp_size_in_bytes < part
+
+
+def test_svi_of_split_data_is_the_same(x64, programs):
+    fit = partial(inference.svi, jax.random.key(0), num_steps=200, num_draws=20)
+    whole, result = fit(*posterior_of()), fit(*posterior_of(mesh_of(data=4)))
+    np.testing.assert_allclose(result.draws["w"], whole.draws["w"], rtol=1e-6, atol=1e-9)
+    check(programs, "jit_advance_svi")
+
+
+def test_predictions_stay_split_and_are_the_same(x64):
+    (posterior, whole), (spread, x) = posterior_of(), posterior_of(mesh_of(data=4))
+    draws = {"w": np.random.default_rng(1).normal(size=(2, 50, NUM_COLUMNS))}
+    predict = ppl.predict(regression, draws)
+    found, expected = predict(jax.random.key(0), x)["y"], predict(jax.random.key(0), whole)["y"]
+    np.testing.assert_array_equal(found, expected)
+    assert found.addressable_data(0).shape == (2, 50, NUM_ROWS // 4)
+    at = {"w": draws["w"][0, 0]}
+    found = ppl.log_probs(spread)(at, x)["y"]
+    np.testing.assert_allclose(found, ppl.log_probs(posterior)(at, whole)["y"], rtol=1e-12)
+    assert found.addressable_data(0).shape == (NUM_ROWS // 4,)
+
+
+@pytest.mark.slow
+def test_loo_of_split_data_is_the_same(x64, programs):
+    settings = SETTINGS | {"num_draws": 50}
+    (posterior, x), (spread, parts) = posterior_of(), posterior_of(mesh_of(data=4))
+    result = inference.mcmc(jax.random.key(0), posterior, x, **settings)
+    found, expected = inference.loo(result, spread, parts), inference.loo(result, posterior, x)
+    np.testing.assert_allclose(found.elpd, expected.elpd, rtol=1e-9)
+    check(programs)
+
+
+def test_a_checkpoint_knows_split_data_again(x64):
+    x = np.arange(4.0 * 6 * 2).reshape(4, 6, 2)
+    whole = describe_array(x)
+    mesh = mesh_of(a=2, b=2)
+    for spec in (P("a"), P(None, "b"), P("b", "a"), P(("a", "b")), P(None, None, "a")):
+        assert describe_array(jax.device_put(x, NamedSharding(mesh, spec))) == whole
+    assert describe_array(jax.device_put(x + 1, NamedSharding(mesh, P("a")))) != whole
+
+
+def test_nan_in_split_data_is_counted():
+    (y,) = split(mesh_of(data=4), np.where(np.arange(8) == 5, np.nan, 0.0))
+    with pytest.raises(ValueError, match=r"1 of the 8 data of site 'y' are NaN"):
+        ppl.condition(regression, {"y": y})
+
+
+def test_what_cannot_be_split_is_explained():
+    mesh = mesh_of(chains=2, data=2)
+    posterior, x = posterior_of(mesh)
+    run = partial(inference.mcmc, jax.random.key(0))
+    with pytest.raises(ValueError, match=r"multiple of 2, .* along 'chains', .* got 3"):
+        run(posterior, x, num_chains=3)
+    with pytest.raises(ValueError, match=r"split over a mesh \('chains': 2, 'data': 2\)"):
+        run(posterior, x, mesh=mesh_of(chains=4))
+    (other,) = split(mesh_of(rows=4), rows()[0], axis="rows")
+    with pytest.raises(ValueError, match=r"different meshes.*'rows': 4"):
+        run(posterior, other)
+    with pytest.raises(ValueError, match=r"shape \(1600, 3\), which is split .* closure"):
+        run(ppl.condition(lambda key: regression(key, x), {"y": rows()[1]}))
+    with pytest.raises(TypeError, match="mesh must be a mesh of devices"):
+        run(posterior, x, mesh=jax.devices())  # pyright: ignore[reportArgumentType]
+
+
+def test_explicit_axes_are_taken_as_automatic(x64):
+    explicit = jax.make_mesh((4,), ("data",), axis_types=(AxisType.Explicit,))
+    (x,) = split(explicit, rows()[0])
+    moved = copy_to_default_device([x, jnp.zeros(2)])
+    assert mesh_of_data(moved) == mesh_of(data=4)
+    assert moved[1].devices() == moved[0].devices()
+    found = ppl.log_density(regression)({"w": np.ones(3), "y": rows()[1]}, x)
+    np.testing.assert_allclose(
+        found, ppl.log_density(regression)({"w": np.ones(3), "y": rows()[1]}, rows()[0])
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kernel",
+    [inference.ChEES(), inference.Slice(), inference.MEADS()],
+    ids=lambda x: type(x).__name__,
+)
+def test_every_driver_of_chains_takes_split_data(x64, programs, kernel):
+    run = partial(
+        inference.mcmc, jax.random.key(0), kernel=kernel, num_warmup=10, num_draws=5, num_chains=16
+    )
+    whole = run(*posterior_of())
+    result = run(*posterior_of(mesh_of(chains=2, data=2)))
+    np.testing.assert_allclose(result.draws["w"], whole.draws["w"], rtol=1e-5, atol=1e-7)
+    check(programs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("infer", [inference.laplace, inference.pathfinder, inference.importance])
+def test_every_fit_takes_split_data(x64, programs, infer):
+    whole = infer(jax.random.key(0), *posterior_of())
+    result = infer(jax.random.key(0), *posterior_of(mesh_of(data=4)))
+    np.testing.assert_allclose(result.draws["w"], whole.draws["w"], rtol=1e-4, atol=1e-6)
+    check(programs)
