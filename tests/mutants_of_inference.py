@@ -31,8 +31,8 @@ MUTANTS = (
     Mutant(
         name="pool-takes-one-data-set",
         file="inference/chains/target_pool.py",
-        old="which = numbers // num_chains",
-        new="which = 0 * numbers",
+        old="return PoolBatch(of_target - first,",
+        new="return PoolBatch(0 * of_target,",
         breaks="all chains of a pool draw from the posterior of the first data set",
         tests=("tests/inference/test_mcmc_each.py",),
     ),

@@ -17,8 +17,8 @@ FORMAT = 3
 # Entries that may differ between processes of one run, with a warning.
 _MAY_DIFFER = {"library": "version of this library", "jax": "version of JAX", "device": "devices"}
 THE_STEP = "the step's program"  # entry for all code of a fit, named if no other entry differs
-# Entries that a call may change: the run then goes on to another end.
-_OF_THE_END = "num_draws", "num_steps", "has_until"
+# Entries that a call may change, by driver: the run then goes on to another end.
+_OF_THE_END = {"mcmc": ("num_draws", "has_until"), "svi": ("num_draws", "num_steps")}
 
 
 def describe_array(x: Any) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def compare_manifests(name: str, old: dict[str, Any], new: dict[str, Any]) -> No
     differing = [
         f"{key}: the run has {_show(old.get(key))}, the call {_show(value)}"
         for key, value in new.items()
-        if key not in ("format", THE_STEP, *_OF_THE_END, *_MAY_DIFFER)
+        if key not in ("format", THE_STEP, *_OF_THE_END.get(new["driver"], ()), *_MAY_DIFFER)
         and not (key.endswith(" program") and has_other_program)
         and old.get(key) != value
     ]
@@ -138,7 +138,7 @@ def with_new_end(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
     Numbers of draws and steps are the largest so far, as the files must have room for them.
     """
-    end = {name: new[name] for name in _OF_THE_END if name in new}
+    end = {name: new[name] for name in _OF_THE_END[new["driver"]] if name in new}
     return old | {k: max(old[k], x) if k.startswith("num_") else x for k, x in end.items()}
 
 

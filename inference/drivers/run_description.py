@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -68,8 +68,13 @@ def describe_object(value: Any) -> str:
 
 
 def describe_arguments(target: Any, model: Any) -> dict[str, Any]:
-    """Arrays among the arguments and in the model, by names for messages; other arguments."""
+    """Arguments and data of the model of a target."""
     args, kwargs = target.arguments.join(target.data)
+    return describe_call(args, kwargs, model) | describe_data(target)
+
+
+def describe_call(args: Sequence[Any], kwargs: Mapping[str, Any], model: Any) -> dict[str, Any]:
+    """Arrays among the arguments, by names for messages; other arguments."""
     try:
         parameters = parameters_behind_key(model)
     except ValueError:
@@ -81,6 +86,12 @@ def describe_arguments(target: Any, model: Any) -> dict[str, Any]:
         found[f"argument {i}{name}"] = describe_argument(arg)
     for name, arg in kwargs.items():
         found[f"argument {name}"] = describe_argument(arg)
+    return found
+
+
+def describe_data(target: Any) -> dict[str, Any]:
+    """Arrays in the model of a target, by names for messages."""
+    found = {}
     for i, (path, leaf) in enumerate(tree_flatten_with_path(target.model)[0]):
         keys = ".".join(str(key.key) for key in path if isinstance(key, DictKey))
         found[f"data {i} of the model" + f" ({keys})" * bool(keys)] = describe_array(leaf)

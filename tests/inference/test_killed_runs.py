@@ -52,6 +52,17 @@ print("whole", *(float(np.sum(x, dtype=np.float64)).hex() for x in jax.tree.leav
 np.save(sys.argv[4], result.draws["w"])
 """
 
+EACH = """
+import sys, jax, jax.numpy as jnp, numpy as np, inference
+from tests.inference.regression import design, posterior
+designs = jnp.linspace(0.5, 2.0, int(sys.argv[3]))[:, None, None] * design()
+result = inference.mcmc_each(
+    jax.random.key(2), posterior(), designs, num_chains=2, num_draws=4000,
+    checkpoint=sys.argv[1] or None)
+print("whole", *(float(np.sum(x, dtype=np.float64)).hex() for x in jax.tree.leaves(result)))
+np.save(sys.argv[4], result.draws["w"])
+"""
+
 
 def start(program, folder, cache, number, out, num_devices):
     flags = f"--xla_force_host_platform_device_count={num_devices}"
@@ -76,10 +87,13 @@ def kill_often(tmp_path, num_kills, number, num_devices=1, program=PROGRAM):
     kills = 0
     for _ in range(num_kills):
         process = start(program, folder, cache, number, part, num_devices)
-        state, began = tmp_path / "run" / "state.npz", time.time()
-        while process.poll() is None and not (
-            state.exists() and state.stat().st_mtime > began and random.random() < 0.1
-        ):
+        began = time.time()
+
+        def has_recorded(began=began):
+            files = [*(tmp_path / "run").glob("state.npz"), *(tmp_path / "run").glob("jobs.*.npz")]
+            return any(x.stat().st_mtime > began for x in files)
+
+        while process.poll() is None and not (has_recorded() and random.random() < 0.1):
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
         process.communicate()
@@ -104,6 +118,11 @@ def test_a_fit_killed_twice_ends_with_the_same_bits(tmp_path):
 @pytest.mark.slow
 def test_particles_killed_twice_end_with_the_same_bits(tmp_path):
     assert kill_often(tmp_path, 2, 32_000, program=PARTICLES) == 2
+
+
+@pytest.mark.slow
+def test_fits_to_data_sets_killed_twice_end_with_the_same_bits(tmp_path):
+    assert kill_often(tmp_path, 2, 100, program=EACH) == 2
 
 
 @pytest.mark.exhaustive

@@ -287,8 +287,8 @@ def test_only_some_sites_of_each_fit_are_kept():
     assert few[1].summary()["odds"].mean > 0
     with pytest.raises(ValueError, match="keep: no site is called 'w'; there are mu, odds"):
         mcmc_each(KEY, scaled, y, keep=["w"])
-    with pytest.raises(TypeError, match=r"no argument 'checkpoint', .*mcmc has it, for one data"):
-        mcmc_each(KEY, scaled, y, checkpoint="run")  # pyright: ignore
+    with pytest.raises(TypeError, match=r"no argument 'transport', .*mcmc has it, for one data"):
+        mcmc_each(KEY, scaled, y, transport=True)  # pyright: ignore
 
 
 def test_an_argument_of_the_model_is_none_of_sampler():
