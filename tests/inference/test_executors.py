@@ -294,10 +294,19 @@ def test_what_processes_cannot_have_is_refused_before_any_fit():
         inference.loo(fit, POSTERIOR, 1.5, executor=Pickling())
 
 
+def loky():
+    joblib = pytest.importorskip("joblib")
+    values = tuple(jax.config.values[name] for name in PROCESS_SETTINGS)
+    return joblib.externals.loky.get_reusable_executor(
+        2, initializer=use_settings, initargs=values, reuse=False
+    )
+
+
 @pytest.mark.slow
-def test_folds_in_processes_of_which_one_is_killed():
+@pytest.mark.parametrize("start", [spawn, loky])
+def test_folds_in_processes_of_which_one_is_killed(start):
     alone = cross_validate(folds=6)
-    with spawn() as processes:
+    with start() as processes:
         found = cross_validate(processes, folds=6)
         np.testing.assert_array_equal(found.pointwise, alone.pointwise)
 
@@ -308,3 +317,27 @@ def test_folds_in_processes_of_which_one_is_killed():
         with pytest.warns(RuntimeWarning, match=r"of 6 jobs are lost, the fit without fold \d the"):
             found = cross_validate(processes, folds=6, progress=kill)
     np.testing.assert_array_equal(found.pointwise, alone.pointwise)
+
+
+@pytest.mark.slow
+def test_folds_by_dask_of_whose_workers_one_is_killed(monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    for name in PROCESS_SETTINGS:  # of workers, also of those that begin later
+        monkeypatch.setenv(name.upper(), str(int(jax.config.values[name])))
+    alone = cross_validate(folds=6)
+    cluster = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    )
+    with cluster, distributed.Client(cluster) as client:
+        killed = []
+
+        def kill(news):
+            if not killed:
+                killed.extend(client.run(os.getpid).values())
+                os.kill(killed[0], signal.SIGKILL)
+
+        found = cross_validate(client, folds=6, progress=kill)
+        np.testing.assert_array_equal(found.pointwise, alone.pointwise)
+        assert killed
+        with pytest.raises(RuntimeError, match=r"^here: job 1 failed: ZeroDivisionError: division"):
+            run(client, divide, [(1,), (0,), (2,)])
