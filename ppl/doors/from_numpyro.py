@@ -31,6 +31,7 @@ def from_numpyro(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Model:
     | `sample(obs=)`, `handlers.condition` | an observed site |
     | `sample` in a `plate` | a site with an axis for each plate, named as the plate |
     | `deterministic`, `factor` | the same |
+    | `sample` of `Delta` without `obs=` | a deterministic site |
     | `contrib.control_flow.scan`, `cond` | `jax.lax.scan`, `jax.lax.cond` with sites inside |
     | `handlers.mask`, `scale`, `reparam`, `scope`, `do`, `lift` | kept |
     | `infer={"enumerate": "parallel"}` | a discrete latent site, for `marginalize` |

@@ -1,6 +1,7 @@
 """from_pymc: a model made of a model of PyMC."""
 
 import dataclasses
+import operator
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,6 +35,7 @@ def from_pymc(pymc_model: Any, *, observe: bool = True) -> Model:
     | `observed=` | an observed site |
     | missing entries of `observed=` | the sites `y_observed` and `y_unobserved`, as in PyMC |
     | `pm.Data`, and data without it | data by name, which an argument may replace |
+    | `pm.Data` of one integer | a size, which an argument may replace by an integer |
     | `Deterministic`, `Potential` | deterministic sites, factors |
     | `dims=`, `coords=` | names of axes and of entries, as of :func:`ppl.label` |
     | discrete variable | a discrete site, for :func:`ppl.marginalize` or `inference.Gibbs` |
@@ -53,14 +55,15 @@ def from_pymc(pymc_model: Any, *, observe: bool = True) -> Model:
     Returns:
         Function of a key, and of a dict of data that replace those of PyMC: arrays by the name of
         a `pm.Data`, or of the site that observes an array. New data of the same shapes never
-        recompile; data of other shapes make new graphs, with names of entries only where their
+        recompile, but for single integers, which may be sizes; data of other shapes make new graphs, with names of entries only where their
         number has not changed. A pytree, whose leaves are the data of PyMC.
 
     Raises:
         ImportError: If PyMC is not installed.
         TypeError: If `pymc_model` is not a model of PyMC.
         NotImplementedError: If an operation has no JAX implementation in PyTensor, PyMC has no log
-            density, or data are drawn at random, as by `pm.Minibatch`. When the result is called,
+            density, data are drawn at random, as by `pm.Minibatch`, or the shape of a site depends
+            on the numbers in an array of data. When the result is called,
             if a variable is drawn for which the backend has no sampler.
         ValueError: When the result is called or transformed, if there are no data of a name, or
             shapes do not fit; a TypeError for floats in place of integers.
@@ -84,7 +87,7 @@ def from_pymc(pymc_model: Any, *, observe: bool = True) -> Model:
             "built first: model.build(), then model.backend.model."
         )
     reader = ModelReader(pymc_model)
-    graphs = reader.graphs_of({name: x.shape for name, x in reader.data.items()})
+    graphs = reader.graphs_of({name: x.shape for name, x in reader.data.items()}, reader.sizes)
     data = {name: x for name, x in reader.data.items() if observe or name in graphs.data}
     return DoorModel(_PyMCModel(reader, observe), data)
 
@@ -119,7 +122,8 @@ class _PyMCModel:
         self, defaults: Mapping[str, Any], /, data: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Data of `pm.Data`; data without it are those of observed sites."""
-        values = {**defaults, **_check_data(data, defaults)}
+        given, sizes = _check_data(data, defaults, self.reader.sizes)
+        values = {**defaults, **given, **{name: np.array(x) for name, x in sizes.items()}}
         return {name: x for name, x in values.items() if name not in self.reader.variables}
 
     def __call__(
@@ -130,10 +134,10 @@ class _PyMCModel:
         data: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         check_key("a model of from_pymc", key)
-        given = _check_data(data, defaults)
+        given, sizes = _check_data(data, defaults, self.reader.sizes)
         values = {**defaults, **given}
         shapes = {name: np.shape(x) for name, x in values.items()}
-        graphs = self.reader.graphs_of(shapes)
+        graphs = self.reader.graphs_of(shapes, sizes)
         run: Any = label(Partial(_Sites(graphs)), graphs.dims, graphs.coords)
         if self.observe:
             run = condition(run, _observed(graphs, values))
@@ -200,26 +204,31 @@ def _observed(graphs: ModelGraphs, data: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _check_data(data: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """New data by name.
+def _check_data(
+    data: Any, defaults: Mapping[str, Any], sizes: Mapping[str, int]
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """New data by name, and all sizes.
 
     Raises:
-        TypeError: If they are not a dict, an entry is not an array, or floats stand for integers.
+        TypeError: If they are not a dict, an entry is not an array, floats stand for integers, or
+            a size is not an integer that is known.
         ValueError: If a name is unknown, or an array has another number of axes.
     """
+    sizes = dict(sizes)
     if data is None:
-        return {}
+        return {}, sizes
+    names = sorted({*defaults, *sizes})
     if not isinstance(data, Mapping):
         raise TypeError(
-            f"from_pymc: data must be a dict by name, of {sorted(defaults)}, got "
-            f"{short_repr(data)}."
+            f"from_pymc: data must be a dict by name, of {names}, got {short_repr(data)}."
         )
     found = {}
     for name, value in data.items():
+        if name in sizes:
+            sizes[name] = _check_size(name, value)
+            continue
         if name not in defaults:
-            raise ValueError(
-                f"from_pymc: there are no data {name!r}. There are {sorted(defaults)}."
-            )
+            raise ValueError(f"from_pymc: there are no data {name!r}. There are {names}.")
         default = defaults[name]
         try:
             array = jnp.asarray(value)
@@ -239,4 +248,19 @@ def _check_data(data: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
                 f"{array.dtype}. Give integers, or floats to pm.Data when the model is made."
             )
         found[name] = array.astype(jax.dtypes.canonicalize_dtype(default.dtype))
-    return found
+    return found, sizes
+
+
+def _check_size(name: str, value: Any) -> int:
+    """One integer as an integer of Python.
+
+    Raises:
+        TypeError: If it is something else, or not known when JAX compiles.
+    """
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise TypeError(
+            f"from_pymc: data {name!r} are one integer in the PyMC model, which may be a size and "
+            f"is fixed when JAX compiles. Give an integer of Python, got {short_repr(value)}."
+        ) from error

@@ -82,6 +82,8 @@ class Sites(primitives.Messenger):
             terms = jnp.asarray(d.log_prob(value), jnp.result_type(float))
             self._scaled(msg, lambda _: factor(terms, name=name), terms.shape)
             return value
+        if value is None and isinstance(innermost(d), npd.Delta):
+            return self._point(msg)
         if value is None:
             ours = wrap(d.expand_by(msg["kwargs"].get("sample_shape", ())))
             labels = self._labels(msg, ours.batch_shape, len(ours.event_shape))
@@ -104,6 +106,22 @@ class Sites(primitives.Messenger):
             lambda key: observe(key, ours, data, name=name, labels=labels),
             ours.batch_shape,
         )
+
+    def _point(self, msg: Message) -> Any:
+        """A latent site of a point mass, which is deterministic.
+
+        Raises:
+            NotImplementedError: If the point has a weight.
+        """
+        d = msg["fn"].expand_by(msg["kwargs"].get("sample_shape", ()))
+        weight = innermost(d).log_density
+        if jax_core.is_traced(weight) or np.any(weight):
+            _refuse(
+                f"the log_density of numpyro.Delta at site {msg['name']!r}",
+                "Write it by numpyro.factor, and the site by numpyro.deterministic.",
+            )
+        value = jnp.broadcast_to(innermost(d).v, d.batch_shape + d.event_shape)
+        return record(value, name=msg["name"], labels=self._labels(msg, d.batch_shape, d.event_dim))
 
     def _deterministic(self, msg: Message) -> Any:
         value = msg["value"]

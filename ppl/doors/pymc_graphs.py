@@ -92,6 +92,7 @@ class ModelReader:
         coords: Names of entries by dimension.
         constants: Values of shared variables that are not data.
         data: Its data by name: containers of `pm.Data`, and constants that sites observe.
+        sizes: Its data that are single integers, as lengths are: constants of the graphs.
         placeholders: Inputs of graphs that take the place of data.
     """
 
@@ -105,8 +106,13 @@ class ModelReader:
         self.constants = self._shared_values()
         self.data: dict[str, np.ndarray] = {}
         self.placeholders: dict[Any, Any] = {}
+        self.sizes: dict[str, int] = {}
+        observed = {*map(model.rvs_to_values.get, model.observed_RVs)}
         for variable in model.data_vars:
-            self._add_data(variable, variable.name)
+            if _is_size(variable) and variable not in observed:
+                self.sizes[variable.name] = int(variable.get_value())
+            else:
+                self._add_data(variable, variable.name)
         for rv in model.observed_RVs:
             value = model.rvs_to_values[rv]
             if value.owner is None and value not in self.placeholders:
@@ -130,11 +136,11 @@ class ModelReader:
         known = (x for x in shared if hasattr(x, "get_value") and not _is_generator(x))
         return {x: x.get_value() for x in known}
 
-    def graphs_of(self, shapes: Shapes) -> ModelGraphs:
-        """The graphs for data of some shapes, by name of the data."""
-        key = tuple(sorted(shapes.items()))
+    def graphs_of(self, shapes: Shapes, sizes: Mapping[str, int]) -> ModelGraphs:
+        """The graphs for data of some shapes, and all sizes, by name of the data."""
+        key = tuple(sorted(shapes.items())), tuple(sorted(sizes.items()))
         if key not in self._graphs:
-            self._graphs[key] = _Builder(self, shapes).build()
+            self._graphs[key] = _Builder(self, shapes, sizes).build()
         return self._graphs[key]
 
     def lengths(self, shapes: Shapes) -> dict[str, int]:
@@ -159,10 +165,11 @@ class ModelReader:
 class _Builder:
     """Builds the graphs of a model for data of some shapes."""
 
-    def __init__(self, reader: ModelReader, shapes: Shapes):
+    def __init__(self, reader: ModelReader, shapes: Shapes, sizes: Mapping[str, int]):
         self.reader = reader
         self.model = reader.model
         self.shapes = shapes
+        self.sizes = sizes
         self.lengths = reader.lengths(shapes)
         self.values = {rv: _value_of(rv) for rv in reader.variables.values()}
         self.data = {v.name: v for v in reader.placeholders.values()}
@@ -201,6 +208,7 @@ class _Builder:
         """Shape of each site.
 
         Raises:
+            NotImplementedError: If the numbers of an array of data decide about a shape.
             ValueError: If the data do not fit together.
         """
         import pytensor
@@ -212,15 +220,23 @@ class _Builder:
             inputs, graphs, mode="FAST_COMPILE", on_unused_input="ignore", trust_input=True
         )
         shapes = {name: x.shape for name, x in self.reader.data.items()} | dict(self.shapes)
-        zeros = [np.zeros(shapes[v.name], v.type.dtype) for v in inputs]
-        try:
-            found = function(*zeros)
-        except Exception as error:
-            raise ValueError(
-                f"from_pymc: data of the shapes {dict(self.shapes)} do not fit into the model: "
-                f"{str(error).splitlines()[0]}"
-            ) from error
-        return {n: tuple(map(int, x)) for n, x in zip(variables, found, strict=True)}
+        found = []
+        for number in (0, 1):
+            filled = [np.full(shapes[v.name], number, v.type.dtype) for v in inputs]
+            try:
+                found.append([tuple(map(int, x)) for x in function(*filled)])
+            except Exception as error:
+                raise ValueError(
+                    f"from_pymc: data of the shapes {dict(self.shapes)} do not fit into the model: "
+                    f"{str(error).splitlines()[0]}"
+                ) from error
+        for name, *both in zip(variables, *found, strict=True):
+            if both[0] != both[1]:
+                raise NotImplementedError(
+                    f"from_pymc: the shape of site {name!r} depends on the numbers in an array of "
+                    f"pm.Data. {_STATIC}"
+                )
+        return dict(zip(variables, found[0], strict=True))
 
     def _site(self, rv: Any, log_prob: Any, shape: tuple[int, ...]) -> VariableSite:
         where = f"from_pymc: site {rv.name!r}"
@@ -330,7 +346,9 @@ class _Builder:
         return clone_replace(list(outputs), known)
 
     def _constant(self, shared: Any) -> Any:
-        """Value of a shared variable that is not data: the length of a dimension, say."""
+        """Value of a shared variable that is no input: the length of a dimension, say."""
+        if shared.name in self.sizes and shared in self.model.data_vars:
+            return self.sizes[shared.name]
         for dim, length in self.model.dim_lengths.items():
             if length is shared and dim in self.lengths:
                 return self.lengths[dim]
@@ -378,6 +396,16 @@ def _value_of(rv: Any) -> Any:
     value = rv.type()
     value.name = rv.name
     return value
+
+
+_STATIC = (
+    "Sizes are fixed when JAX compiles: make each a pm.Data of one integer, as "
+    'pm.Data("n", np.array(3)), or an integer of Python.'
+)
+
+
+def _is_size(shared: Any) -> bool:
+    return shared.type.ndim == 0 and np.dtype(shared.type.dtype).kind in "iu"
 
 
 def _is_generator(shared: Any) -> bool:

@@ -256,6 +256,10 @@ MISTAKES = {
         lambda: scanned(handlers.condition(condition_fn=lambda site: 0.0)),
         "condition_fn= of handlers.condition around scan",
     ),
+    "point": (
+        lambda: numpyro.sample("x", npd.Delta(1.0, log_density=0.5)),
+        "the log_density of numpyro.Delta at site 'x'. Write it by numpyro.factor",
+    ),
     "no statement": (lambda: 1.0, "has no statement of NumPyro.*goes through no door"),
 }
 
@@ -265,6 +269,26 @@ def test_what_cannot_be_carried_over_is_named(model, words):
     with pytest.raises((NotImplementedError, ValueError), match=f"from_numpyro: .*{words}"):
         ppl.trace(ppl.from_numpyro(model))(random.key(0))
     assert not numpyro.primitives._PYRO_STACK  # nothing is left behind
+
+
+def test_points_and_levy(x64):
+    """A point mass is deterministic; Levy's support, which NumPyro loses, is that of its loc."""
+
+    def model():
+        with numpyro.plate("row", 3):
+            point = numpyro.sample("point", npd.Delta(jnp.ones(2), event_dim=1))
+            rate = numpyro.sample("rate", npd.Levy(2.0, 1.5))
+        numpyro.sample("y", npd.Levy(rate[0] - point[0].sum(), 1.0), obs=4.0)
+
+    ours = ppl.from_numpyro(model)
+    values = {"rate": jnp.array([2.5, 3.0, 4.0])}
+    found = ppl.trace(ppl.condition(ours, values))(random.key(0))
+    assert found.sites["point"].kind == "deterministic"
+    assert found.sites["point"].value.shape == (3, 2)
+    terms = [*scipy.stats.levy.logpdf(values["rate"], 2, 1.5), scipy.stats.levy.logpdf(4, 0.5, 1)]
+    np.testing.assert_allclose(found.log_density, np.sum(terms), rtol=1e-10)
+    assert ppl.log_density(ours)({"rate": jnp.array([1.9, 3.0, 4.0])}) == -np.inf
+    assert jnp.isfinite(jax.vmap(ppl.log_density(ours))({"rate": jnp.full((2, 3), 3.0)})).all()
 
 
 def test_other_mistakes_are_told(monkeypatch):

@@ -249,6 +249,35 @@ def test_refusals(monkeypatch):
         ppl.from_pymc(batches)
 
 
+def test_single_integers_are_sizes(x64):
+    def model_of(n):
+        with pm.Model() as model:
+            n = pm.Data("n", np.array(n))
+            rows = pm.Data("rows", np.arange(12.0))
+            z = pm.Normal("z", 0, 1, shape=(n,))
+            total = pytensor.tensor.sum(z * pytensor.tensor.arange(n) + rows[:n])
+            pm.Binomial("y", n, pm.Beta("p", 1, 1), observed=2)
+            pm.Normal("x", total, pytensor.tensor.sum(pytensor.tensor.ones((n,))), observed=1.0)
+        return model
+
+    ours = ppl.from_pymc(model_of(3))
+    for n, data in [(3, ()), (5, ({"n": 5},))]:
+        theirs = model_of(n)
+        values = {"p": 0.3, "z": np.linspace(-1, 1, n)}
+        position = {"p_logodds__": np.log(0.3 / 0.7), "z": values["z"]}
+        expected = theirs.compile_logp(jacobian=False)(position)
+        assert ppl.log_density(ours)(values, *data) == pytest.approx(expected, rel=1e-9)
+    with pytest.raises(TypeError, match=r"data 'n' are one integer.*integer of Python, got 2\.5"):
+        ppl.log_density(ours)(values, {"n": 2.5})
+    with pytest.raises(TypeError, match=r"fixed when JAX compiles"):
+        ppl.log_density(ours)(values, {"n": jnp.array(5)})
+    with pm.Model() as array:
+        shape = pm.Data("shape", np.array([2, 3]))
+        pm.Normal("z", 0, 1, shape=(shape[0], shape[1]))
+    with pytest.raises(NotImplementedError, match=r"shape of site 'z'.*pm\.Data of one integer"):
+        ppl.from_pymc(array)
+
+
 def test_later_changes_of_a_model_are_not_seen():
     with pm.Model() as theirs:
         x = pm.Data("x", np.arange(4.0))
