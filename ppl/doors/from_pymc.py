@@ -55,8 +55,9 @@ def from_pymc(pymc_model: Any, *, observe: bool = True) -> Model:
     Returns:
         Function of a key, and of a dict of data that replace those of PyMC: arrays by the name of
         a `pm.Data`, or of the site that observes an array. New data of the same shapes never
-        recompile, but for single integers, which may be sizes; data of other shapes make new graphs, with names of entries only where their
-        number has not changed. A pytree, whose leaves are the data of PyMC.
+        recompile, but for single integers, which may be sizes. Data of other shapes make new
+        graphs, with names of entries only where their number has not changed. A pytree, whose
+        leaves are the data of PyMC.
 
     Raises:
         ImportError: If PyMC is not installed.
