@@ -51,8 +51,8 @@ class Structure:
     def rebuild(self, leaves: Sequence[Any]) -> Any:
         """The distribution of NumPyro with these leaves."""
         d = jax.tree.unflatten(self.tree, [leaves[i] for i in self.places])
-        inner = innermost(d)
-        if isinstance(inner, npd.Levy):  # its support gets lost on the way through a tree
+        inner: Any = innermost(d)
+        if type(inner) is npd.Levy:  # its support gets lost on the way through a tree
             inner._support = npd.constraints.greater_than(inner.loc)
         return d
 
