@@ -485,13 +485,16 @@ def loo(row: Row) -> None:
 
 
 def cross_validate(row: Row) -> None:
-    """Two folds beside the exact predictive densities."""
+    """Two folds beside the exact predictive densities, and the same of a folder."""
     site = "y" if row.has_sum else "v"  # of one site, whose folds are an array of its shape
     (name,) = prefixed(row, [site])
     folds = np.arange(len(ENTRY[site])) // 2
-    found = inference.cross_validate(
-        key(9), row.make(), row.argument(), folds=folds, site=name, **sizes(row)
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        given = {"folds": folds, "site": name, "checkpoint": folder} | sizes(row)
+        found, again = (
+            inference.cross_validate(key(9), row.make(), row.argument(), **given) for _ in range(2)
+        )
+    np.testing.assert_array_equal(found.pointwise, again.pointwise)
     terms = dict(zip(found.names, found.pointwise, strict=True))
     mine = [(s, i) for s, i in entries(row) if s == site]
     assert terms.keys() == {label(row, *entry) for entry in mine}
