@@ -27,7 +27,7 @@ from inference.chains.recorder import KeptSites, Recorder, RowValues
 from inference.chains.run_control import Monitor
 from inference.chains.samples import Samples, check_sites, shapes_of_draws
 from inference.common.layout import Layout
-from inference.common.state_leaves import State, leaves_of_state
+from inference.common.state_leaves import NUM_MEETINGS, State, leaves_of_state
 from inference.common.target import Target
 from inference.common.warm_up import WarmUp
 from inference.runtime.devices import Share
@@ -46,6 +46,7 @@ class ChainRun:
         batches: The batches, each of the same number of chains.
         budget: Work of the next call, in the subclass's unit: gradients or transitions.
         is_whole: Whether all chains are between two calls, so that a state can be recorded.
+        num_meetings: Number of times that the chains of all processes have met so far.
     """
 
     advance: Any
@@ -72,6 +73,7 @@ class ChainRun:
         self.batches = []
         self.budget = 1
         self.is_whole = True
+        self.num_meetings = 0
         self.look_seconds = _LOOK_SECONDS
 
     def _call(self, batch: Any, rows: Any, budget: int) -> Any:
@@ -105,8 +107,12 @@ class ChainRun:
         """Whether a batch waits until all chains meet."""
         return False
 
-    def _meet(self) -> None:
-        """Lets all chains meet once no batch needs another call; by default they do not."""
+    def _meet(self) -> bool:
+        """Lets all chains meet once no batch needs another call, and returns whether they have met.
+
+        By default they do not.
+        """
+        return False
 
     def _positions(self, rows: Any) -> Any:
         """The part of rows from which the program computes values of sites."""
@@ -133,6 +139,7 @@ class ChainRun:
         """
         with self.share.together():
             if self.recorder.state is not None:
+                self.num_meetings = int(self.recorder.state.get(NUM_MEETINGS, 0))
                 restore(self.recorder.state)
                 return
             begin()
@@ -150,8 +157,9 @@ class ChainRun:
         with ChainThreads(len(self.batches), programs, self.share) as threads:
             while moving := [batch for batch in self.batches if not batch.is_complete]:
                 threads.finish(moving, self._move_on, lambda: monitor.tell(self))
-                self._meet()
-                if self.recorder.is_due:
+                has_met = self._meet()
+                self.num_meetings += has_met
+                if self.recorder.is_due or (has_met and self.share.is_partial):
                     self.record()
 
     def _set_end(self, num_iterations: int) -> None:
@@ -223,11 +231,16 @@ class ChainRun:
         if len(parts) > 1:
             joined = {name: np.concatenate([part[name] for part in parts]) for name in joined}
         size = np.array(len(self.share.chains) // len(self.batches))
-        return {**joined, "chains_per_call": size, **self._further_state()}
+        parts = {NUM_MEETINGS: np.array(self.num_meetings)} if self.share.is_partial else {}
+        return {**joined, "chains_per_call": size, **parts, **self._further_state()}
 
     def record(self) -> None:
-        """Records the state, unless chains are meeting or other processes have chains."""
-        if self.is_whole and not self.share.is_partial:
+        """Records the state, unless chains are meeting.
+
+        Of several processes each records its own, in a folder only, and always after a meeting:
+        chains must go on from states between the same two meetings.
+        """
+        if self.is_whole and (self.recorder.takes_parts or not self.share.is_partial):
             with without_interrupts():
                 self.recorder.record(self.state)
 

@@ -28,7 +28,10 @@ class Recorder:
         arrays: Arrays ``(chain, draw, *shape)``, a pytree of values of sites and of statistics.
         num_put: Number of draws of each chain that have been put.
         constants: Entries added to each recorded state: what was learned before the run.
+        takes_parts: Whether states may be those of one of several processes.
     """
+
+    takes_parts = False
 
     def __init__(
         self, keep: tuple[str, ...] | None = None, state: State | None = None, draws: Any = None

@@ -98,7 +98,7 @@ def finish_run(run: Run, monitor: Monitor, num_draws: int) -> Any:
     """
     share = run.share
     num_drawn = 0
-    begun = min(run.num_drawn, num_draws)
+    begun = share.min_over_processes(min(run.num_drawn, num_draws))
     try:
         for num_drawn in (number for number in monitor.looks(num_draws) if number >= begun):
             run.go_on(run.num_warmup + num_drawn, monitor)

@@ -316,14 +316,17 @@ class _HamiltonianRun(ChainRun):
     def _waits(self, batch: ChainBatch) -> bool:
         return bool(batch.is_due.all()) or batch.awaits_comparison
 
-    def _meet(self) -> None:
+    def _meet(self) -> bool:
         """Renews mass matrices and compares chains, if all chains wait for it."""
         self.is_whole = False
-        if self.is_pooled and all(batch.is_due.all() for batch in self.batches):
+        renews = self.is_pooled and all(batch.is_due.all() for batch in self.batches)
+        if renews:
             self._renew_together()
-        if all(batch.awaits_comparison for batch in self.batches):
+        compares = all(batch.awaits_comparison for batch in self.batches)
+        if compares:
             self._compare()
         self.is_whole = True
+        return renews or compares
 
     def _learn(self, batch: ChainBatch) -> None:
         if not self.is_pooled:

@@ -16,7 +16,8 @@ from inference.checkpoints.draw_files import DrawFile
 from inference.checkpoints.run_folder import RunFolder
 from inference.checkpoints.state_writer import StateWriter
 from inference.common.leaf_names import named_leaves
-from inference.common.state_leaves import State
+from inference.common.state_leaves import NUM_MEETINGS, State
+from inference.runtime.devices import gather_from_processes
 
 _MAX_LETTERS = 100  # of an escaped name: disks take names of 255 bytes, some of 143
 
@@ -26,7 +27,15 @@ class DiskRecorder(Recorder):
 
     A state is written after the draws up to it, so that a run that is killed goes on from there.
     Draws after the state are made again, with the same bits.
+
+    Of several processes each has a folder of its own. Their chains meet in warm-up, at most of the
+    times to learn a matrix together, and have to go on from states between the same two meetings. A
+    process records a state after each meeting, and keeps the last one before the meeting: another
+    process may have been killed before it has recorded the new one. It cannot be two meetings
+    behind, as chains wait for each other.
     """
+
+    takes_parts = True
 
     def __init__(
         self,
@@ -52,9 +61,39 @@ class DiskRecorder(Recorder):
         self.room = room
         self.has_until = has_until
         self.files: list[DrawFile] = []
+        self._num_meetings = num_meetings_of(self.state)  # of the state on disk
         self._structure: Any = None
         self._writer = StateWriter(folder)
         self._unwritten: list[tuple[DrawFile, bytes, int]] = []
+
+    def agree(self, earlier: State | None) -> None:
+        """Takes the last state that all processes have between the same two meetings.
+
+        Args:
+            earlier: State of this process before the last meeting, or `None`.
+
+        Raises:
+            ValueError: if there is none, and draws would be lost.
+        """
+        num_drawn = 0 if self.state is None else int(np.max(self.state.get("num_drawn", 0)))
+        known = [num_meetings_of(self.state), num_meetings_of(earlier), num_drawn]
+        newest, before, drawn = np.transpose(gather_from_processes(np.array(known, np.int32)))
+        agreed = np.min(newest)
+        lacking = np.flatnonzero((newest != agreed) & (before != agreed))
+        if agreed < 0 and drawn.max() == 0:
+            self.state = None
+            return
+        if agreed < 0:
+            lacking = np.flatnonzero(newest < 0)
+        if len(lacking):
+            which = ", ".join(f"process-{i}" for i in lacking)
+            raise ValueError(
+                f"checkpoint={self.folder.name}: the states of the processes do not fit together; "
+                f"{which} of {len(newest)} has none from which the others could go on. Restore "
+                "the folders from a copy of one time, or begin the run anew in another folder"
+            )
+        if newest[jax.process_index()] != agreed:
+            self.state = earlier
 
     @property
     def is_due(self) -> bool:
@@ -150,6 +189,9 @@ class DiskRecorder(Recorder):
                 self._unwritten.pop()
             for file in self.files:
                 file.sync()
+            if num_meetings_of(now) > self._num_meetings:
+                self.folder.keep_earlier_state()
+            self._num_meetings = num_meetings_of(now)
             return now | {
                 "num_drawn": np.array([x.num_drawn for x in self.files]),
                 "checksums": np.array([x.checksums for x in self.files]),
@@ -179,6 +221,11 @@ class DiskRecorder(Recorder):
         for file in self.files:
             file.close()
         self._writer.close()
+
+
+def num_meetings_of(state: State | None) -> int:
+    """Number of meetings of chains of several processes before a state; -1 if there is no state."""
+    return -1 if state is None else int(state.get(NUM_MEETINGS, 0))
 
 
 def _quote(name: str) -> str:

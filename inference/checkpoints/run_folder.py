@@ -35,6 +35,8 @@ except ImportError:  # on Windows, where a folder has no lock
 
 MANIFEST = "manifest.json"
 STATE = "state.npz"
+EARLIER_STATE = "state.earlier.npz"
+_OF_PROCESS = "process-"  # and its number: a folder within that of a run of several processes
 LOCK = "lock"
 _IDENTITY = "identity"  # entry of manifests and states
 # What a run may leave that was killed before its manifest was there.
@@ -93,6 +95,12 @@ class RunFolder:
 
     def _check_files(self) -> None:
         names = [x.name for x in self.path.iterdir() if x.name not in _OF_NO_RUN]
+        if number := sum(name.startswith(_OF_PROCESS) for name in names):
+            raise ValueError(
+                f"checkpoint={self.name} is the folder of a run of several processes, {number} of "
+                "which have files there: call in as many, with a mesh of the devices of all, or "
+                "give another folder"
+            )
         if names and MANIFEST not in names:
             raise ValueError(
                 f"checkpoint={self.name} is not the folder of a run: it has {sorted(names)[:3]} "
@@ -195,6 +203,15 @@ class RunFolder:
         content = buffer.getvalue()
         self.write(name, content + _MARK + hashlib.sha256(content).hexdigest().encode())
 
+    def keep_earlier_state(self) -> None:
+        """Keeps the last recorded state, if there is one, before a new one takes its place.
+
+        Raises:
+            OSError: if it cannot be written.
+        """
+        if (self.path / STATE).exists():
+            self.write(EARLIER_STATE, (self.path / STATE).read_bytes())
+
     def read_state(self, name: str = STATE) -> dict[str, np.ndarray] | None:
         """The last recorded state, or another file of arrays; `None` if there is none.
 
@@ -251,6 +268,40 @@ class RunFolder:
             raise self.damage(MANIFEST, "its checksum differs")
         self._identity = manifest.pop(_IDENTITY, None)
         return manifest
+
+
+def folder_of_process(path: Any, process: int, num_processes: int) -> pathlib.Path:
+    """Path of the folder of a process, within that of a run of several.
+
+    Raises:
+        TypeError: if `path` is not a path.
+        ValueError: if the folder has something else, or a run of another number of processes.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"checkpoint must be the path of a folder, got {path!r}")
+    whole = pathlib.Path(path)
+    if whole.exists() and not whole.is_dir():
+        return whole  # which RunFolder refuses
+    name = repr(os.fspath(path))
+    names = {x.name for x in whole.iterdir()} if whole.exists() else set()
+    if MANIFEST in names:
+        raise ValueError(
+            f"checkpoint={name} is the folder of a run of one process, and this call is one of "
+            f"{num_processes}: call with a mesh of the devices of one, or give another folder"
+        )
+    expected = {f"{_OF_PROCESS}{i}" for i in range(num_processes)}
+    others = sorted(names - expected - {*_OF_NO_RUN})
+    if others and all(x.startswith(_OF_PROCESS) for x in others):
+        raise ValueError(
+            f"checkpoint={name} is the folder of a run of more processes, as it has {others[-1]}, "
+            f"and this call is one of {num_processes}: call in as many, or give another folder"
+        )
+    if others:
+        raise ValueError(
+            f"checkpoint={name} is not the folder of a run: it has {others[:3]}; give a new or "
+            "empty folder"
+        )
+    return whole / f"{_OF_PROCESS}{process}"
 
 
 def _hash_manifest(manifest: Any) -> str:

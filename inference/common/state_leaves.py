@@ -9,6 +9,7 @@ import numpy as np
 from inference.common.leaf_names import named_leaves
 
 State = dict[str, np.ndarray]  # arrays by name; chains in front unless they are numbers of the run
+NUM_MEETINGS = "num_meetings"  # entry with the number of meetings of several processes so far
 
 
 def leaves_of_state(name: str, tree: Any) -> State:

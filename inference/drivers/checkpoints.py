@@ -9,13 +9,18 @@ from jax.sharding import Mesh
 from inference.chains.recorder import is_kept
 from inference.checkpoints.disk_recorder import DiskRecorder
 from inference.checkpoints.manifest import compare_manifests, describe_platform, with_new_end
-from inference.checkpoints.run_folder import RunFolder
+from inference.checkpoints.run_folder import EARLIER_STATE, RunFolder, folder_of_process
 from inference.common.argument_checks import short_repr
 from inference.common.leaf_names import named_leaves
 from inference.common.target import NamedSite, named_sites
 from inference.drivers.run_description import describe_arguments, describe_programs
 from inference.drivers.run_settings import RunSettings
-from inference.runtime.devices import default_device
+from inference.runtime.devices import (
+    default_device,
+    is_over_processes,
+    share_chains,
+    together,
+)
 
 
 def check_kept(keep: Any, sites: Sequence[NamedSite]) -> tuple[str, ...] | None:
@@ -62,35 +67,62 @@ def open_recorder(
         mesh: Devices of the run, or `None`.
 
     Raises:
-        NotImplementedError: if `mesh` has devices of other processes.
         OSError: if the folder cannot be written.
+        RuntimeError: if another process fails at this.
         TypeError: if `checkpoint` is not a path.
         ValueError: if the folder has another run, is damaged or in use.
     """
     devices = [default_device()] if mesh is None else list(mesh.devices.flat)
-    if any(device.process_index != jax.process_index() for device in devices):
-        raise NotImplementedError(
-            "checkpoint is for the devices of one process; leave it out, or give a mesh of "
-            "jax.local_devices()"
-        )
-    folder = checkpoint if isinstance(checkpoint, RunFolder) else RunFolder(checkpoint)
+    is_partial = is_over_processes(mesh)
+    part = _describe_part(run_settings.num_chains, mesh) if is_partial else {}
+    folder = checkpoint if isinstance(checkpoint, RunFolder) else None
     try:
-        manifest = describe_platform("mcmc", devices) | _describe_run(target, model, run_settings)
-        old = folder.read_manifest()
-        if old is not None:
-            compare_manifests(folder.name, old, manifest)
-            manifest = with_new_end(old, manifest)
-        if manifest != old:
-            folder.write_manifest(manifest)
-        return DiskRecorder(
-            folder,
-            run_settings.keep,
-            manifest["num_draws"],
-            has_until=run_settings.has_until,
-        )
+        with together(is_partial):
+            if folder is None:
+                folder = RunFolder(folder_of_run(checkpoint, mesh))
+            manifest = describe_platform("mcmc", devices) | part
+            manifest |= _describe_run(target, model, run_settings)
+            old = folder.read_manifest()
+            if old is not None:
+                compare_manifests(folder.name, old, manifest)
+                manifest = with_new_end(old, manifest)
+            if manifest != old:
+                folder.write_manifest(manifest)
+            recorder = DiskRecorder(
+                folder,
+                run_settings.keep,
+                manifest["num_draws"],
+                has_until=run_settings.has_until,
+            )
+            earlier = folder.read_state(EARLIER_STATE) if is_partial else None
+        if is_partial:
+            recorder.agree(earlier)
+        return recorder
     except BaseException:
-        folder.close()
+        if folder is not None:
+            folder.close()
         raise
+
+
+def folder_of_run(checkpoint: Any, mesh: Mesh | None) -> Any:
+    """Path of the folder in which this process keeps its part of a run.
+
+    Raises:
+        TypeError: if `checkpoint` is not a path.
+        ValueError: if the folder has a run of another number of processes.
+    """
+    if not is_over_processes(mesh):
+        return checkpoint
+    return folder_of_process(checkpoint, jax.process_index(), jax.process_count())
+
+
+def _describe_part(num_chains: int, mesh: Mesh | None) -> dict[str, Any]:
+    """Entries of a manifest: the number of processes, and which chains are those of this one."""
+    share = share_chains(num_chains, mesh)
+    return {
+        "processes": jax.process_count(),
+        "chains of this process": share.chains.tolist(),
+    }
 
 
 def _describe_run(target: Any, model: Any, run_settings: RunSettings) -> dict[str, Any]:

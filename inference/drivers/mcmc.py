@@ -208,12 +208,15 @@ def mcmc(
             those of the model, and a mass matrix of the result is for these.
         mesh: Devices over which chains are spread evenly. They may belong to several processes that
             have called ``jax.distributed.initialize``: every process then calls `mcmc` with the
-            same arguments, and gets all draws. By default all accelerators of this process, or all
-            cores of the CPU, or only ``jax.default_device`` if it is set. Data on other devices are
-            copied, unless they are split over a mesh: they stay where they are, its devices along
-            these axes work together on each chain, and chains are spread over its other axes.
-            `mesh` is then that mesh, or left out. Leave it out for a model with a ``shard_map``:
-            the devices of the ``shard_map`` work together on each chain.
+            same arguments, and gets all draws. If one of them ends, the others do, too; give
+            ``jax.distributed.initialize`` a `heartbeat_timeout_seconds` and a
+            `shutdown_timeout_seconds` of 30, so that they do in time. By default all accelerators
+            of this process, or all cores of the CPU, or only ``jax.default_device`` if it is set.
+            Data on other devices are copied, unless they are split over a mesh: they stay where
+            they are, its devices along these axes work together on each chain, and chains are
+            spread over its other axes. `mesh` is then that mesh, or left out. Leave it out for a
+            model with a ``shard_map``: the devices of the ``shard_map`` work together on each
+            chain.
         until: Precision at which the run ends, see :class:`Until`: errors of means, ESS, R-hat, or
             a limit of time. The summary says why the run ended.
         cache_dir: A directory for compiled programs, so that the next process need not compile for
@@ -229,7 +232,9 @@ def mcmc(
             an interrupt or an error, from a state that is at most about 15 seconds old (from the
             beginning, while coordinates are learned), and its draws have the bits of an undisturbed
             run. Draws are arrays that are mapped into memory,
-            so that they may be larger than the memory. See :func:`resume` for more draws.
+            so that they may be larger than the memory. Of several processes, each has a folder
+            within, ``process-0`` and so on, and the same call goes on in as many. See
+            :func:`resume` for more draws.
         **kwargs: More arguments of the model.
 
     Returns:
@@ -238,6 +243,7 @@ def mcmc(
     Raises:
         TypeError: if an argument has the wrong type.
         OSError: if `checkpoint` cannot be written.
+        RuntimeError: if another process fails or ends.
         ValueError: if `checkpoint` has another run, is damaged or in use, if a name to keep is
             unknown, if a value is out of range, if `init` is a result of another model, if its
             guide cannot transport chains, or if no starting point of finite density is found. The

@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 from inference.chains.recorder import Recorder
 from inference.checkpoints.run_folder import RunFolder
 from inference.drivers.check_inputs import check_inputs
+from inference.drivers.checkpoints import folder_of_run
 from inference.drivers.mcmc import run_chains
 from inference.drivers.resumable_state import recorder_of
 from inference.drivers.run_description import describe_init
@@ -22,6 +23,7 @@ from inference.results.guide_result import GuideResult
 from inference.results.mcmc_result import MCMCResult
 from inference.results.result import Result
 from inference.results.svi_result import SVIResult
+from inference.runtime.devices import is_over_processes, together
 from inference.runtime.progress import Shown
 
 
@@ -126,31 +128,34 @@ def resume(
         assert run.chains is not None
         return go_on(run.chains["settings"], recorder)
     # A folder has a manifest and a state, unless its run is of another driver or never started.
-    folder = RunFolder(run, is_begun=True)
+    folder = None
     try:
-        manifest = folder.read_manifest()
-        if manifest is not None and manifest.get("driver") == "svi":
-            raise ValueError(
-                f"checkpoint={folder.name} has a run of svi: call inference.svi again as before, "
-                "with checkpoint= and as many num_steps as the whole run is to have"
-            )
-        driver = "mcmc" if manifest is None else manifest.get("driver", "mcmc")
-        if driver != "mcmc":
-            raise ValueError(
-                f"checkpoint={folder.name} has a run of {driver}, not of chains: call "
-                f"inference.{driver} again as before, with checkpoint="
-            )
-        check_inputs(resume, jax.random.key(0), model, args, kwargs)
-        if manifest is None or not all(x in manifest for x in ("key", "num_draws", "init")):
-            raise folder.emptiness()
-        if not (folder.path / "state.npz").exists():
-            raise ValueError(
-                f"checkpoint={folder.name} has a run that ended before its chains had started; "
-                "call inference.mcmc as before"
-            )
+        with together(is_over_processes(mesh)):
+            folder = RunFolder(folder_of_run(run, mesh), is_begun=True)
+            manifest = folder.read_manifest()
+            if manifest is not None and manifest.get("driver") == "svi":
+                raise ValueError(
+                    f"checkpoint={folder.name} has a run of svi: call inference.svi again as "
+                    "before, with checkpoint= and as many num_steps as the whole run is to have"
+                )
+            driver = "mcmc" if manifest is None else manifest.get("driver", "mcmc")
+            if driver != "mcmc":
+                raise ValueError(
+                    f"checkpoint={folder.name} has a run of {driver}, not of chains: call "
+                    f"inference.{driver} again as before, with checkpoint="
+                )
+            check_inputs(resume, jax.random.key(0), model, args, kwargs)
+            if manifest is None or not all(x in manifest for x in ("key", "num_draws", "init")):
+                raise folder.emptiness()
+            if not (folder.path / "state.npz").exists():
+                raise ValueError(
+                    f"checkpoint={folder.name} has a run that ended before its chains had started; "
+                    "call inference.mcmc as before"
+                )
         return go_on(manifest, folder)
     finally:
-        folder.close()
+        if folder is not None:
+            folder.close()
 
 
 def _check_fit(settings: RunSettings, fit: Any) -> None:

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import jax
@@ -64,38 +64,97 @@ class Share:
         mesh = self.own if self.mesh is None else self.mesh
         return None if mesh is None else NamedSharding(mesh, PartitionSpec())
 
-    @contextmanager
-    def together(self) -> Iterator[None]:
-        """A context that fails in all processes if it fails in one, so that none waits for ever.
-
-        Raises:
-            RuntimeError: if another process fails.
-        """
-        try:
-            yield
-        except Exception:  # raised again, once the other processes have been told
-            self.min_over_processes(0)
-            raise
-        if not self.min_over_processes(1):
-            raise RuntimeError("chains of another process failed; its message says why")
+    def together(self) -> AbstractContextManager[None]:
+        """A context that fails in all processes if it fails in one, see :func:`together`."""
+        return together(self.is_partial)
 
     def gather(self, tree: Any) -> Any:
-        """Arrays of all processes, joined along their first axis in the order of the chains."""
+        """Arrays of all processes, joined along their first axis in the order of the chains.
+
+        Raises:
+            LostProcessError: if another process has ended.
+        """
         if not self.is_partial:
             return tree
-        from jax.experimental import multihost_utils
-
-        order = np.argsort(multihost_utils.process_allgather(self.chains, tiled=True))
-        together = multihost_utils.process_allgather(tree, tiled=True)
-        return jax.tree.map(lambda x: np.asarray(x)[order], together)
+        order = np.argsort(gather_from_processes(self.chains, tiled=True))
+        whole = gather_from_processes(tree, tiled=True)
+        return jax.tree.map(lambda x: np.asarray(x)[order], whole)
 
     def min_over_processes(self, number: int) -> int:
-        """Minimum of `number` over processes."""
+        """Minimum of `number` over processes.
+
+        Raises:
+            LostProcessError: if another process has ended.
+        """
         if not self.is_partial:
             return number
-        from jax.experimental import multihost_utils
+        return int(np.min(gather_from_processes(np.int32(number))))
 
-        return int(np.min(multihost_utils.process_allgather(np.int32(number))))
+
+class LostProcessError(RuntimeError):
+    """Error of a run of several processes, one of which has ended before the others."""
+
+
+def gather_from_processes(tree: Any, *, tiled: bool = False) -> Any:
+    """Arrays of all processes, stacked along a new axis, or joined along the first one if `tiled`.
+
+    Raises:
+        LostProcessError: if another process has ended.
+    """
+    from jax.experimental import multihost_utils
+
+    try:
+        return multihost_utils.process_allgather(tree, tiled=tiled)
+    except Exception as error:
+        raise LostProcessError(
+            f"process {jax.process_index()} of {jax.process_count()} could not exchange numbers "
+            "with the others: one of them has most likely ended, and its own messages say why. "
+            "The run cannot go on without it. With checkpoint=, the same call in as many processes "
+            "goes on from the last states in the folder"
+        ) from error
+
+
+@contextmanager
+def together(is_partial: bool) -> Iterator[None]:
+    """A context that fails in all processes if it fails in one, so that none waits for ever.
+
+    Args:
+        is_partial: Whether there are other processes.
+
+    Raises:
+        RuntimeError: if another process fails.
+    """
+    if not is_partial:
+        yield
+        return
+    try:
+        yield
+    except LostProcessError:
+        raise
+    except Exception:  # raised again, once the other processes have been told
+        gather_from_processes(np.int32(0))
+        raise
+    if not np.min(gather_from_processes(np.int32(1))):
+        raise RuntimeError("chains of another process failed; its message says why")
+
+
+def is_over_processes(mesh: Any) -> bool:
+    """Whether a mesh has devices of several processes.
+
+    Raises:
+        ValueError: if it has not as many of each process, nor only devices of this one.
+    """
+    if not isinstance(mesh, Mesh):
+        return False
+    processes = [device.process_index for device in mesh.devices.flat]
+    if set(processes) == {jax.process_index()}:
+        return False
+    if len({processes.count(i) for i in range(jax.process_count())}) > 1:
+        raise ValueError(
+            "mesh must have as many devices of each of the "
+            f"{jax.process_count()} processes, or devices of this one alone, got {mesh}"
+        )
+    return True
 
 
 def default_device() -> Any:
@@ -221,16 +280,10 @@ def share_chains(num_chains: int, mesh: Mesh | None, target: Any = None) -> Shar
         )
     devices = list(mesh.devices.flat)
     chains = np.arange(num_chains).reshape(mesh.size, -1)
-    processes = [device.process_index for device in devices]
-    here = np.flatnonzero(np.asarray(processes) == jax.process_index())
-    counts = {processes.count(i) for i in range(jax.process_count())}
-    if len(here) < mesh.size and len(counts) > 1:
-        raise ValueError(
-            "mesh must have as many devices of each of the "
-            f"{jax.process_count()} processes, or devices of this one alone, got {mesh}"
-        )
+    is_partial = is_over_processes(mesh)
+    here = [i for i, x in enumerate(devices) if x.process_index == jax.process_index()]
     share = _share_on_devices([devices[i] for i in here], chains[here].ravel(), num_chains)
-    return dataclasses.replace(share, is_partial=len(here) < mesh.size)
+    return dataclasses.replace(share, is_partial=is_partial)
 
 
 def _share_own_mesh(own: Any, num_chains: int, mesh: Mesh | None, data: Mesh | None) -> Share:

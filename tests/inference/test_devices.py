@@ -65,6 +65,12 @@ def start(*arguments, num_devices=1):
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 
+def free_port():
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        return free.getsockname()[1]
+
+
 def output(process):
     text, _ = process.communicate(timeout=300)
     assert process.returncode == 0, text
@@ -88,9 +94,7 @@ def test_eight_devices_draw_what_one_draws(x64):
 
 @pytest.mark.slow
 def test_two_processes_draw_what_one_draws_and_fail_together(x64):
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     processes = [start(port, i, num_devices=2) for i in range(2)]
     found = [output(process) for process in processes]
     for one in found:
