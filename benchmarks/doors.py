@@ -334,15 +334,15 @@ def rate(entry: dict[str, Any], call: int) -> float:
     return entry["ess"][call] / entry["cpu"][call]
 
 
-def row(entry: dict[str, Any], ours: dict[str, Any]) -> str:
-    """A line of the table; ratios are ours over this tool's."""
-    is_ours = entry["tool"] == "ppl"
-    names = [entry["problem"] if is_ours else "", entry["tool"]]
+def row(entry: dict[str, Any], group: list[dict[str, Any]]) -> str:
+    """A line of the table, of a model's group; ratios are ours over this tool's."""
+    names = [entry["problem"] if entry is group[0] else "", entry["tool"]]
     if "error" in entry:
         cells = [*names, entry["error"].replace("|", "/"), *[""] * (len(HEADINGS) - 3)]
         return f"| {' | '.join(cells)} |"
     ratios = ["", ""]
-    if not is_ours and "error" not in ours:
+    ours = group[0]
+    if entry is not ours and ours["tool"] == "ppl" and "error" not in ours:
         ratios = [short(rate(ours, call) / rate(entry, call)) for call in (0, 1)]
     cells = [
         *names,
@@ -411,14 +411,15 @@ def markdown(head: dict[str, Any], entries: list[dict[str, Any]]) -> Iterator[st
         yield from ("", f"## {TITLES[part]}", "", f"| {' | '.join(HEADINGS)} |")
         yield "| --- | --- |" + " ---: |" * (len(HEADINGS) - 2)
         for group in by_model(some):
-            yield from (row(entry, group[0]) for entry in group)
+            yield from (row(entry, group) for entry in group)
         yield ""
         yield from (summary(tool, list(by_model(some))) for tool in tools[1:])
 
 
 def summary(tool: str, groups: list[list[dict[str, Any]]]) -> str:
     """A line on the ratios of all models to a tool."""
-    pairs = [(group[0], entry) for group in groups for entry in group if entry["tool"] == tool]
+    with_ours = [group for group in groups if group[0]["tool"] == "ppl"]
+    pairs = [(group[0], entry) for group in with_ours for entry in group if entry["tool"] == tool]
     both = [(a, b) for a, b in pairs if "error" not in a and "error" not in b]
     if not both:
         return f"- {tool}: none."
@@ -469,7 +470,7 @@ def main() -> None:
                 found = compared([run_apart(part, x, name, options, compiled) for x in tools])
                 entries = in_order(rounded(replaced(entries, found)))
                 group = [e for e in entries if (e["part"], e["problem"]) == (part, name)]
-                print("\n".join(row(entry, group[0]) for entry in group), flush=True)
+                print("\n".join(row(entry, group) for entry in group), flush=True)
                 file.write_text(json.dumps({"made": head, "entries": entries}, indent=1) + "\n")
                 path.with_suffix(".md").write_text("\n".join(markdown(head, entries)) + "\n")
 
