@@ -1,13 +1,14 @@
 """Folder of a run: its lock, and files that are written whole or not at all.
 
-| File            | Holds                                                                   |
-|-----------------|-------------------------------------------------------------------------|
-| `manifest.json` | description of the run, see :mod:`inference.checkpoints.manifest`       |
-| `draws.*.npy`   | draws of a site, ``(chain, draw, *shape)``                              |
-| `stats.*.npy`   | a statistic of transitions, ``(chain, draw)``                           |
-| `state.npz`     | the last recorded state of the chains, of a fit, or of particles        |
-| `jobs.*.npz`    | results of independent jobs that are finished                           |
-| `lock`          | the number of the process that uses the folder                          |
+| File                | Holds                                                                   |
+|---------------------|-------------------------------------------------------------------------|
+| `manifest.json`     | description of the run, see :mod:`inference.checkpoints.manifest`       |
+| `draws.*.npy`       | draws of a site, ``(chain, draw, *shape)``                              |
+| `stats.*.npy`       | a statistic of transitions, ``(chain, draw)``                           |
+| `state.npz`         | the last recorded state of the chains, of a fit, or of particles        |
+| `state.earlier.npz` | of several processes, the state before the last meeting of their chains |
+| `jobs.*.npz`        | results of independent jobs that are finished                           |
+| `lock`              | the number of the process that uses the folder                          |
 
 Nothing is pickled. `manifest.json`, `state.npz` and `jobs.*.npz` end with a SHA-256 checksum of
 their content, and `state.npz` has CRC-32 checksums of the draws before it. All contain the random
