@@ -53,7 +53,8 @@ class Structure:
         d = jax.tree.unflatten(self.tree, [leaves[i] for i in self.places])
         inner: Any = innermost(d)
         if type(inner) is npd.Levy:  # its support gets lost on the way through a tree
-            inner._support = npd.constraints.greater_than(inner.loc)
+            loc: Any = inner.loc
+            inner._support = npd.constraints.greater_than(loc)
         return d
 
     @property

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats as st
 
 import inference
 import ppl
@@ -201,6 +202,62 @@ def test_posterior_means_are_exact(x64):
     weights = np.exp(-(grid**2) / 2 - 2.5 / grid) / grid**2
     mean = (weights * grid).sum() / weights.sum()
     assert abs(result.draws["sd"].mean() - mean) < 6 * errors[1]
+
+
+NUMBERS = np.array([0.0, 1.0, 4.0])
+PRECISION = 1 / 4 + 3 / 2.25
+MEAN = (1 / 4 + 5 / 2.25) / PRECISION
+CHAINS = {"num_warmup": 100, "num_draws": 400, "num_chains": 2, "progress": False}
+
+
+def conjugate():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mu", 1.0, 2.0), 1.5, observed=NUMBERS)
+    return model
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", [None, inference.Gibbs({"mu": inference.Slice()})])
+def test_every_consumer_takes_a_model(x64, tmp_path, kernel):
+    """Against the closed forms of a normal mean; 6 standard errors fail once in 5e8 times."""
+    ours = ppl.from_pymc(conjugate())
+    free = ppl.from_pymc(conjugate(), observe=False)
+    kernel = {} if kernel is None else {"kernel": kernel}
+    result = inference.mcmc(jax.random.key(0), ours, **CHAINS, **kernel)
+
+    def check(draws, mean):
+        assert abs(draws.mean() - mean) < 6 * inference.mcse_mean(draws)
+
+    check(result.draws["mu"], MEAN)
+    result.save(tmp_path / "fit")
+    again = inference.MCMCResult.load(tmp_path / "fit")
+    np.testing.assert_array_equal(again.draws["mu"], result.draws["mu"])
+    evidence = st.multivariate_normal.logpdf(NUMBERS, np.ones(3), 4 + 2.25 * np.eye(3))
+    if kernel:
+        return
+    for found in (
+        inference.smc(jax.random.key(0), ours, num_particles=1000, progress=False),
+        inference.evidence(result, ours),
+    ):
+        assert abs(found.log_evidence - evidence) < 6 * found.standard_error
+    fit = inference.svi(jax.random.key(0), ours, num_steps=2000, progress=False)
+    assert abs(np.mean(fit.draws["mu"]) - MEAN) < 0.3 / PRECISION**0.5
+    check(np.asarray(ppl.predict(free, result.draws)(jax.random.key(0))["y"][..., 0]), MEAN)
+    left_out = [
+        st.norm.logpdf(y, (1 / 4 + (5 - y) / 2.25) / p, (1 / p + 2.25) ** 0.5)
+        for y, p in zip(NUMBERS, [1 / 4 + 2 / 2.25] * 3, strict=True)
+    ]
+    assert inference.loo(result, ours).elpd == pytest.approx(sum(left_out), abs=0.3)
+    refitted = inference.cross_validate(jax.random.key(0), ours, folds=3, **CHAINS)
+    assert refitted.elpd == pytest.approx(sum(left_out), abs=0.3)
+    ranks = inference.calibrate(
+        jax.random.key(0), free, observed=["y"], num_simulations=3, **CHAINS
+    ).ranks
+    assert ranks.shape == (3, 2)
+    both = {"y": jnp.stack([NUMBERS, NUMBERS + 3.0])}
+    each = inference.mcmc_each(jax.random.key(0), ours, both, **CHAINS)
+    for draws, shift in zip(np.asarray(each.draws["mu"]), (0.0, 3.0), strict=True):
+        check(draws, MEAN + shift * 3 / 2.25 / PRECISION)
 
 
 def test_discrete_site_alone_is_refused():

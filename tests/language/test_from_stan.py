@@ -81,6 +81,35 @@ def coin_density(u, heads=4, tails=1):
     return -(heads + 2) * np.logaddexp(0, -u) - (tails + 2) * np.logaddexp(0, u)
 
 
+REFUSED = {
+    "loo": (lambda m, r: inference.loo(r, m), ValueError, "no observed site.*compute log_lik"),
+    "cross_validate": (
+        lambda m, _: inference.cross_validate(jax.random.key(0), m),
+        ValueError,
+        "no observed site.*compute log_lik",
+    ),
+    "calibrate": (
+        lambda m, _: inference.calibrate(jax.random.key(0), m, observed=["y"]),
+        ValueError,
+        "the factor 'log_density'",
+    ),
+    "smc": (lambda m, _: inference.smc(jax.random.key(0), m), NotImplementedError, "no prior"),
+    "prior_to_arviz": (
+        lambda m, _: inference.prior_to_arviz(jax.random.key(0), m),
+        NotImplementedError,
+        "no prior to draw from",
+    ),
+}
+
+
+@pytest.mark.parametrize(("use", "error", "words"), REFUSED.values(), ids=REFUSED)
+def test_what_needs_a_prior_or_data_is_refused(use, error, words):
+    model = ppl.from_stan("parameters { real x; } model { x ~ normal(0, 1); }")
+    result = MCMCResult({"unconstrained": {"x": np.zeros((2, 8))}, "x": np.zeros((2, 8))}, {}, None)
+    with pytest.raises(error, match=words):
+        use(model, result)
+
+
 def test_a_model_prints_its_name_and_no_data():
     model = ppl.from_stan("parameters { real x; } model { x ~ normal(0, 1); }")
     assert repr(model) == "from_stan(stan_program, sites: 1 latent)"
