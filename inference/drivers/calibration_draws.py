@@ -89,7 +89,6 @@ def _least_ess(result: Any, draws: Values) -> tuple[float, str]:
     return least, where
 
 
-def fewest_effective(number: int | None, ess: Any) -> int:
-    """Number of draws to resample, the same for all fits: the smallest effective sample size."""
-    own = int(np.clip(np.nan_to_num(float(ess)), _FEWEST, _MOST))
-    return own if number is None else min(number, own)
+def number_to_resample(ess: Any) -> int:
+    """Number of draws to resample: the effective sample size, within limits."""
+    return int(np.clip(np.nan_to_num(float(ess)), _FEWEST, _MOST))

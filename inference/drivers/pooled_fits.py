@@ -151,13 +151,16 @@ class PooledFits:
     def _position(self) -> Any:
         return self.target.position_shapes
 
-    def make(self, jobs: Jobs, folder: JobFolder | None, progress: Shown) -> MCMCResults:
+    def make(
+        self, jobs: Jobs, folder: JobFolder | None, progress: Shown, what: str = "data set"
+    ) -> MCMCResults:
         """Results of all fits.
 
         Args:
             jobs: Where batches of chains are made.
             folder: Folder with the batches that are finished, or `None`.
             progress: Whether to show a bar.
+            what: Name of a data set, for errors.
         """
         pool = self.pool
         draws = PoolDraws(pool)
@@ -183,7 +186,7 @@ class PooledFits:
                 lacking = sorted({*numbers} - {*found})
                 sample_batches(pool, lacking, take, lambda: report(num_done))
             else:
-                names = [self._name_of(i) for i in numbers]
+                names = [self._name_of(i, what) for i in numbers]
                 given = [(pool.batch(i),) for i in numbers]
                 made = run_jobs(jobs, folder, make_batch, names, given, one_at_a_time=False)
                 for i, fields in enumerate(made):
@@ -193,13 +196,13 @@ class PooledFits:
         sites = kept_sites(self.target, self.kept)
         return MCMCResults(**draws.by_target()._asdict(), facts=facts, sites=sites)
 
-    def _name_of(self, i: int) -> str:
+    def _name_of(self, i: int, what: str) -> str:
         """Name of a batch, for errors."""
         chains = self.pool.chains_of(i)
         first, last = (x // self.pool.num_chains for x in (chains[0], chains[-1]))
         if first == last:
-            return f"the fit to data set {first}"
-        return f"one of the fits to data sets {first} to {last}"
+            return f"the fit to {what} {first}"
+        return f"one of the fits to {what}s {first} to {last}"
 
 
 def _values(target: Any, position: Any) -> Any:

@@ -1,7 +1,9 @@
 """Descriptions of what decides a run, for its manifest: key, settings, data and programs."""
 
 import dataclasses
+import functools
 import re
+import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -107,6 +109,37 @@ def describe_argument(arg: Any) -> Any:
         "structure": digest(repr(structure))[:16],
         "leaves": list(map(describe_leaf, leaves)),
     }
+
+
+def describe_function(function: Any) -> str:
+    """Name and hash of the code of a function, with what it holds; not of functions that it calls.
+
+    Functions of this library have its version.
+    """
+    module = getattr(function, "__module__", "") or ""
+    name = f"{module}.{getattr(function, '__qualname__', type(function).__qualname__)}"
+    if module.partition(".")[0] == "inference":
+        return name
+    return f"{name} of hash {digest(repr(_words(function)))[:16]}"
+
+
+def _words(value: Any) -> Any:
+    """Code and contents of a value, as text that other processes have too."""
+    match value:
+        case types.FunctionType():
+            cells = [_words(x.cell_contents) for x in value.__closure__ or ()]
+            return [_words(value.__code__), _words(value.__defaults__), cells]
+        case types.CodeType():
+            return [value.co_code.hex(), value.co_names, [_words(x) for x in value.co_consts]]
+        case functools.partial():
+            return [_words(value.func), _words(value.args), _words(value.keywords)]
+        case tuple() | list():
+            return [_words(x) for x in value]
+        case dict():
+            return [[name, _words(x)] for name, x in value.items()]
+        case set() | frozenset():
+            return sorted(map(repr, value))
+    return describe_object(value)
 
 
 def describe_programs(*calls: tuple[Any, ...]) -> str:

@@ -109,8 +109,6 @@ def test_simulations_have_the_same_bits():
     with pytest.raises(ValueError, match="draws of site 'mu' have the shape"):
         calibrate(None, wrong)
     assert len(begun) == 1
-    with pytest.raises(ValueError, match=r"all fits by mcmc are made by one program.*calls mcmc"):
-        calibrate(Pickling(), inference.mcmc)
     with pytest.raises(ValueError, match=r"vectorized makes all fits by one .* vectorized=False"):
         calibrate(Pickling(), vectorized=True)
     with pytest.raises(TypeError, match=r"^calibrate: fit is sent .* not by lambda"):

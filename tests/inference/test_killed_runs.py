@@ -122,7 +122,7 @@ def test_particles_killed_twice_end_with_the_same_bits(tmp_path):
 
 @pytest.mark.slow
 def test_fits_to_data_sets_killed_twice_end_with_the_same_bits(tmp_path):
-    assert kill_often(tmp_path, 2, 100, program=EACH) == 2
+    assert kill_often(tmp_path, 2, 60, program=EACH) == 2
 
 
 @pytest.mark.exhaustive

@@ -232,7 +232,7 @@ NEVER_SAVED = re.findall(
     SliceInfo SliceState
     SmoothedWeights Spline Spread StartingPoints State StepChain Subtree Summary SummaryData
     SummaryRow SummarySite SwapTally Swarm
-    PoolBatch PooledFits Simulator TargetPool
+    Fits OneFit PoolBatch PooledFits Simulator TargetPool
     Tally Targets TemperingInfo TemperingState
     TracedRun TracedSteps TransportedTarget Tuning Units Until ValueTarget Verdict WALNUTS
     WALNUTSInfo WALNUTSTrajectory Welford _Arc _Copies _Criterion _Fits _Folds _Gap _Line
