@@ -190,7 +190,8 @@ class ChainRun:
         started = self._call(batch, rows, budget)
         buffers.receive()
         spent = self._wait(batch, started)
-        self.budget = self._next_budget(budget, spent, time.monotonic() - began, is_alone)
+        following = self._next_budget(budget, spent, time.monotonic() - began, is_alone)
+        self.budget = self.share.agree(following)
         if batch.is_watched and time.monotonic() - batch.looked > self.look_seconds:
             batch.look()
         self._learn(batch)

@@ -41,7 +41,7 @@ from inference.initialization.start_search import StartingPoints, find_starts
 from inference.kernels.ensemble.differences import DifferenceKernel
 from inference.kernels.ensemble.kernel import DensityKernel, EnsembleKernel
 from inference.runtime.compiled_program import compile_once
-from inference.runtime.devices import share_chains
+from inference.runtime.devices import check_processes, share_chains
 from inference.runtime.signature import shapes_of
 
 MAX_SUPERCHAINS = 16  # starting points of an ensemble, each shared by consecutive chains
@@ -72,6 +72,7 @@ def sample_ensemble(
         NotImplementedError: if `mesh` has devices of several processes.
     """
     share = share_chains(num_chains, mesh, target)
+    check_processes(kernel, share)
     if share.is_partial:
         raise NotImplementedError(
             f"chains of {type(kernel).__name__} adapt together, within one process; leave out "

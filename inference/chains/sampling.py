@@ -219,7 +219,7 @@ class _HamiltonianRun(ChainRun):
                 began = time.monotonic()
                 self._move(batch, 1)
                 seconds = min(seconds, max(time.monotonic() - began, 1e-6))
-            self.budget = int(np.clip(CALL_SECONDS / seconds, 1, _FIRST_BUDGET))
+            self.budget = self.share.agree(int(np.clip(CALL_SECONDS / seconds, 1, _FIRST_BUDGET)))
             parts = zip(*[batch.start for batch in self.batches], strict=True)
             return StartingPoints(*map(np.concatenate, parts), result=seeds)
 

@@ -41,7 +41,7 @@ from inference.kernels.hamiltonian.kernel import Kernel
 from inference.kernels.tempering.parallel_tempering import ParallelTempering
 from inference.kernels.tempering.reference import PriorReference
 from inference.runtime.compiled_program import compile_once
-from inference.runtime.devices import share_chains
+from inference.runtime.devices import check_processes, share_chains
 from inference.runtime.signature import shapes_of
 
 
@@ -67,6 +67,7 @@ def sample_by_steps(
         ValueError: if a chain finds no point of finite density to start from.
     """
     share = share_chains(num_chains, mesh, target)
+    check_processes(kernel, share)
     starts = parse_init(init, target, num_chains)
     kernel = with_density(kernel, target)
     if isinstance(kernel, GradientFreeKernel | ParallelTempering):

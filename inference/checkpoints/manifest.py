@@ -45,7 +45,17 @@ def describe_array(x: Any) -> dict[str, Any]:
 
 
 def _hash_parts(x: jax.Array) -> str:
-    """SHA-256 of an array that is split over devices, read a range of rows at a time."""
+    """SHA-256 of an array that is split over devices, read a range of rows at a time.
+
+    Raises:
+        NotImplementedError: if some of the devices are of other processes.
+    """
+    if not x.is_fully_addressable:
+        raise NotImplementedError(
+            f"an array of shape {x.shape} is split over devices of several processes, and "
+            "checkpoint is for data that one process has; leave it out, or split the data over "
+            "jax.local_devices()"
+        )
     parts = {tuple(map(str, part.index)): part for part in x.addressable_shards}
     by_rows: dict[int, list[Any]] = {}
     for part in parts.values():
@@ -55,7 +65,7 @@ def _hash_parts(x: jax.Array) -> str:
         rows = np.empty((some[0].data.shape[0], *x.shape[1:]), x.dtype)
         for part in some:
             rows[:, *part.index[1:]] = part.data
-        hashed.update(rows)
+        hashed.update(rows.tobytes())
     return hashed.hexdigest()
 
 

@@ -317,7 +317,7 @@ def run_chains(
         run_settings = run_settings.checked()
     planned = plan_run(run_settings.kernel, model, args, kwargs)
     run_settings = dataclasses.replace(run_settings, kernel=planned.kernel).checked()
-    target: Any = copy_to_default_device(planned.target)
+    target: Any = copy_to_default_device(planned.target, across_processes=True)
     handed_on = None
     if isinstance(run_settings.init, MCMCResult):
         run_settings, handed_on = hand_on(run_settings, target)

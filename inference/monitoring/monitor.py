@@ -117,7 +117,7 @@ class RunMonitor(Monitor):
             done = self.num_before + run.num_done
             self._report(done, run.num_drawn, run.num_divergent, run.step_size)
         limit = None if self.until is None else self.until.seconds
-        if limit is None or run.share.is_partial or self.seconds < limit:
+        if limit is None or run.share.is_partial or run.share.is_joint or self.seconds < limit:
             return  # several processes end together, only at looks
         if run.num_drawn >= min(MIN_DRAWS, self.num_draws):
             raise StopRun
@@ -136,7 +136,8 @@ class RunMonitor(Monitor):
                 self._end(num_drawn, f"all criteria of until hold after {num_drawn} draws of each")
                 return True
         limit = self.until.seconds
-        if limit is not None and share.min_over_processes(int(self.seconds < limit)) == 0:
+        is_early = int(limit is None or self.seconds < limit)
+        if limit is not None and not share.agree(share.min_over_processes(is_early)):
             self._end_in_time(num_drawn)
             return True
         if num_drawn == self.num_draws and self.until.has_precision:

@@ -27,6 +27,8 @@ class Share:
             chains, and if all devices of `own` move each chain.
         is_mapped: Whether a device maps over its chains, as an accelerator does.
         is_partial: Whether other processes run other chains.
+        is_joint: Whether devices of several processes move each chain, so that all processes make
+            the same calls.
         own: Mesh whose devices work together on each density: of a `shard_map` in it, or of data
             that are split over devices. `None` without any.
         axes: Axes of `own` that chains are split along, over which no data are split.
@@ -39,6 +41,15 @@ class Share:
     is_partial: bool = False
     own: Mesh | None = None
     axes: tuple[str, ...] = ()
+    is_joint: bool = False
+
+    def agree(self, number: int) -> int:
+        """A number that all processes have that move chains together: the least of theirs."""
+        if not self.is_joint:
+            return number
+        from jax.experimental import multihost_utils
+
+        return int(np.min(multihost_utils.process_allgather(np.int32(number))))
 
     @property
     def has_accelerator(self) -> bool:
@@ -195,16 +206,30 @@ def _mesh_of(x: jax.Array) -> Mesh:
     return Mesh(mesh.devices, mesh.axis_names)
 
 
+def _spans_processes(mesh: Mesh) -> bool:
+    """Whether a mesh has devices of other processes."""
+    return any(device.process_index != jax.process_index() for device in mesh.devices.flat)
+
+
+def _names(axes: tuple[str, ...]) -> str:
+    """Names of axes, for messages."""
+    return ", ".join(map(repr, axes))
+
+
 def _describe(mesh: Mesh) -> str:
     axes = ", ".join(f"{name!r}: {size}" for name, size in mesh.shape.items())
     return f"a mesh ({axes}) of the devices {[device.id for device in mesh.devices.flat]}"
 
 
-def copy_to_default_device(tree: Any) -> Any:
+def copy_to_default_device(tree: Any, *, across_processes: bool = False) -> Any:
     """Pytree with all its JAX arrays on the default device.
 
     If data are split over the devices of a mesh, they stay where they are, and all other arrays
     are copied to each device of the mesh.
+
+    Args:
+        tree: The pytree.
+        across_processes: Whether data may be split over devices of several processes.
 
     Raises:
         ValueError: if this process has only a part of an array, or if data are split over
@@ -217,16 +242,18 @@ def copy_to_default_device(tree: Any) -> Any:
     def move(x: Any) -> Any:
         if not isinstance(x, jax.Array):
             return x
-        if is_split(x) and x.is_fully_addressable:
+        if is_split(x) and (across_processes or x.is_fully_addressable):
             # The same bytes; a mesh with explicit axes would ask a model for shardings.
-            return jax.device_put(x, NamedSharding(_mesh_of(x), x.sharding.spec))
+            spec = x.sharding.spec  # pyright: ignore[reportAttributeAccessIssue]
+            return jax.device_put(x, NamedSharding(_mesh_of(x), spec))
         if x.devices() == {device} and mesh is None:
             return x
         if not x.is_fully_addressable:
             if not x.is_fully_replicated:
                 raise ValueError(
                     f"an array of shape {x.shape} in the model or its arguments is spread over "
-                    "processes; give each process the whole, as a NumPy array"
+                    "processes, which only mcmc takes, with NUTS() and kernels like it; give each "
+                    "process the whole, as a NumPy array, or split it over jax.local_devices()"
                 )
             x = x.addressable_data(0)
         if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
@@ -286,6 +313,19 @@ def share_chains(num_chains: int, mesh: Mesh | None, target: Any = None) -> Shar
     return dataclasses.replace(share, is_partial=is_partial)
 
 
+def check_processes(kernel: Any, share: Share) -> None:
+    """Checks that devices of several processes need not move chains of this kernel together.
+
+    Raises:
+        NotImplementedError: if they do.
+    """
+    if share.is_joint:
+        raise NotImplementedError(
+            f"data are split over devices of several processes, which only NUTS() and kernels like "
+            f"it take, not {type(kernel).__name__}; split them over jax.local_devices()"
+        )
+
+
 def _share_own_mesh(own: Any, num_chains: int, mesh: Mesh | None, data: Mesh | None) -> Share:
     if mesh is not None:
         raise ValueError(
@@ -293,7 +333,7 @@ def _share_own_mesh(own: Any, num_chains: int, mesh: Mesh | None, data: Mesh | N
             "each chain, so chains cannot be spread over devices; leave out mesh"
         )
     own = own if isinstance(own, Mesh) else jax.sharding.get_mesh()
-    if any(device.process_index != jax.process_index() for device in own.devices.flat):
+    if _spans_processes(own):
         raise ValueError(
             f"the model has a shard_map over devices of several processes, {own}; chains need one "
             "over devices of this process, jax.local_devices()"
@@ -325,12 +365,20 @@ def _share_mesh_of_data(data: Mesh, num_chains: int, mesh: Mesh | None, target: 
     axes = tuple(axis for axis, n in data.shape.items() if axis not in taken and n > 1)
     size = math.prod(data.shape[axis] for axis in axes)
     if num_chains % size:
-        names = ", ".join(map(repr, axes))
         raise ValueError(
-            f"num_chains must be a multiple of {size}, the size of the mesh along {names}, over "
-            f"which no data are split and chains are spread, got {num_chains}"
+            f"num_chains must be a multiple of {size}, the size of the mesh along {_names(axes)}, "
+            f"over which no data are split and chains are spread, got {num_chains}"
         )
-    return Share(np.arange(num_chains), num_chains, None, True, own=data, axes=axes)
+    is_joint = _spans_processes(data)
+    if is_joint and axes:
+        both = (*sorted(taken & set(data.shape), key=list(data.shape).index), *axes)
+        raise NotImplementedError(
+            f"data are split over devices of several processes, all of which move each chain; "
+            f"chains cannot be spread over {_names(axes)}. Split the data along it, too: "
+            f"jax.P({both})"
+        )
+    share = Share(np.arange(num_chains), num_chains, None, True, own=data, axes=axes)
+    return dataclasses.replace(share, is_joint=is_joint)
 
 
 def _share_on_devices(devices: Sequence[Any], chains: np.ndarray, num_chains: int) -> Share:

@@ -1,7 +1,16 @@
-"""Data that are split over the devices of a mesh stay there: results as of whole data."""
+"""Data that are split over the devices of a mesh stay there: results as of whole data.
 
+The last test runs this file in two processes, each with half of the rows.
+"""
+
+import json
 import math
+import os
 import re
+import socket
+import subprocess
+import sys
+import tempfile
 from functools import partial
 from typing import Any
 
@@ -150,7 +159,7 @@ def test_predictions_stay_split_and_are_the_same(x64):
 
 @pytest.mark.slow
 def test_loo_of_split_data_is_the_same(x64, programs):
-    settings = SETTINGS | {"num_draws": 50}
+    settings: dict[str, Any] = SETTINGS | {"num_draws": 50}
     (posterior, x), (spread, parts) = posterior_of(), posterior_of(mesh_of(data=4))
     result = inference.mcmc(jax.random.key(0), posterior, x, **settings)
     found, expected = inference.loo(result, spread, parts), inference.loo(result, posterior, x)
@@ -225,3 +234,68 @@ def test_every_fit_takes_split_data(x64, programs, infer):
     result = infer(jax.random.key(0), *posterior_of(mesh_of(data=4)))
     np.testing.assert_allclose(result.draws["w"], whole.draws["w"], rtol=1e-4, atol=1e-6)
     check(programs)
+
+
+def start(*arguments):
+    flags = "--xla_force_host_platform_device_count=2"
+    environment = os.environ | {"XLA_FLAGS": flags, "JAX_ENABLE_X64": "1", "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-m", "tests.inference.test_split_data", *map(str, arguments)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def report(index, folder):
+    """Draws for rows of which this process has half, and what is refused of such data."""
+    over = NamedSharding(mesh_of(chains=2, data=2), P(("chains", "data")))
+    half = slice(index * NUM_ROWS // 2, (index + 1) * NUM_ROWS // 2)
+    x, y = (jax.make_array_from_process_local_data(over, array[half]) for array in rows())
+    posterior = ppl.condition(regression, {"y": y})
+    run = partial(inference.mcmc, jax.random.key(0), posterior, x, **SETTINGS)
+    result = run()
+    errors = []
+    whole = ppl.condition(regression, {"y": rows()[1]})
+    (column,) = split(over.mesh, rows()[0])
+    for refused in (
+        lambda: inference.svi(jax.random.key(0), posterior, x),
+        lambda: run(kernel=inference.Slice()),
+        lambda: inference.mcmc(jax.random.key(0), whole, column, **SETTINGS),
+        lambda: run(checkpoint=f"{folder}/{index}"),
+    ):
+        try:
+            refused()
+        except (ValueError, NotImplementedError) as error:
+            errors.append(str(error))
+    predicted = ppl.predict(regression, result.draws)(jax.random.key(0), x)["y"]
+    shape = predicted.addressable_data(0).shape
+    steps = result.stats["num_steps"].tolist()
+    found = {"w": result.draws["w"].tolist(), "num_steps": steps, "errors": errors, "part": shape}
+    print(json.dumps(found))
+
+
+@pytest.mark.slow
+def test_two_processes_with_half_of_the_rows_draw_the_same(x64):
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    processes = [start(port, i) for i in range(2)]
+    texts = [process.communicate(timeout=400)[0] for process in processes]
+    whole = inference.mcmc(jax.random.key(0), *posterior_of(), **SETTINGS)
+    for process, text in zip(processes, texts, strict=True):
+        assert process.returncode == 0, text
+        found = json.loads(text.splitlines()[-1])
+        np.testing.assert_array_equal(found["num_steps"], whole.stats["num_steps"])
+        np.testing.assert_allclose(found["w"], whole.draws["w"], rtol=1e-8, atol=1e-10)
+        assert found["part"] == [4, 10, NUM_ROWS // 4]
+        words = [
+            "which only mcmc takes",
+            "not Slice",
+            r"spread over 'chains'.*'data', 'chains'",
+            "leave it out",
+        ]
+        assert all(map(re.search, words, found["errors"])), found["errors"]
+
+
+if __name__ == "__main__":
+    port, index = sys.argv[1:]
+    jax.distributed.initialize(f"localhost:{port}", num_processes=2, process_id=int(index))
+    with tempfile.TemporaryDirectory() as folder:
+        report(int(index), folder)
