@@ -33,8 +33,9 @@ MUTANTS = (
         file="inference/chains/target_pool.py",
         old="return PoolBatch(of_target - first,",
         new="return PoolBatch(0 * of_target,",
-        breaks="all chains of a pool draw from the posterior of the first data set",
-        tests=("tests/inference/test_mcmc_each.py",),
+        breaks="all chains of a batch draw from the posterior of its first data set",
+        tests=("tests/inference/test_pooled_fits.py",),
+        keyword="every_chain",
     ),
     Mutant(
         name="state-without-windows",
