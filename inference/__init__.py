@@ -3,7 +3,7 @@
 A driver joins a model to an algorithm. The algorithms themselves see a log density, and no model.
 
 - Drivers: :func:`mcmc`, :func:`svi`, :func:`laplace`, :func:`optimize`, :func:`pathfinder`,
-  :func:`importance`, :func:`svgd` and :func:`smc`.
+  :func:`importance`, :func:`nested_laplace`, :func:`svgd` and :func:`smc`.
 - Kernels, for :func:`mcmc`: :class:`NUTS`, :class:`WALNUTS`, :class:`HMC`, :class:`MALA`,
   :class:`Barker`; :class:`RandomWalk` and :class:`Slice` without gradients, and with many chains
   :class:`DifferentialEvolution` and :class:`AffineInvariant`, or any :class:`Kernel`;
@@ -40,6 +40,7 @@ from inference.drivers.laplace import laplace
 from inference.drivers.loo import loo
 from inference.drivers.mcmc import mcmc
 from inference.drivers.mcmc_each import mcmc_each
+from inference.drivers.nested_laplace import nested_laplace
 from inference.drivers.optimize import optimize
 from inference.drivers.particle_filter import particle_filter
 from inference.drivers.pathfinder import pathfinder
@@ -137,6 +138,7 @@ from inference.results.importance_result import ImportanceResult
 from inference.results.laplace_result import LaplaceResult
 from inference.results.mcmc_result import MCMCResult
 from inference.results.mcmc_results import MCMCResults
+from inference.results.nested_laplace_result import NestedLaplaceResult
 from inference.results.nested_rhat import nested_rhat
 from inference.results.optimize_result import ModeSummary, OptimizeResult
 from inference.results.particle_filter_result import ParticleFilterResult
@@ -217,6 +219,7 @@ __all__ = [
     "MeanField",
     "ModeSummary",
     "NUTSInfo",
+    "NestedLaplaceResult",
     "NeuralSpline",
     "Objective",
     "OptimizeResult",
@@ -277,6 +280,7 @@ __all__ = [
     "mcse_mean",
     "mcse_quantile",
     "mcse_sd",
+    "nested_laplace",
     "nested_rhat",
     "optimize",
     "particle_filter",

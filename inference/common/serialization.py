@@ -68,6 +68,7 @@ TAGS = {
     "Mixture": "inference.guides.low_rank_normal:GuideMixture",
     "ModelAndGuide": "inference.variational.svi_step:ModelAndGuide",
     "Network": "inference.guides.masked_mlp:Network",
+    "NestedLaplaceResult": "inference.results.nested_laplace_result:NestedLaplaceResult",
     "NeuralSpline": "inference.guides.flows:NeuralSpline",
     "OptimizeResult": "inference.results.optimize_result:OptimizeResult",
     "PartParameters": "inference.guides.by_site:PartParameters",

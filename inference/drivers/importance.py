@@ -143,13 +143,13 @@ def _result(
         log_weights=log_weights[None],
         weights=weights[None],
         log_evidence=total - np.log(num_draws),
-        log_evidence_standard_error=_standard_error(ess, num_draws),
+        log_evidence_standard_error=standard_error_of_mean(ess, num_draws),
         ess=ess,
         pareto_k=np.asarray(pareto_k),
     )
 
 
-def _standard_error(ess: Any, num_draws: int) -> Any:
-    """Standard error of the log of the mean weight (delta method); NaN for one draw."""
+def standard_error_of_mean(ess: Any, num_draws: int) -> Any:
+    """Standard error of the log of the mean of weights (delta method); NaN for one draw."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.sqrt(np.maximum(num_draws / ess - 1, 0) / np.float64(num_draws - 1))

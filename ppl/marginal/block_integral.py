@@ -127,6 +127,12 @@ class BlockIntegral:
             found[path] = next((order[g] for g in groups if g & depends), ())
         return found
 
+    @property
+    def num_independent(self) -> int:
+        """The number of parts of the sites that are independent of each other."""
+        layouts = map(self._layout, dict.fromkeys(filter(None, self.groups.values())))
+        return sum(1 if x.size_of_border else x.num_plates for x in layouts)
+
     def check_size(self) -> None:
         """Check that few elements are coupled as a whole.
 
@@ -236,15 +242,7 @@ class BlockIntegral:
         """
         layout = self._layout(group)
         if not self._is_by_step(layout):
-            if layout.group_axes is None or layout.score_axes is not None:
-                return self.log_prob(group, inputs, plants)
-            scores = self._group_scores(group, inputs, plants)
-            uses = self._uses(group, inputs)
-            uses = {path: tuple(map(_evaluate, each)) for path, each in uses.items()}
-
-            def density(x):
-                return layout.total_of_groups(scores(x), uses)
-
+            density = self._log_density_of_groups(group, inputs, plants)
             return self._complete_square(group, density).log_integral()
         square = self._complete_square(group, self._log_density(group, inputs, plants))
         point = square.mode if square.shear is None else square.mode.sheared(square.shear)
@@ -253,6 +251,21 @@ class BlockIntegral:
             layout, lambda x: layout.total_of_steps(scores(x)), lax.stop_gradient(point)
         )
         return layout.arrange_steps(jnp.where(jnp.any(square.is_improper), -jnp.inf, found))
+
+    def _log_density_of_groups(
+        self,
+        group: tuple[Path, ...],
+        inputs: Sequence[Any],
+        plants: Mapping[Path, Sequence[Any]],
+    ) -> LogDensity:
+        """The log density of a group of sites, for each element of plates that data index, too."""
+        layout = self._layout(group)
+        if layout.group_axes is None or layout.score_axes is not None:
+            return self._log_density(group, inputs, plants)
+        scores = self._group_scores(group, inputs, plants)
+        uses = self._uses(group, inputs)
+        uses = {path: tuple(map(_evaluate, each)) for path, each in uses.items()}
+        return lambda x: layout.total_of_groups(scores(x), uses)
 
     def _is_by_step(self, layout: BlockLayout) -> bool:
         return layout.has_steps and self.is_exact
@@ -305,16 +318,24 @@ class BlockIntegral:
         drawn: dict[Path, Any] = {}
         log_weight = log_integral = jnp.zeros(())
         for i, group in enumerate(dict.fromkeys(filter(None, self.groups.values()))):
-            density = self._log_density(group, inputs, plants)
-            square = self._complete_square(group, density)
-            x, log_prob = square.draw(jax.random.fold_in(key, i))
+            x, weight, here = self._draw_group(jax.random.fold_in(key, i), group, inputs, plants)
             drawn |= self._values(self._layout(group), x)
-            here = jnp.sum(square.log_integral())
             log_integral += here
-            if not self.is_exact:
-                log_weight += jnp.sum(density(x)) - here - log_prob
+            log_weight += weight
         drawn |= self._merge_known(drawn, inputs, plants)
         return {path: drawn[path] for path in self.sites}, log_weight, log_integral
+
+    def _draw_group(
+        self,
+        key: jax.Array,
+        group: tuple[Path, ...],
+        inputs: Sequence[Any],
+        plants: Mapping[Path, Sequence[Any]],
+    ) -> tuple[BlockVector, jax.Array, jax.Array]:
+        """A joint draw of the sites of one group, its log weight, and the log of the integral."""
+        square = self._complete_square(group, self._log_density(group, inputs, plants))
+        drawn, _ = square.draw(key)
+        return drawn, jnp.zeros(()), jnp.sum(square.log_integral())
 
     def mode(
         self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]

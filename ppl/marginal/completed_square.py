@@ -64,14 +64,18 @@ class CompletedSquare:
         """Whether the precision is not positive definite."""
         return ~jnp.isfinite(self.log_det)
 
+    @property
+    def _num_each(self) -> int:
+        """The number of elements that each number of `height` is about."""
+        return self.layout.num_elements // max(self.height.size, 1)
+
     def _total(self, found: jax.Array) -> jax.Array:
         """A number for each independent block if `height` has them, else their sum."""
         return found.reshape(self.height.shape) if self.height.ndim else jnp.sum(found)
 
     def log_integral(self) -> jax.Array:
         """The log of the integral: minus infinity if it diverges, NaN if `height` is NaN."""
-        num = self.layout.num_elements // max(self.height.size, 1)
-        found = self.height + self.gain - self.log_det + num * _LOG_TWO_PI / 2
+        found = self.height + self.gain - self.log_det + self._num_each * _LOG_TWO_PI / 2
         return jnp.where(self.is_improper & ~jnp.isnan(self.height), -jnp.inf, found)
 
     @property
@@ -81,15 +85,19 @@ class CompletedSquare:
         return found if self.shear is None else found.sheared(self.shear)
 
     def draw(self, key: jax.Array) -> tuple[BlockVector, jax.Array]:
-        """A draw from the normal distribution with this density, and its log density."""
+        """A draw from the normal distribution with this density, and its log density.
+
+        The log density has an axis for each plate if `height` has.
+        """
         leaves, tree = jax.tree.flatten(self.mode)
         keys = jax.random.split(key, len(leaves))
         noise = [jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, leaves, strict=True)]
         noise[0] = jnp.where(self.layout.padding, 0, noise[0])
         spread = self.factor.solve_transposed(jax.tree.unflatten(tree, noise))
         drawn = jax.tree.map(lambda *parts: sum(parts), self.mode, self.step, spread)
-        log_prob = jnp.sum(self.log_det) - self.layout.num_elements * _LOG_TWO_PI / 2
-        log_prob = log_prob - sum(jnp.sum(x**2) for x in noise) / 2
+        inner, border = noise
+        squares = self._total(jnp.sum(inner**2, (1, 2))) + jnp.sum(border**2)
+        log_prob = self.log_det - self._num_each * _LOG_TWO_PI / 2 - squares / 2
         return drawn if self.shear is None else drawn.sheared(self.shear), log_prob
 
 

@@ -1,16 +1,18 @@
 """Laplace integral: the log probability of a program, by Laplace's approximation of some sites."""
 
 import dataclasses
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.scipy.special import logsumexp
 
 from ppl.harvest import jax_core
 from ppl.harvest.survey import Path, describe, describe_all
 from ppl.marginal.block_integral import BlockIntegral, LogDensity, sheared, value_and_slope
-from ppl.marginal.block_matrices import vary_like
+from ppl.marginal.block_matrices import BlockVector, vary_like
 from ppl.marginal.completed_square import CompletedSquare, precision_of
 from ppl.marginal.newton import find_mode
 
@@ -27,10 +29,12 @@ class LaplaceIntegral(BlockIntegral):
     Attributes:
         tolerance: The search may end at most so many nats below the mode.
         max_steps: The largest number of Newton steps.
+        num_proposals: The number of draws of each independent part from which one is chosen.
     """
 
     tolerance: float
     max_steps: int
+    num_proposals: int
     strategy: ClassVar[str] = "ppl.Laplace"
     is_exact: ClassVar[bool] = False
 
@@ -48,6 +52,39 @@ class LaplaceIntegral(BlockIntegral):
                 "which Laplace's approximation does not see. Leave what it depends on among the "
                 "sites to sample."
             )
+
+    def _draw_group(
+        self,
+        key: jax.Array,
+        group: tuple[Path, ...],
+        inputs: Sequence[Any],
+        plants: Mapping[Path, Sequence[Any]],
+    ) -> tuple[BlockVector, jax.Array, jax.Array]:
+        """A joint draw: of each independent part, one of several by its importance weight.
+
+        The weight of the draw is the product over the parts of the mean weight of their proposals.
+        """
+        density = self._log_density_of_groups(group, inputs, plants)
+        square = self._complete_square(group, density)
+        here = square.log_integral()
+
+        def propose(key: jax.Array) -> tuple[BlockVector, jax.Array]:
+            x, log_prob = square.draw(key)
+            return x, density(x) - here - log_prob
+
+        if self.num_proposals == 1:
+            x, log_weight = propose(key)
+            return x, jnp.sum(log_weight), jnp.sum(here)
+        choice, *keys = jax.random.split(key, self.num_proposals + 1)
+        proposals, log_weights = jax.vmap(propose)(jnp.stack(keys))
+        chosen = jax.random.categorical(choice, log_weights, axis=0)
+        log_mean = logsumexp(log_weights, axis=0) - jnp.log(self.num_proposals)
+        if here.ndim:  # plates, and so no border
+            inner = proposals.inner[jnp.ravel(chosen), jnp.arange(chosen.size)]
+            x = dataclasses.replace(proposals, inner=inner, border=proposals.border[0])
+        else:
+            x = jax.tree.map(lambda x: x[chosen], proposals)
+        return x, jnp.sum(log_mean), jnp.sum(here)
 
     def _complete_square(self, group: tuple[Path, ...], log_density: LogDensity) -> CompletedSquare:
         """The log density as a quadratic form about its maximum.

@@ -61,11 +61,16 @@ class Laplace:
         max_steps: The largest number of Newton steps.
         max_block: The largest number of elements that are coupled as a whole, whose precision
             matrix is dense, 4,096 by default; more are an error.
+        num_proposals: The number of draws from which `recover` chooses one, by importance weights,
+            for each part that is independent of the others. Each part then has the weight of
+            their mean, which varies less than that of one draw: of hundreds of parts with one draw
+            each, the product is of no use.
     """
 
     tolerance: float = 1e-8
     max_steps: int = 100
     max_block: int = 2**12
+    num_proposals: int = 1
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -77,6 +82,7 @@ class Laplace:
             )
         _check_limit("Laplace", "max_block", self.max_block)
         _check_limit("Laplace", "max_steps", self.max_steps)
+        _check_limit("Laplace", "num_proposals", self.num_proposals)
 
 
 Strategy = Enumerate | Gaussian | Laplace
@@ -112,7 +118,8 @@ def make_elimination(
     if laplace:
         tolerance = min(strategy.tolerance for strategy in laplace)
         max_steps = max(strategy.max_steps for strategy in laplace)
-        integral = LaplaceIntegral(*common, tolerance, max_steps)
+        num_proposals = max(strategy.num_proposals for strategy in laplace)
+        integral = LaplaceIntegral(*common, tolerance, max_steps, num_proposals)
     else:
         integral = GaussianIntegral(*common)
     integral.check()

@@ -1,0 +1,162 @@
+"""Latent Gaussian models: the sites whose prior is jointly normal, given all other sites."""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+
+import ppl
+from ppl.analysis.summed_sites import summed_programs
+from ppl.core.model_pytree import as_pytree
+from ppl.core.model_run import trace_model
+from ppl.harvest.names import nest_by_path
+from ppl.harvest.survey import Path, join_scopes
+from ppl.marginal.degree import CONSTANT, Degree, find_degrees
+from ppl.transforms.unconstrain import Unconstrained
+
+_MAX_OTHERS = 8  # coordinates outside of the field, with sites that could be in it
+
+
+@dataclasses.dataclass(frozen=True)
+class LatentField:
+    """Sites of a latent Gaussian model.
+
+    Attributes:
+        paths: The sites that are normal given the others, in the order of the program.
+        is_exact: Whether they are normal given the others and the data, too.
+        others: All other latent sites.
+    """
+
+    paths: tuple[Path, ...]
+    is_exact: bool
+    others: tuple[Path, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Name:
+    path: Path
+
+
+class ScoreDegrees:
+    """Degrees of the terms of a log density in some sites, read off its program.
+
+    Attributes:
+        latent: Latent sites with their shapes.
+        prior: Sites whose terms are those of latent sites.
+        scored: All sites and factors with a term.
+    """
+
+    def __init__(self, target: Unconstrained) -> None:
+        self.latent = dict(target.shapes)
+        named = {p: jax.tree.map(lambda _, p=p: _Name(p), x) for p, x in self.latent.items()}
+        self._names = [x.path for x in jax.tree.leaves(nest_by_path(named))]
+        leaves, structure = jax.tree.flatten(target.position_shapes)
+        scored: list[Path] = []
+
+        def scores(leaves: list[Any]) -> list[jax.Array]:
+            terms = target.log_densities(jax.tree.unflatten(structure, leaves))
+            scored[:] = terms
+            return list(terms.values())
+
+        self._traced = jax.make_jaxpr(scores)(leaves)
+        self.scored = tuple(scored)
+        self.prior = tuple(path for path in scored if path in self.latent)
+
+    def of(self, sites: Any) -> dict[Path, Degree]:
+        """The degree of each term in some sites, all others held."""
+        operands = [Degree(1, frozenset([x])) if x in sites else CONSTANT for x in self._names]
+        return dict(zip(self.scored, find_degrees(self._traced, operands), strict=True))
+
+
+def find_latent_field(target: Unconstrained, names: Sequence[str] | None = None) -> LatentField:
+    """The latent field of a model: the sites of some names, or those that are normal.
+
+    A site is normal if its prior, and that of each site which depends on it, is the exponential of
+    a quadratic function of it and of the sites that are in the field already, larger ones first.
+    A single number that enters the data by a function of its own, as the logarithm of a scale, is
+    left to the others. If the field is not normal given the data, so are its smallest sites, as
+    levels and slopes, where what stays then falls into more independent parts, for each of which
+    Laplace's approximation is better.
+
+    Args:
+        target: Target of the model with its data.
+        names: Names of the sites of the field; by default they are found.
+
+    Raises:
+        ValueError: if a name is not that of a latent site.
+    """
+    degrees = ScoreDegrees(target)
+    size = {p: sum(math.prod(x.shape) for x in jax.tree.leaves(s)) for p, s in target.shapes}
+    field = _find_normal(degrees, size) if names is None else _paths_of(names, size)
+    is_exact = bool(field) and all(x.cause is None for x in degrees.of(field).values())
+    if names is None and field and not is_exact:
+        less = _without_small(field, size)
+        if _count_parts(target, less) > _count_parts(target, field):
+            field = less
+    paths = tuple(p for p in size if p in field)
+    return LatentField(paths, is_exact, tuple(p for p in size if p not in field))
+
+
+def _without_small(field: Sequence[Path], size: Mapping[Path, int]) -> list[Path]:
+    """The field without its smallest sites, while all others have few coordinates."""
+    left = sorted(field, key=lambda p: -size[p])
+    num_others = sum(size.values()) - sum(size[p] for p in left)
+    while len(left) > 1 and num_others + size[left[-1]] <= _MAX_OTHERS:
+        num_others += size[left.pop()]
+    return left
+
+
+def _count_parts(target: Unconstrained, field: Sequence[Path]) -> int:
+    """The number of independent parts of the field, given the other sites and the data."""
+    args, kwargs = target.arguments.join(target.data)
+    inner = ppl.marginalize(target.model, {join_scopes(path): ppl.Laplace() for path in field})
+    program = trace_model(as_pytree(inner), None, args, kwargs)
+    return sum(x.summation.num_independent for _, x in summed_programs(program.jaxpr))
+
+
+def _paths_of(names: Sequence[str], known: Iterable[Path]) -> list[Path]:
+    if isinstance(names, str):
+        raise TypeError(f"sites must be a list of names, got {names!r}: write [{names!r}]")
+    by_name = {join_scopes(path): path for path in known}
+    for name in names:
+        if name not in by_name:
+            raise ValueError(
+                f"sites: the model has no latent site {name!r}. Use some of: {', '.join(by_name)}"
+            )
+    return [by_name[name] for name in names]
+
+
+def _find_normal(degrees: ScoreDegrees, size: Mapping[Path, int]) -> list[Path]:
+    field: list[Path] = []
+    for path in sorted(size, key=lambda p: -size[p]):
+        if _is_normal(degrees, path, field):
+            field.append(path)
+    while lone := _lone_number(degrees, field, size):
+        field.remove(lone)
+    return field
+
+
+def _is_normal(degrees: ScoreDegrees, path: Path, field: list[Path]) -> bool:
+    """Whether a site is normal a priori, together with those of the field."""
+    alone = degrees.of([path])
+    if any(alone[p].cause is not None for p in degrees.prior):
+        return False
+    if path not in alone or alone[path].degree != 2:
+        return False
+    together = degrees.of([*field, path])
+    return all(together[p].cause is None for p in degrees.prior)
+
+
+def _lone_number(degrees: ScoreDegrees, field: list[Path], size: Mapping[Path, int]) -> Path | None:
+    """A site of one number that enters a term of the data by a function of its own."""
+    for p, found in degrees.of(field).items():
+        if p in degrees.latent or found.cause is None:
+            continue
+        _, variables = found.cause
+        if len(variables) == 1 and variables != found.variables:
+            (path,) = variables
+            if size[path] == 1:
+                return path
+    return None

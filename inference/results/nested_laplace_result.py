@@ -1,0 +1,83 @@
+"""Result of nested Laplace: draws with weights, and whether these are of the exact posterior."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from inference.results.importance_result import ImportanceResult
+from inference.results.psis import largest_pareto_k
+from inference.results.summary import Summary
+from ppl.harvest.pytrees import register_dataclass
+
+_ENOUGH = 100  # effective draws or points; below, a warning
+_WORTH = 0.1  # of the points; below, they do not fit the density
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True, repr=False)
+class NestedLaplaceResult(ImportanceResult):
+    """Draws with weights from the posterior of a latent Gaussian model. A pytree.
+
+    Attributes:
+        draws, log_weights, weights, ess: See :class:`inference.ImportanceResult`.
+        log_evidence: Log marginal likelihood of the data by the weights.
+        log_evidence_standard_error: Its standard error, as if the points were independent. They are
+            spread evenly, so that the error is mostly smaller.
+        pareto_k: Shape of the tail of the weights of the exact posterior; minus infinity where
+            the field is normal given the data and the weights of the points are all equal.
+        points_ess: Effective number of draws by the weights of Laplace's approximation.
+        integrated: Names of the sites that were integrated out.
+        is_corrected: Whether `weights` are those of the exact posterior. If not, they are those of
+            the points alone, of Laplace's approximation.
+        has_mode: Whether the mode was found about which the points are spread.
+    """
+
+    points_ess: Any
+    integrated: tuple[str, ...] = dataclasses.field(metadata={"static": True})
+    is_corrected: bool = dataclasses.field(metadata={"static": True})
+    has_mode: bool = dataclasses.field(metadata={"static": True})
+
+    def _summarize(self, intervals: float | Sequence[float]) -> Summary:
+        summary = super()._summarize(intervals)
+        kind = "the exact posterior" if self.is_corrected else "Laplace's approximation"
+        about = (
+            f"{self.weights.size} draws with weights of {kind}, worth {self.ess:.0f} without; log "
+            f"evidence {self.log_evidence:.2f} (standard error "
+            f"{self.log_evidence_standard_error:.2g}), Pareto k {self.pareto_k:.2f}"
+        )
+        verdict = "No problem found: the mode was found, Pareto k is low, and ESS is high enough."
+        return dataclasses.replace(summary, about=about, verdict=verdict)
+
+    def _problems(self) -> Iterator[str]:
+        largest = largest_pareto_k(self.weights.size)
+        if not np.isfinite(self.log_evidence):
+            yield (
+                f"the log weights have no finite sum, but {self.log_evidence}: look for values "
+                "outside of their support, and for NaN in the log density."
+            )
+            return
+        if not self.has_mode:
+            yield (
+                "no mode of the other sites was found, so the points may miss much of the "
+                "posterior: give these sites proper priors, or use mcmc."
+            )
+        if self.points_ess < _WORTH * self.weights.size:
+            yield (
+                f"{self.weights.size} points are worth {self.points_ess:.0f}: the posterior of the "
+                "sites that were not integrated out is far from normal on unconstrained space, or "
+                "has several modes. Raise num_draws, or use mcmc."
+            )
+        if not self.is_corrected:
+            yield (
+                f"Pareto k of the weights of the exact posterior is {self.pareto_k:.2f}, above "
+                f"{largest:.2g}, so the draws are of Laplace's approximation, and nothing says how "
+                "far it is off. It is good where each element has many observations, and poor for "
+                "binary data with few of them: compare with mcmc."
+            )
+        elif self.ess < _ENOUGH:
+            yield f"the weights are worth {self.ess:.0f} draws only: raise num_draws."
+
+    def __repr__(self) -> str:
+        return f"NestedLaplaceResult({np.shape(self.weights)[1]} draws: {self._sites()})"
