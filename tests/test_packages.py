@@ -240,7 +240,15 @@ def test_harvest_imports_nothing_of_the_language():
     assert not outside
 
 
-APPROXIMATIONS = ("optimize", "svi", "svgd", "laplace", "pathfinder", "importance")
+APPROXIMATIONS = (
+    "optimize",
+    "svi",
+    "svgd",
+    "laplace",
+    "nested_laplace",
+    "pathfinder",
+    "importance",
+)
 CHAINS = (
     "inference.chains",
     "inference.kernels.ensemble",

@@ -106,7 +106,9 @@ def nested_laplace(
         report(0, "finding the latent field")
         whole = ppl.unconstrain(model, *args, **kwargs)
         field = _field_of(whole, sites)
-        strategy: Any = ppl.Gaussian() if field.is_exact else ppl.Laplace(num_proposals=num_proposals)
+        strategy: Any = (
+            ppl.Gaussian() if field.is_exact else ppl.Laplace(num_proposals=num_proposals)
+        )
         inner = ppl.marginalize(model, {join_scopes(path): strategy for path in field.paths})
         target = _target_of_others(inner, args, kwargs, field)
         layout = Layout.of(target.position_shapes)
@@ -202,9 +204,9 @@ def _start(
         names = ", ".join(join_scopes(path) for path in field.paths)
         raise ValueError(
             f"nested_laplace: the density is not finite at any of {_NUM_STARTS} values of "
-            f"{', '.join(join_scopes(path) for path in field.others)}: {names} have no mode there "
-            "that Newton's method finds, or the data are impossible. Look at "
-            "ppl.log_probs(model), or use mcmc."
+            f"{', '.join(join_scopes(path) for path in field.others)}: the data are impossible "
+            f"there, or Newton's method finds no mode of {names}. Look at ppl.log_probs(model), or "
+            "use mcmc."
         )
     return starts[np.argmax(np.where(np.isfinite(values), values, -np.inf))].astype(np.float64)
 

@@ -13,6 +13,7 @@ from ppl.core.model_pytree import as_pytree
 from ppl.core.model_run import trace_model
 from ppl.harvest.names import nest_by_path
 from ppl.harvest.survey import Path, join_scopes
+from ppl.marginal.block_integral import BlockIntegral
 from ppl.marginal.degree import CONSTANT, Degree, find_degrees
 from ppl.transforms.unconstrain import Unconstrained
 
@@ -113,7 +114,8 @@ def _count_parts(target: Unconstrained, field: Sequence[Path]) -> int:
     args, kwargs = target.arguments.join(target.data)
     inner = ppl.marginalize(target.model, {join_scopes(path): ppl.Laplace() for path in field})
     program = trace_model(as_pytree(inner), None, args, kwargs)
-    return sum(x.summation.num_independent for _, x in summed_programs(program.jaxpr))
+    found: list[Any] = [x.summation for _, x in summed_programs(program.jaxpr)]
+    return sum(x.num_independent for x in found if isinstance(x, BlockIntegral))
 
 
 def _paths_of(names: Sequence[str], known: Iterable[Path]) -> list[Path]:
@@ -156,7 +158,7 @@ def _lone_number(degrees: ScoreDegrees, field: list[Path], size: Mapping[Path, i
             continue
         _, variables = found.cause
         if len(variables) == 1 and variables != found.variables:
-            (path,) = variables
-            if size[path] == 1:
-                return path
+            for path in field:
+                if path in variables and size[path] == 1:
+                    return path
     return None

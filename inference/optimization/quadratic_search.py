@@ -1,4 +1,4 @@
-"""Search for the mode of a density of few numbers by quadratic fits to its values, not gradients."""
+"""Search for the mode of a density of few numbers, by quadratic fits to its values."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,7 +13,7 @@ _LONGEST = 2.0  # step, in scales
 _LEAST_CURVATURE = 0.1  # in scales; below it a direction counts as flat
 _LARGEST_CHANGE = 3.0  # factor of a scale in one round
 _FRACTIONS = np.array([0.25, 0.5, 1.0])  # of a step
-_NEAR = 0.3  # length of the last step, in scales
+_LEAST_RISE = 0.05  # nats; a round that gains less is the last
 _ROUND = 2.0  # factor by which the last scales may be off
 
 
@@ -65,19 +65,19 @@ def find_peak(log_density: Density, start: np.ndarray) -> Peak:
         gradient, precision = _fit(best, values, size)
         curvature, axes = np.linalg.eigh(precision)
         kept = np.maximum(curvature, _LEAST_CURVATURE)
-        along = axes.T @ gradient
-        step = along / kept
-        length = np.linalg.norm(step)
-        step = axes @ step * min(1.0, _LONGEST / max(length, 1e-300))
-        trials = loc + np.outer(_FRACTIONS, factor @ step)
+        step = axes @ (axes.T @ gradient / kept)
+        shortened = min(1.0, _LONGEST / max(np.linalg.norm(step), 1e-300))
+        fractions = np.unique(np.append(_FRACTIONS * shortened, _FRACTIONS))
+        trials = loc + np.outer(fractions, factor @ step)
         num_evaluations += len(trials)
         rises = log_density(trials)
+        before = best
         everywhere = np.concatenate([trials, points])
         loc, best = _better(loc, best, everywhere, np.concatenate([rises, values]))
         scale = np.clip(kept**-0.5, 1 / _LARGEST_CHANGE, _LARGEST_CHANGE)
         factor = factor @ ((axes * scale) @ axes.T)  # axes that do not interact stay as they are
         is_round = np.all(np.abs(np.log(np.maximum(curvature, 1e-9))) < 2 * np.log(_ROUND))
-        if is_round and length < _NEAR:
+        if is_round and best - before < _LEAST_RISE:
             has_converged = True
             break
     return Peak(loc, factor, best, num_evaluations, has_converged)

@@ -1,0 +1,225 @@
+"""nested_laplace: posteriors and evidence by quadrature, and models that it refuses."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.special as sp
+import scipy.stats as st
+from jax.random import key
+
+import distributions as dist
+import ppl
+from inference import NestedLaplaceResult, mcmc, nested_laplace
+from inference.models.latent_field import find_latent_field
+from inference.optimization.quadratic_search import find_peak
+from inference.optimization.spread_points import spread
+
+Y = np.array([28.0, 8.0, -3.0, 7.0])
+SUCCESSES = np.array([0, 3, 1, 3, 0, 2, 3, 0, 1, 3, 3, 0])  # of three trials
+
+
+def schools(key):
+    mu = ppl.sample(key, dist.Normal(0.0, 5.0), name="mu")
+    tau = ppl.sample(key, dist.HalfNormal(5.0), name="tau")
+    theta = ppl.sample(key, dist.Normal(mu * jnp.ones(4), tau), name="theta")
+    ppl.sample(key, dist.Normal(theta, 10.0), name="y")
+
+
+def trials(key, num=3):
+    tau = ppl.sample(key, dist.HalfNormal(2.0), name="tau")
+    mu = ppl.sample(key, dist.Normal(0.0, 2.0), name="mu")
+    effect = ppl.sample(key, dist.Normal(mu * jnp.ones(12), tau), name="effect")
+    ppl.sample(key, dist.Binomial(num, logits=effect), name="y")
+
+
+def grouped():
+    return ppl.condition(trials, {"y": jnp.asarray(SUCCESSES)})
+
+
+def moments_of_trials():
+    """Log evidence, and means of tau, mu and the first effect, on a grid of all three."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    log_weights = np.log(weights) - np.log(weights.sum())
+    tau = np.linspace(0.02, 9, 180)[:, None, None]
+    mu = np.linspace(-7, 7, 141)[:, None]
+    effect = mu + tau * nodes
+    terms: Any = [st.binom.logpmf(k, 3, sp.expit(effect)) for k in range(4)]
+    scores: Any = [sp.logsumexp(x + log_weights, axis=-1) for x in terms]
+    prior = np.log(2) + st.norm.logpdf(tau[..., 0], 0, 2) + st.norm.logpdf(mu.T, 0, 2)
+    log_density = prior + sum(scores[k] for k in SUCCESSES)
+    weight = np.exp(log_density)
+    area = (tau[1, 0, 0] - tau[0, 0, 0]) * (mu[1, 0] - mu[0, 0])
+    first = np.sum(np.exp(terms[0] + log_weights - scores[0][..., None]) * effect, axis=-1)
+    means = [np.sum(weight * x) / weight.sum() for x in (tau[..., 0], mu.T, first)]
+    return np.log(weight.sum() * area), *means
+
+
+def mean(result, name):
+    return np.tensordot(result.weights[0], result.draws[name][0], 1)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_points_integrate_skewed_densities(size):
+    def log_density(x):
+        return np.sum(0.7 * x - np.exp(x), axis=1)  # logarithms of Gamma(0.7, 1)
+
+    peak = find_peak(log_density, np.full(size, -3.0))
+    points = spread(log_density, peak, 1024, np.linspace(0.1, 0.8, size))
+    assert peak.has_converged
+    total = sp.logsumexp(points.log_weights) - np.log(1024)
+    # The standard error of independent points is at most 0.02; these are spread evenly.
+    assert abs(total - size * sp.gammaln(0.7)) < 0.03
+    assert np.all(np.abs(points.weights @ points.points - sp.digamma(0.7)) < 0.1)
+
+
+def test_a_peak_far_off_and_narrow_is_found():
+    matrix: Any = np.array([[4.0, 1.9], [1.9, 1.0]]) * 1e-4
+
+    def log_density(x):
+        return np.atleast_1d(st.multivariate_normal.logpdf(x, [30.0, -8.0], matrix))
+
+    peak = find_peak(log_density, np.zeros(2))
+    np.testing.assert_allclose(peak.loc, [30.0, -8.0], atol=0.02)
+    np.testing.assert_allclose(peak.factor @ peak.factor.T, matrix, rtol=0.3)
+
+
+def test_a_normal_field_is_integrated_exactly():
+    taus = np.linspace(1e-3, 40, 4001)
+    covariance = [25 * np.ones((4, 4)) + (t**2 + 100) * np.eye(4) for t in taus]
+    likelihood = np.array([st.multivariate_normal(np.zeros(4), c).pdf(Y) for c in covariance])
+    weight = likelihood * 2 * st.norm.pdf(taus, 0, 5)
+    evidence = np.trapezoid(weight, taus)
+    result = nested_laplace(key(0), ppl.condition(schools, {"y": jnp.asarray(Y)}))
+    assert result.integrated == ("mu", "theta")
+    assert abs(result.log_evidence - np.log(evidence)) < 0.01
+    assert abs(mean(result, "tau") - np.trapezoid(weight * taus, taus) / evidence) < 0.05
+    assert result.is_corrected
+    assert not result.summary().problems
+
+
+def test_few_trials_a_group_have_exact_weights():
+    # Laplace's approximation alone is off: the proposals of each group mend it.
+    log_evidence, tau, mu, first = moments_of_trials()
+    result = nested_laplace(key(0), grouped(), num_draws=2000)
+    assert result.integrated == ("effect",)  # The level couples all groups, and is left out.
+    error = result.log_evidence_standard_error
+    assert abs(result.log_evidence - log_evidence) < 4 * error < 0.2
+    scale = 4 / np.sqrt(result.ess)
+    assert abs(mean(result, "tau") - tau) < 0.8 * scale
+    assert abs(mean(result, "mu") - mu) < 0.8 * scale
+    assert abs(mean(result, "effect")[0] - first) < 1.5 * scale
+    plain = nested_laplace(key(0), grouped(), num_draws=2000, num_proposals=1)
+    assert plain.pareto_k > result.pareto_k
+
+
+def test_weights_that_fail_leave_those_of_the_points():
+    result = nested_laplace(key(0), grouped(), num_proposals=1, num_draws=64)
+    loose = NestedLaplaceResult(**{**vars(result), "is_corrected": False})
+    (problem,) = [x for x in loose.summary().problems if "Laplace's approximation" in x]
+    assert "compare with mcmc" in problem
+    assert "weights of Laplace's approximation" in loose.summary().about
+
+
+def test_results_are_saved_and_come_again(tmp_path):
+    result = nested_laplace(key(1), grouped(), num_draws=100)
+    again = nested_laplace(key(1), grouped(), num_draws=100)
+    np.testing.assert_array_equal(result.draws["effect"], again.draws["effect"])
+    result.save(tmp_path / "result")
+    loaded = NestedLaplaceResult.load(tmp_path / "result")
+    np.testing.assert_array_equal(result.weights, loaded.weights)
+    assert str(loaded.summary()) == str(result.summary())
+    assert loaded.integrated == ("effect",)
+
+
+def test_the_field_is_found_by_the_program():
+    def whitened(key):
+        log_tau = ppl.sample(key, dist.Normal(0.0, 1.0), name="log_tau")
+        mu = ppl.sample(key, dist.Normal(0.0, 5.0), name="mu")
+        z = ppl.sample(key, dist.Normal(jnp.zeros(8), 1.0), name="z")
+        rate = jnp.exp(mu + jnp.exp(log_tau) * z)
+        ppl.sample(key, dist.Poisson(rate), name="y")
+
+    counts = ppl.condition(whitened, {"y": jnp.arange(8)})
+    field = find_latent_field(ppl.unconstrain(counts))
+    assert (field.paths, field.is_exact) == ((("z",),), False)
+    assert field.others == (("log_tau",), ("mu",))
+
+    def chain(key):
+        spread = ppl.sample(key, dist.HalfNormal(0.5), name="spread")
+        level = ppl.sample(key, dist.Normal(0.0, 3.0), name="level")
+
+        def step(h, key):
+            h = ppl.sample(key, dist.Normal(0.9 * h, spread), name="h")
+            ppl.sample(key, dist.Normal(0.0, jnp.exp(0.5 * (h + level))), name="y")
+            return h, None
+
+        jax.lax.scan(step, 0.0, jax.random.split(key, 20))
+
+    # Without the level, the chain is one part as before. So it stays in the field.
+    series = ppl.condition(chain, {"y": jnp.linspace(-1.0, 1.0, 20)})
+    assert find_latent_field(ppl.unconstrain(series)).paths == (("h",), ("level",))
+
+
+def test_models_that_do_not_fit_are_refused():
+    def scales(key):
+        tau = ppl.sample(key, dist.HalfNormal(5.0), name="tau")
+        ppl.sample(key, dist.Normal(0.0, tau * jnp.ones(3)), name="y")
+
+    def level(key):
+        mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+        ppl.sample(key, dist.Poisson(jnp.exp(mu)), name="y")
+
+    def many(key):
+        tau = ppl.sample(key, dist.HalfNormal(jnp.ones(20)), name="tau")
+        theta = ppl.sample(key, dist.Normal(jnp.zeros(20), tau), name="theta")
+        ppl.sample(key, dist.Normal(theta, 1.0), name="y")
+
+    with pytest.raises(ValueError, match="no latent site is normal given the others"):
+        nested_laplace(key(0), ppl.condition(scales, {"y": jnp.ones(3)}))
+    with pytest.raises(ValueError, match=r"all latent sites \(mu\) are normal a priori"):
+        nested_laplace(key(0), ppl.condition(level, {"y": 3}))
+    with pytest.raises(ValueError, match=r"has 20 coordinates \(tau\[0\], "):
+        nested_laplace(key(0), ppl.condition(many, {"y": jnp.ones(20)}))
+    with pytest.raises(
+        ValueError, match=r"no latent site 'effects'\. Use some of: effect, mu, tau"
+    ):
+        nested_laplace(key(0), grouped(), sites=["effects"])
+    with pytest.raises(TypeError, match=r"write \['effect'\]"):
+        nested_laplace(key(0), grouped(), sites="effect")
+    with pytest.raises(ValueError, match="num_proposals must be"):
+        nested_laplace(key(0), grouped(), num_proposals=0)
+
+
+def test_impossible_data_are_told():
+    impossible = ppl.condition(trials, {"y": jnp.full(12, 5)})
+    with pytest.raises(ValueError, match="is not finite at any of 64 values of mu, tau"):
+        nested_laplace(key(0), impossible)
+
+
+@pytest.mark.slow
+def test_crossed_effects_agree_with_nuts():
+    rng = np.random.default_rng(0)
+    i, j = rng.integers(0, 15, 200), rng.integers(0, 10, 200)
+    logits = rng.normal(0, 0.5, 15)[i] + rng.normal(0, 0.8, 10)[j]
+    y = rng.random(200) < sp.expit(logits)
+
+    def crossed(key, i, j):
+        scale_a = ppl.sample(key, dist.HalfNormal(1.0), name="scale_a")
+        scale_b = ppl.sample(key, dist.HalfNormal(1.0), name="scale_b")
+        mu = ppl.sample(key, dist.Normal(0.0, 2.0), name="mu")
+        a = ppl.sample(key, dist.Normal(jnp.zeros(15), scale_a), name="a")
+        b = ppl.sample(key, dist.Normal(jnp.zeros(10), scale_b), name="b")
+        ppl.sample(key, dist.Bernoulli(logits=mu + a[i] + b[j]), name="y")
+
+    posterior = ppl.condition(crossed, {"y": jnp.asarray(y, int)})
+    result = nested_laplace(key(0), posterior, i, j, num_draws=2000)
+    chains = mcmc(key(1), posterior, i, j, num_draws=2000)
+    ours, theirs = result.summary(), chains.summary()
+    assert result.is_corrected
+    assert not ours.problems
+    for name in theirs.names:
+        error = np.hypot(ours[name].sd / np.sqrt(result.ess), theirs[name].mcse_mean)
+        assert abs(ours[name].mean - theirs[name].mean) < 4.5 * error  # 28 means: rate 2e-4
