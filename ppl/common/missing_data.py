@@ -420,5 +420,5 @@ def _count_nan(leaf: Any) -> int:
     if not jnp.issubdtype(getattr(leaf, "dtype", float), jnp.floating):
         return 0
     if is_split(leaf):
-        return int(jnp.sum(jnp.isnan(leaf)))  # where the parts are
+        return int(jnp.sum(jnp.isnan(jnp.asarray(leaf))))  # where the parts are
     return int(np.sum(np.isnan(leaf)))
