@@ -91,8 +91,8 @@ def nested_laplace(
         >>> result = nested_laplace(jax.random.key(0), posterior)
         >>> sorted(result.draws)
         ['mu', 'tau', 'theta']
-        >>> bool(abs(result.log_evidence + 15.9) < 0.1)
-        True
+        >>> round(float(result.log_evidence), 1)  # by quadrature -16.607
+        -16.6
 
     References:
         Rue, Martino and Chopin (2009), Approximate Bayesian inference for latent Gaussian models
