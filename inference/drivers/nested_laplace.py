@@ -10,7 +10,7 @@ import numpy as np
 import ppl
 from inference.common.argument_checks import check_count
 from inference.common.layout import Layout
-from inference.common.target import Target, labels_by_name, named_sites
+from inference.common.target import Target, named_sites
 from inference.drivers.calibration_models import merge
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.importance import standard_error_of_mean
@@ -18,7 +18,6 @@ from inference.models.latent_field import LatentField, find_latent_field
 from inference.optimization.quadratic_search import find_peak
 from inference.optimization.spread_points import SpreadPoints, spread
 from inference.results.nested_laplace_result import NestedLaplaceResult
-from inference.results.optimize_result import coordinate_names
 from inference.results.psis import largest_pareto_k, psis_of
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
@@ -160,10 +159,10 @@ def _target_of_others(model: Any, args: Any, kwargs: Any, field: LatentField) ->
     target = jax.device_put(copy_to_default_device(ppl.unconstrain(model, *args, **kwargs)))
     layout = Layout.of(target.position_shapes)
     if layout.size > _MAX_SIZE:
-        shown = coordinate_names(layout, labels_by_name(named_sites(target)))
+        others = ", ".join(join_scopes(path) for path in field.others)
         raise ValueError(
             f"nested_laplace: beside the sites that are integrated out ({names}), the model has "
-            f"{layout.size} coordinates ({', '.join(shown[:4])} ...), and points can be spread "
+            f"{layout.size} coordinates ({others}), and points can be spread "
             f"over {_MAX_SIZE}. Name sites that are nearly normal given the others, sites=[...], "
             "or use mcmc."
         )
