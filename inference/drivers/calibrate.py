@@ -29,6 +29,7 @@ from inference.drivers.job_checkpoints import open_jobs
 from inference.drivers.jobs import Jobs, TakesJobs
 from inference.drivers.mcmc import mcmc
 from inference.results.mcmc_results import MAX_RHAT
+from inference.runtime.devices import check_unsplit
 from inference.runtime.progress import Shown
 
 
@@ -107,10 +108,10 @@ def calibrate(
         RuntimeError: if a fit fails under `executor`; the error names its simulation.
         TypeError: if an argument has the wrong type or cannot be sent to processes, or `fit` cannot
             be called with its arguments.
-        ValueError: if a value is out of range, `model` is conditioned or has a factor, `observed`
-            names no site or leaves no latent site, draws of `fit` do not fit the sites, `result`
-            has too few effective draws, or the folder of `checkpoint` has another call, is damaged
-            or in use.
+        ValueError: if a value is out of range, an array is split over devices, `model` is
+            conditioned or has a factor, `observed` names no site or leaves no latent site, draws of
+            `fit` do not fit the sites, `result` has too few effective draws, or the folder of
+            `checkpoint` has another call, is damaged or in use.
 
     Example:
         >>> import ppl, distributions as dist
@@ -134,6 +135,7 @@ def calibrate(
         discrete uniformity; Säilynoja, Schmitt, Bürkner and Vehtari (2025), Posterior SBC.
     """
     check_inputs(calibrate, key, model, args, {})
+    check_unsplit("calibrate", (model, args, observed))
     level = check_fraction("level", level)
     check_fit(fit, args, settings)
     check_simulator(model, args)

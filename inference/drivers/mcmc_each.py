@@ -14,6 +14,7 @@ from inference.drivers.run_settings import NUM_CHAINS, NUM_DRAWS, NUM_WARMUP
 from inference.kernels.hamiltonian.kernel import Kernel
 from inference.kernels.hamiltonian.nuts import NUTS
 from inference.results.mcmc_results import MCMCResults
+from inference.runtime.devices import check_unsplit
 from inference.runtime.progress import Shown
 
 
@@ -72,9 +73,10 @@ def mcmc_each(
         OSError: if the folder of `checkpoint` cannot be written.
         RuntimeError: if a batch fails under `executor`; the error names its data sets.
         TypeError: if an argument has the wrong type or cannot be sent to processes.
-        ValueError: if a value is out of range, `in_axes` does not fit the arguments, the numbers of
-            data sets of two arguments differ, models of two data sets have different sites, or the
-            folder of `checkpoint` has another call, is damaged or in use.
+        ValueError: if a value is out of range, an array is split over devices, `in_axes` does not
+            fit the arguments, the numbers of data sets of two arguments differ, models of two data
+            sets have different sites, or the folder of `checkpoint` has another call, is damaged or
+            in use.
 
     Example:
         >>> import jax.numpy as jnp, ppl, distributions as dist
@@ -89,6 +91,7 @@ def mcmc_each(
         ((5, 4, 1000), (4, 1000))
     """
     check_inputs(mcmc_each, key, model, args, kwargs)
+    check_unsplit("mcmc_each", (model, args, kwargs))
     jobs = Jobs.of("mcmc_each", executor, key, model, args, kwargs, kernel=kernel)
     fits = PooledFits.of(
         key,

@@ -265,6 +265,25 @@ def copy_to_default_device(tree: Any, *, across_processes: bool = False) -> Any:
     return jax.tree.map(move, tree)
 
 
+def check_unsplit(driver: str, tree: Any) -> None:
+    """Checks that no array is split over devices, for a driver that has each chain on one device.
+
+    Args:
+        driver: Name of the driver.
+        tree: The model and its arguments.
+
+    Raises:
+        ValueError: if an array is split.
+    """
+    for x in filter(is_split, jax.tree.leaves(tree)):
+        raise ValueError(
+            f"{driver}: an array of shape {x.shape} in the model or its arguments is split over "
+            f"the devices {sorted(device.id for device in x.devices())}, and {driver} moves each "
+            "chain on one device, which would gather it. Give whole arrays, as numpy.asarray(x), "
+            "if they fit one device; mcmc takes split data, one data set a call"
+        )
+
+
 def share_chains(num_chains: int, mesh: Mesh | None, target: Any = None) -> Share:
     """Share of this process in `num_chains` chains of a target.
 

@@ -43,9 +43,9 @@ def rows():
     return x, (rng.uniform(size=NUM_ROWS) < 1 / (1 + np.exp(-x[:, 0]))).astype(np.int32)
 
 
-def mesh_of(**axes):
-    auto = (AxisType.Auto,) * len(axes)
-    return jax.make_mesh(tuple(axes.values()), tuple(axes), axis_types=auto)
+def mesh_of(kind=AxisType.Auto, **axes):
+    kinds = (kind,) * len(axes)
+    return jax.make_mesh(tuple(axes.values()), tuple(axes), axis_types=kinds)
 
 
 def split(mesh, *arrays, axis="data"):
@@ -107,9 +107,14 @@ def compare(split_up, whole, rtol=1e-8):
     np.testing.assert_allclose(split_up.draws["w"], whole.draws["w"], rtol=rtol, atol=1e-10)
 
 
-@pytest.mark.parametrize("has_mesh", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_chains_of_split_data_draw_the_same(x64, programs, has_mesh):
-    mesh = mesh_of(chains=2, data=2)
+KINDS = {"explicit": AxisType.Explicit, "auto": AxisType.Auto}  # the first is JAX's default
+
+
+@pytest.mark.parametrize(
+    ("has_mesh", "kind"), [(True, "explicit"), pytest.param(False, "auto", marks=pytest.mark.slow)]
+)
+def test_chains_of_split_data_draw_the_same(x64, programs, has_mesh, kind):
+    mesh = mesh_of(KINDS[kind], chains=2, data=2)
     whole = inference.mcmc(jax.random.key(0), *posterior_of(), **SETTINGS)
     run = partial(inference.mcmc, jax.random.key(0), *posterior_of(mesh), **SETTINGS)
     compare(run(mesh=mesh) if has_mesh else run(), whole)
@@ -197,6 +202,32 @@ def test_what_cannot_be_split_is_explained():
         run(ppl.condition(lambda key: regression(key, x), {"y": rows()[1]}))
     with pytest.raises(TypeError, match="mesh must be a mesh of devices"):
         run(posterior, x, mesh=jax.devices())  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_data_sets_are_not_gathered_in_silence(kind):
+    x, y = split(mesh_of(KINDS[kind], data=4), *rows())
+    each = partial(inference.mcmc_each, jax.random.key(0))
+    posterior = ppl.condition(regression, {"y": y})
+    calibrate = partial(inference.calibrate, jax.random.key(0), regression)
+    words = r"shape \(1600, 3\) .* split over the devices \[0, 1, 2, 3\].* numpy\.asarray"
+    with pytest.raises(ValueError, match=f"mcmc_each: an array of {words}"):
+        each(regression, x)
+    with pytest.raises(ValueError, match=f"mcmc_each: an array of {words}"):
+        each(lambda key, y, x: posterior(key, x), np.ones(2), x, in_axes=(0, None))
+    with pytest.raises(ValueError, match=r"mcmc_each: an array of shape \(1600,\)"):
+        each(posterior, np.ones((2, NUM_ROWS, NUM_COLUMNS)))
+    with pytest.raises(ValueError, match=f"calibrate: an array of {words}"):
+        calibrate(x, observed=["y"])
+
+
+@pytest.mark.slow
+def test_cross_validation_of_split_data_is_the_same(x64, programs):
+    settings: dict[str, Any] = {"folds": 2, "num_warmup": 20, "num_draws": 20, "num_chains": 2}
+    run = partial(inference.cross_validate, jax.random.key(0), **settings)
+    expected, found = run(*posterior_of()), run(*posterior_of(mesh_of(data=4)))
+    np.testing.assert_allclose(found.elpd, expected.elpd, rtol=1e-9)
+    check(programs, "jit_advance_chains")
 
 
 def test_explicit_axes_are_taken_as_automatic(x64):
