@@ -179,7 +179,8 @@ def mcmc(
               kernel has one; a short warm-up is then enough;
             - a result of :func:`mcmc` for the same model and data, with ``num_warmup=0``: chains go
               on from the ends of its chains, in turn, with their step sizes, mass matrices and
-              coordinates, by random numbers of the new key.
+              coordinates, by random numbers of the new key. A key that has moved these chains
+              before is refused.
 
             With an :class:`EnsembleKernel` and 32 chains or more, a name gives up to 16 starts,
             except for kernels without gradients, each of whose chains has a start of its own.
@@ -313,6 +314,7 @@ def run_chains(
     result. For such a folder, `init` of the settings may be its description in the manifest.
     """
     began = time.monotonic()
+    target_acceptance_rate = run_settings.target_acceptance_rate  # None if it was left out
     if not isinstance(run_settings.kernel, Gibbs):  # its settings are of the kernel that runs
         run_settings = run_settings.checked()
     planned = plan_run(run_settings.kernel, model, args, kwargs)
@@ -320,7 +322,7 @@ def run_chains(
     target: Any = copy_to_default_device(planned.target, across_processes=True)
     handed_on = None
     if isinstance(run_settings.init, MCMCResult):
-        run_settings, handed_on = hand_on(run_settings, target)
+        run_settings, handed_on = hand_on(run_settings, target, target_acceptance_rate)
     if run_settings.learns_by_default:
         is_learned = run_settings.has_learned
         target = learnable(target, NUM_WARMUP if is_learned else run_settings.num_warmup)

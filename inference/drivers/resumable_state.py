@@ -15,10 +15,10 @@ from inference.common.target import Target, differing_names, named_sites
 from inference.drivers.run_description import (
     RecordedInit,
     describe_init,
-    describe_key,
     describe_object,
+    restore_key,
 )
-from inference.drivers.run_settings import RunSettings
+from inference.drivers.run_settings import RunSettings, words_of_seed
 from inference.kernels.ensemble.kernel import is_ensemble
 from inference.kernels.gibbs.gibbs import Gibbs
 from inference.kernels.gibbs.gibbs_target import plan_run
@@ -73,12 +73,15 @@ def recorder_of(
     return Recorder(keep, state, whole)
 
 
-def hand_on(run_settings: RunSettings, target: Target) -> tuple[RunSettings, State]:
+def hand_on(
+    run_settings: RunSettings, target: Target, target_acceptance_rate: Any = None
+) -> tuple[RunSettings, State]:
     """Settings and first state of a run whose chains go on from those of a result, with other keys.
 
     Args:
         run_settings: Settings of the new run, whose `init` is a result of :func:`mcmc`.
         target: Target of the new run.
+        target_acceptance_rate: The argument of the call, `None` if it was left out.
 
     Raises:
         ValueError: if the result holds no chains or those of another model, kernel or data, or if a
@@ -89,6 +92,9 @@ def hand_on(run_settings: RunSettings, target: Target) -> tuple[RunSettings, Sta
     old = held["settings"]
     has_learned = any(name.startswith("centering.") for name in held["state"])
     name = type(run_settings.kernel).__name__
+    seed = words_of_seed(run_settings.key)
+    parent_seed = words_of_seed(restore_key(old["key"]))
+    earlier_seeds = [*old.get("earlier_seeds", []), parent_seed]
     if old.get("transport"):
         wrong = "has chains in the coordinates of a fit (transport=True): give init=fit again"
     elif run_settings.num_warmup:
@@ -100,8 +106,15 @@ def hand_on(run_settings: RunSettings, target: Target) -> tuple[RunSettings, Sta
         wrong = "has mass matrices, which its chains keep: leave out mass_matrix"
     elif has_learned and not run_settings.learns:
         wrong = "has coordinates, which its chains keep: leave out learn_centering"
-    elif old["key"] == describe_key(run_settings.key):
+    elif target_acceptance_rate is not None:
+        wrong = "has step sizes, which its chains keep: leave out target_acceptance_rate"
+    elif seed == parent_seed:
         wrong = "has used this key, whose random numbers would come again: give another"
+    elif seed in earlier_seeds:
+        wrong = (
+            "has chains that an earlier run has moved by this key, whose random numbers would come "
+            "again: give another"
+        )
     elif is_ensemble(run_settings.kernel) and run_settings.num_chains != old["num_chains"]:
         wrong = f"has chains that {name} moves together: give num_chains={old['num_chains']}"
     else:
@@ -115,6 +128,7 @@ def hand_on(run_settings: RunSettings, target: Target) -> tuple[RunSettings, Sta
             target_acceptance_rate=old["target_acceptance_rate"],
             has_learned=has_learned,
             num_earlier_warmup=old["num_warmup"] or old.get("num_earlier_warmup", 0),
+            earlier_seeds=earlier_seeds,
         )
         return settings, {name: np.array(x) for name, x in held["state"].items()}
     raise ValueError(f"init, the result of mcmc, {wrong}")

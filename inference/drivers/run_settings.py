@@ -1,12 +1,14 @@
 """Settings of a run of chains: what decides its draws, checked and described for a manifest."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 from inference.common.argument_checks import check_count, check_fraction, short_repr
+from inference.common.threefry import seed_of
 from inference.drivers.mass_blocks import check_mass_matrix_setting
 from inference.drivers.run_description import (
     RecordedInit,
@@ -51,6 +53,7 @@ class RunSettings:
         learn_centering: Whether warm-up learns the centering of sites.
         has_learned: Whether chains move in coordinates that another run has learned.
         num_earlier_warmup: Iterations of warm-up of another run, from whose chains these go on.
+        earlier_seeds: Seeds of the runs whose chains these were before, the oldest first.
     """
 
     key: jax.Array
@@ -67,6 +70,7 @@ class RunSettings:
     learn_centering: Any = True
     has_learned: bool = False
     num_earlier_warmup: int = 0
+    earlier_seeds: Sequence[list[int]] = ()
 
     def checked(self) -> "RunSettings":
         """The settings with numbers of Python and without defaults; `keep` needs the model.
@@ -110,7 +114,7 @@ class RunSettings:
     def describe(self) -> dict[str, Any]:
         """Entries that JSON can hold; of a kernel and a start that is given, a hash."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        for name in ("transport", "has_learned", "num_earlier_warmup"):
+        for name in ("transport", "has_learned", "num_earlier_warmup", "earlier_seeds"):
             if not fields[name]:
                 del fields[name]  # as in runs of older versions
         init = self.init
@@ -159,6 +163,11 @@ def restore_settings(described: Mapping[str, Any], kernel: Any) -> RunSettings:
             "init": init if init in STRATEGIES else RecordedInit(init),
         }
     )
+
+
+def words_of_seed(key: jax.Array) -> list[int]:
+    """Two words on which all random numbers of a run depend: equal for keys that give the same."""
+    return np.asarray(seed_of(key)).tolist()
 
 
 def _as_json(mass_matrix: Any) -> Any:

@@ -126,6 +126,8 @@ REFUSED = {
     "warm-up": ({"num_warmup": 10}, "give num_warmup=0"),
     "matrix": ({"mass_matrix": "dense"}, "which its chains keep: leave out mass_matrix"),
     "key": ({"key": KEY}, "has used this key, whose random numbers would come again"),
+    "legacy key": ({"key": jax.random.PRNGKey(2)}, "has used this key, whose random numbers"),
+    "rate": ({"target_acceptance_rate": 0.8}, "keep: leave out target_acceptance_rate"),
     "kernel": ({"kernel": NUTS(max_depth=5)}, "kernel: the run has NUTS"),
 }
 
@@ -135,6 +137,19 @@ def test_what_does_not_fit_is_refused(warm, name):
     given, match = REFUSED[name]
     with pytest.raises(ValueError, match=match):
         go_on(warm, **given)
+
+
+def test_a_key_of_any_earlier_run_is_refused(warm, tmp_path):
+    """Seeds of all earlier runs go with the chains, also through a file and a resumed run."""
+    first = go_on(warm, num_draws=2)
+    resume(first, posterior(), design(), num_draws=3).save(tmp_path / "first.npz")
+    second = go_on(MCMCResult.load(tmp_path / "first.npz"), KEY_OF_MORE, num_draws=2)
+    for key in (KEY, OTHER, jax.random.PRNGKey(3)):
+        with pytest.raises(ValueError, match="an earlier run has moved by this key"):
+            go_on(second, key)
+    with pytest.raises(ValueError, match="has used this key"):
+        go_on(second, KEY_OF_MORE)
+    assert go_on(second, jax.random.key(5), num_draws=2).draws["w"].shape == (2, 2, 3)
 
 
 def test_chains_of_other_data_are_refused(warm):
