@@ -232,8 +232,8 @@ class ChainRun:
         if len(parts) > 1:
             joined = {name: np.concatenate([part[name] for part in parts]) for name in joined}
         size = np.array(len(self.share.chains) // len(self.batches))
-        parts = {NUM_MEETINGS: np.array(self.num_meetings)} if self.share.is_partial else {}
-        return {**joined, "chains_per_call": size, **parts, **self._further_state()}
+        meetings = {NUM_MEETINGS: np.array(self.num_meetings)} if self.share.is_partial else {}
+        return {**joined, "chains_per_call": size, **meetings, **self._further_state()}
 
     def record(self) -> None:
         """Records the state, unless chains are meeting.
