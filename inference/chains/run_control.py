@@ -9,6 +9,11 @@ from inference.chains.chain_threads import warn_of_interrupt
 from inference.runtime.devices import Share
 from inference.runtime.interrupts import without_interrupts
 
+_ENDED_ALONE = (
+    "The data are split over devices of several processes, all of which move each chain: the run "
+    "has no draws to return, and the other processes wait for this one until it has ended."
+)
+
 
 class StopRun(Exception):  # noqa: N818, like StopIteration
     """Exception that a monitor raises to end a run like an interrupt, with the draws so far."""
@@ -95,6 +100,9 @@ def finish_run(run: Run, monitor: Monitor, num_draws: int) -> Any:
         KeyboardInterrupt: if an interrupt comes before there are draws.
         StopRun: if the monitor stops the run before there are draws; its cause, if it has one, is
             raised instead.
+
+    If devices of several processes move each chain, both are raised also where there are draws:
+    the other processes cannot go on, and have not as many.
     """
     share = run.share
     num_drawn = 0
@@ -109,6 +117,10 @@ def finish_run(run: Run, monitor: Monitor, num_draws: int) -> Any:
             if monitor.is_enough(num_drawn, samples, share):
                 break
     except (KeyboardInterrupt, StopRun) as reason:
+        if share.is_joint:
+            error = reason.__cause__ or reason
+            error.add_note(_ENDED_ALONE)
+            raise error from None
         run.record()
         num_drawn = run.num_drawn
         if not num_drawn:

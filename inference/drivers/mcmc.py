@@ -225,7 +225,8 @@ def mcmc(
         progress: Whether to show a bar; by default in a terminal and in a notebook. In a log file
             it is a line every ten seconds. :class:`Live` shows ESS, R-hat and the time left, too. A
             function gets a :class:`ProgressReport` ten times a second, and an error in it ends the
-            run as an interrupt does.
+            run as an interrupt does. If data are split over several processes, an interrupt and
+            such an error are raised, and no draws are returned.
         keep: Names of the sites whose draws are kept, also of scopes and deterministic sites, such
             as ``["mu", "scope"]``; by default all. Values that only other sites need are not
             computed.
