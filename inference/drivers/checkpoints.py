@@ -16,6 +16,7 @@ from inference.common.target import NamedSite, named_sites
 from inference.drivers.run_description import describe_arguments, describe_programs
 from inference.drivers.run_settings import RunSettings
 from inference.runtime.devices import (
+    Share,
     default_device,
     is_over_processes,
     share_chains,
@@ -67,16 +68,20 @@ def open_recorder(
         mesh: Devices of the run, or `None`.
 
     Raises:
+        NotImplementedError: if devices of several processes move each chain.
         OSError: if the folder cannot be written.
         RuntimeError: if another process fails at this.
         TypeError: if `checkpoint` is not a path.
-        ValueError: if the folder has another run, is damaged or in use.
+        ValueError: if the folder has another run, is damaged or in use, or if chains cannot be
+            spread over devices.
     """
-    devices = [default_device()] if mesh is None else list(mesh.devices.flat)
-    is_partial = is_over_processes(mesh)
-    part = _describe_part(run_settings.num_chains, mesh) if is_partial else {}
     folder = checkpoint if isinstance(checkpoint, RunFolder) else None
     try:
+        share = share_chains(run_settings.num_chains, mesh, target)
+        _check_share(share)
+        devices = [default_device()] if mesh is None else list(mesh.devices.flat)
+        is_partial = is_over_processes(mesh)
+        part = _describe_part(share) if is_partial else {}
         with together(is_partial):
             if folder is None:
                 folder = RunFolder(folder_of_run(checkpoint, mesh))
@@ -116,9 +121,22 @@ def folder_of_run(checkpoint: Any, mesh: Mesh | None) -> Any:
     return folder_of_process(checkpoint, jax.process_index(), jax.process_count())
 
 
-def _describe_part(num_chains: int, mesh: Mesh | None) -> dict[str, Any]:
+def _check_share(share: Share) -> None:
+    """Checks that a folder can hold the chains of a process.
+
+    Raises:
+        NotImplementedError: if devices of several processes move each chain.
+    """
+    if share.is_joint:
+        raise NotImplementedError(
+            "data are split over devices of several processes, all of which move each chain, and "
+            "checkpoint is for chains that one process moves; leave it out, or split the data over "
+            "jax.local_devices()"
+        )
+
+
+def _describe_part(share: Share) -> dict[str, Any]:
     """Entries of a manifest: the number of processes, and which chains are those of this one."""
-    share = share_chains(num_chains, mesh)
     return {
         "processes": jax.process_count(),
         "chains of this process": share.chains.tolist(),
