@@ -44,12 +44,12 @@ class Share:
     is_joint: bool = False
 
     def agree(self, number: int) -> int:
-        """A number that all processes have that move chains together: the least of theirs."""
-        if not self.is_joint:
-            return number
-        from jax.experimental import multihost_utils
+        """A number that all processes have that move chains together: the least of theirs.
 
-        return int(np.min(multihost_utils.process_allgather(np.int32(number))))
+        Raises:
+            LostProcessError: if another process has ended.
+        """
+        return _min_over_processes(number) if self.is_joint else number
 
     @property
     def has_accelerator(self) -> bool:
@@ -97,9 +97,11 @@ class Share:
         Raises:
             LostProcessError: if another process has ended.
         """
-        if not self.is_partial:
-            return number
-        return int(np.min(gather_from_processes(np.int32(number))))
+        return _min_over_processes(number) if self.is_partial else number
+
+
+def _min_over_processes(number: int) -> int:
+    return int(np.min(gather_from_processes(np.int32(number))))
 
 
 class LostProcessError(RuntimeError):
@@ -117,9 +119,11 @@ def gather_from_processes(tree: Any, *, tiled: bool = False) -> Any:
     try:
         return multihost_utils.process_allgather(tree, tiled=tiled)
     except Exception as error:
+        cause = next(iter(str(error).splitlines()), "no words")
         raise LostProcessError(
             f"process {jax.process_index()} of {jax.process_count()} could not exchange numbers "
-            "with the others: one of them has most likely ended, and its own messages say why. "
+            f"with the others ({type(error).__name__}: {cause}): one of them has most likely "
+            "ended, and its own messages say why. "
             "The run cannot go on without it. With checkpoint=, the same call in as many processes "
             "goes on from the last states in the folder"
         ) from error
@@ -149,8 +153,12 @@ def together(is_partial: bool) -> Iterator[None]:
         raise RuntimeError("chains of another process failed; its message says why")
 
 
-def is_over_processes(mesh: Any) -> bool:
+def is_over_processes(mesh: Any, what: str = "mesh") -> bool:
     """Whether a mesh has devices of several processes.
+
+    Args:
+        mesh: The mesh, or `None`.
+        what: Name of the mesh, for the error.
 
     Raises:
         ValueError: if it has not as many of each process, nor only devices of this one.
@@ -162,7 +170,7 @@ def is_over_processes(mesh: Any) -> bool:
         return False
     if len({processes.count(i) for i in range(jax.process_count())}) > 1:
         raise ValueError(
-            "mesh must have as many devices of each of the "
+            f"{what} must have as many devices of each of the "
             f"{jax.process_count()} processes, or devices of this one alone, got {mesh}"
         )
     return True
@@ -388,7 +396,7 @@ def _share_mesh_of_data(data: Mesh, num_chains: int, mesh: Mesh | None, target: 
             f"num_chains must be a multiple of {size}, the size of the mesh along {_names(axes)}, "
             f"over which no data are split and chains are spread, got {num_chains}"
         )
-    is_joint = _spans_processes(data)
+    is_joint = is_over_processes(data, "the mesh over which the data are split")
     if is_joint and axes:
         both = (*sorted(taken & set(data.shape), key=list(data.shape).index), *axes)
         raise NotImplementedError(

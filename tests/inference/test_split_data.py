@@ -10,8 +10,8 @@ import re
 import socket
 import subprocess
 import sys
-import tempfile
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -19,14 +19,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import P
+from jax.experimental import multihost_utils
 from jax.sharding import AxisType, NamedSharding
 
 import distributions as dist
 import inference
 import ppl
+from inference.chains.run_control import Monitor, StopRun, finish_run
 from inference.checkpoints.manifest import describe_array
 from inference.runtime import compiled_program
-from inference.runtime.devices import copy_to_default_device, mesh_of_data
+from inference.runtime.devices import (
+    LostProcessError,
+    Share,
+    copy_to_default_device,
+    mesh_of_data,
+    share_chains,
+)
 
 NUM_ROWS, NUM_COLUMNS = 1600, 3
 SETTINGS: dict[str, Any] = {"num_warmup": 60, "num_draws": 10, "num_chains": 4}
@@ -242,6 +250,53 @@ def test_explicit_axes_are_taken_as_automatic(x64):
     )
 
 
+def of_process(index, count, monkeypatch):
+    """Lets this process take itself for another one than that of its devices."""
+    monkeypatch.setattr(jax, "process_index", lambda: index)
+    monkeypatch.setattr(jax, "process_count", lambda: count)
+
+
+def test_data_over_a_part_of_the_processes_are_refused(monkeypatch):
+    (x,) = split(mesh_of(data=4), rows()[0])
+    of_process(1, 2, monkeypatch)
+    with pytest.raises(ValueError, match=r"data are split must have as many devices of each of"):
+        share_chains(4, None, x)
+
+
+def test_a_folder_of_joint_data_is_refused_unopened(monkeypatch, tmp_path):
+    posterior, x = posterior_of(mesh_of(data=4))
+    of_process(1, 1, monkeypatch)
+    with pytest.raises(NotImplementedError, match="checkpoint is for chains that one process"):
+        inference.mcmc(jax.random.key(0), posterior, x, checkpoint=tmp_path / "run")
+    assert not any(tmp_path.iterdir())
+
+
+JOINT = Share(np.arange(2), 2, None, is_mapped=True, is_joint=True)
+
+
+def test_a_failed_exchange_of_numbers_says_why(monkeypatch):
+    def fail(*_, **__):
+        raise TypeError("shapes differ\nand more")
+
+    monkeypatch.setattr(multihost_utils, "process_allgather", fail)
+    with pytest.raises(LostProcessError, match=r"with the others \(TypeError: shapes differ\): "):
+        JOINT.agree(3)
+
+
+def test_no_process_ends_a_joint_run_with_draws_of_its_own():
+    stop = StopRun("progress failed")
+    stop.__cause__ = ZeroDivisionError("in a callback")
+    for reason, error in ((KeyboardInterrupt(), KeyboardInterrupt), (stop, ZeroDivisionError)):
+
+        def fail(*_, reason=reason):
+            raise reason
+
+        run: Any = SimpleNamespace(share=JOINT, num_warmup=0, num_drawn=5, go_on=fail)
+        with pytest.raises(error) as caught:
+            finish_run(run, Monitor(), 10)
+        assert "no draws to return" in caught.value.__notes__[0]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kernel",
@@ -289,7 +344,7 @@ def report(index, folder):
         lambda: inference.svi(jax.random.key(0), posterior, x),
         lambda: run(kernel=inference.Slice()),
         lambda: inference.mcmc(jax.random.key(0), whole, column, **SETTINGS),
-        lambda: run(checkpoint=f"{folder}/{index}"),
+        lambda: run(checkpoint=folder),
     ):
         try:
             refused()
@@ -303,11 +358,11 @@ def report(index, folder):
 
 
 @pytest.mark.slow
-def test_two_processes_with_half_of_the_rows_draw_the_same(x64):
+def test_two_processes_with_half_of_the_rows_draw_the_same(x64, tmp_path):
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
-    processes = [start(port, i) for i in range(2)]
+    processes = [start(port, i, tmp_path / "run") for i in range(2)]
     texts = [process.communicate(timeout=400)[0] for process in processes]
     whole = inference.mcmc(jax.random.key(0), *posterior_of(), **SETTINGS)
     for process, text in zip(processes, texts, strict=True):
@@ -323,10 +378,10 @@ def test_two_processes_with_half_of_the_rows_draw_the_same(x64):
             "leave it out",
         ]
         assert all(map(re.search, words, found["errors"])), found["errors"]
+    assert not any(tmp_path.iterdir())
 
 
 if __name__ == "__main__":
-    port, index = sys.argv[1:]
+    port, index, folder = sys.argv[1:]
     jax.distributed.initialize(f"localhost:{port}", num_processes=2, process_id=int(index))
-    with tempfile.TemporaryDirectory() as folder:
-        report(int(index), folder)
+    report(int(index), folder)
