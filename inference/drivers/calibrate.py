@@ -155,7 +155,7 @@ def calibrate(
     # All fits: at once, in one pool, or one by one.
     one = OneFit.of(fit, problem, settings)
     pooled = pooled_fits(keys[1], fit, problem, data, settings)
-    describe = functools.partial(describe_calibration, key, problem, num, fit, settings, pooled)
+    describe = functools.partial(describe_calibration, key, problem, values, fit, settings, pooled)
     with open_jobs(checkpoint, "calibrate", describe) as folder:
         if pooled is not None:
             fits = fit_in_pool(pooled, problem.latent, jobs, folder, progress)

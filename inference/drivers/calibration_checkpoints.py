@@ -1,5 +1,6 @@
 """Checkpoints of calibrate: the manifest that a call must fit."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from jax.tree_util import tree_leaves
 import ppl
 from inference.checkpoints.manifest import describe_array
 from inference.common.leaf_names import named_leaves
+from inference.drivers.calibration_models import Values
 from inference.drivers.calibration_simulator import Simulator
 from inference.drivers.pooled_fits import PooledFits
 from inference.drivers.run_description import (
@@ -25,12 +27,21 @@ from ppl.core.model_pytree import as_pytree
 def describe_calibration(
     key: jax.Array,
     problem: Simulator,
-    num: int,
+    values: Values,
     fit: Callable[..., Any],
     settings: Mapping[str, Any],
     pooled: PooledFits | None,
 ) -> dict[str, Any]:
-    """Entries of a manifest: settings, arguments, and programs of all that may be code."""
+    """Entries of a manifest: settings, arguments, and programs of all that may be code.
+
+    Args:
+        key: Key of the call.
+        problem: The simulator.
+        values: All that it has simulated, which folders do not keep: fits in a folder are to these.
+        fit: The fit.
+        settings: Keywords of `fit`.
+        pooled: Fits whose chains are one pool, or `None`.
+    """
     model = as_pytree(problem.model)
     if pooled is None:
         of_fits = {f"{name} of fit": _describe_setting(x) for name, x in settings.items()}
@@ -41,7 +52,7 @@ def describe_calibration(
     leaves = enumerate(tree_leaves(model))
     return {
         "key": describe_key(key),
-        "num_simulations": num,
+        "num_simulations": len(tree_leaves(values)[0]),
         "observed": list(problem.names),
         "data of observed": problem.data and describe_init(problem.data),
         "result": problem.draws and describe_init(problem.draws),
@@ -49,7 +60,8 @@ def describe_calibration(
         "sites": {name: [list(x.shape), str(x.dtype)] for name, x in shapes},
         **describe_call(problem.args, {}, problem.model),
         **{f"data {i} of the model": describe_array(x) for i, x in leaves},
-        "the model's program": describe_programs((_simulate, model, problem.args, key)),
+        "the model's program": describe_programs((functools.partial(_simulate, problem), key)),
+        "simulated values": describe_init(values),
         **of_fits,
     }
 
@@ -58,7 +70,7 @@ def _describe_setting(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str | None) else describe_object(value)
 
 
-def _simulate(model: Any, args: tuple[Any, ...], key: jax.Array) -> Any:
+def _simulate(problem: Simulator, key: jax.Array) -> Any:
     """Values of all sites, and their log probabilities."""
-    values = ppl.simulate(model)(key, *args)
-    return values, ppl.log_probs(model)(values, *args)
+    values = ppl.simulate(problem.model)(key, *problem.args)
+    return values, ppl.log_probs(problem.model)(values, *problem.args)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import distributions as dist
 import inference
 import ppl
 from tests.inference.test_executors import Pickling, exact, model
@@ -87,6 +88,21 @@ def test_the_code_of_a_fit_is_compared(tmp_path):
     calibrate(fit_by(0), checkpoint=tmp_path)
     with pytest.raises(ValueError, match="differ:\n  the fit's program: the run has"):
         calibrate(fit_by(1), checkpoint=tmp_path)
+
+
+def sized(key, n):
+    mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+    return ppl.sample(key, dist.Normal(mu * jnp.ones(n), 1.0), name="y")
+
+
+def test_simulated_values_are_compared_and_sizes_held(tmp_path):
+    given: dict[str, Any] = {"of": sized, "scale": 3, "num_simulations": 2, "checkpoint": tmp_path}
+    calibrate(**given)
+    with (
+        jax.threefry_partitionable(False),
+        pytest.raises(ValueError, match="differ:\n  simulated values: the run has"),
+    ):
+        calibrate(**given)
 
 
 def test_what_has_no_jobs_is_refused(tmp_path):
