@@ -18,8 +18,8 @@ from inference.drivers.run_description import (
     describe_function,
     describe_init,
     describe_key,
-    describe_object,
     describe_programs,
+    describe_setting,
 )
 from ppl.core.model_pytree import as_pytree
 
@@ -44,8 +44,9 @@ def describe_calibration(
     """
     model = as_pytree(problem.model)
     if pooled is None:
-        of_fits = {f"{name} of fit": _describe_setting(x) for name, x in settings.items()}
-        of_fits["the fit's program"] = describe_function(fit)
+        of_fits = _described("the fit's program", describe_function, fit)
+        for name, value in settings.items():
+            of_fits |= _described(f"{name} of fit", describe_setting, value)
     else:
         of_fits = pooled.describe_run()
     shapes = named_leaves(problem.shapes)
@@ -66,8 +67,16 @@ def describe_calibration(
     }
 
 
-def _describe_setting(value: Any) -> Any:
-    return value if isinstance(value, bool | int | float | str | None) else describe_object(value)
+def _described(name: str, describe: Callable[[Any], Any], value: Any) -> dict[str, Any]:
+    """Entry of a manifest on an argument.
+
+    Raises:
+        TypeError: if it cannot be compared.
+    """
+    try:
+        return {name: describe(value)}
+    except TypeError as error:
+        raise TypeError(f"calibrate: {name}: {error}") from error
 
 
 def _simulate(problem: Simulator, key: jax.Array) -> Any:

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import re
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -15,6 +15,10 @@ from jax.tree_util import DictKey, tree_flatten_with_path
 from inference.checkpoints.manifest import describe_array, describe_leaf, describe_tree, digest
 from inference.common.leaf_names import named_leaves
 from ppl.core.model_pytree import parameters_behind_key
+
+_PLAIN = bool, int, float, complex, str, bytes
+# Packages whose functions are those of their version.
+_OF_VERSIONS = "inference", "ppl", "distributions", "jax"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,9 +68,8 @@ def restore_key(described: Mapping[str, Any]) -> jax.Array:
 
 def describe_object(value: Any) -> str:
     """Text of a kernel or another pytree of settings, with a hash of its arrays."""
-    text = re.sub(r" at 0x[0-9a-f]+", "", repr(value))
-    short = text if len(text) < 200 else f"{text[:200]}..."
-    return f"{short} of hash {digest(text + repr(describe_tree(value)))[:16]}"
+    text = _without_places(repr(value))
+    return f"{_short_text(text)} of hash {digest(text + repr(describe_tree(value)))[:16]}"
 
 
 def describe_arguments(target: Any, model: Any) -> dict[str, Any]:
@@ -115,31 +118,127 @@ def describe_function(function: Any) -> str:
     """Name and hash of the code of a function, with what it holds; not of functions that it calls.
 
     Functions of this library have its version.
+
+    Raises:
+        TypeError: if it holds an object whose contents are unknown.
     """
     module = getattr(function, "__module__", "") or ""
     name = f"{module}.{getattr(function, '__qualname__', type(function).__qualname__)}"
-    if module.partition(".")[0] == "inference":
-        return name
-    return f"{name} of hash {digest(repr(_words(function)))[:16]}"
+    words = _words(function)
+    return name if words == name else f"{name} of hash {digest(repr(words))[:16]}"
 
 
-def _words(value: Any) -> Any:
-    """Code and contents of a value, as text that other processes have too."""
+def describe_setting(value: Any) -> Any:
+    """A number or a string itself; of anything else a short text, with a hash of its contents.
+
+    Raises:
+        TypeError: if it is or holds an object whose contents are unknown.
+    """
+    if isinstance(value, bool | int | float | str | None):
+        return value
+    return f"{_short_text(_without_places(repr(value)))} of hash {digest(repr(_words(value)))[:16]}"
+
+
+def _without_places(text: str) -> str:
+    """A text without addresses in memory."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
+
+
+def _short_text(text: str) -> str:
+    return text if len(text) < 200 else f"{text[:200]}..."
+
+
+def _words(value: Any, around: tuple[Any, ...] = ()) -> Any:
+    """Code and contents of a value, as text that other processes have too.
+
+    Args:
+        value: The value.
+        around: Values that hold it, from the outermost.
+
+    Raises:
+        TypeError: if it is or holds an object whose contents are unknown.
+    """
+    if isinstance(value, _PLAIN) or value is None or value is ...:
+        return repr(value)
+    for i, outer in enumerate(around):
+        if outer is value:
+            return f"itself, {i} from outside"
+    words = functools.partial(_words, around=(*around, value))
     match value:
+        case type():
+            return _name(value)
+        case types.ModuleType():
+            return value.__name__
         case types.FunctionType():
-            cells = [_words(x.cell_contents) for x in value.__closure__ or ()]
-            return [_words(value.__code__), _words(value.__defaults__), cells]
+            return _words_of_function(value, words)
+        case types.MethodType():
+            return [words(value.__func__), words(value.__self__)]
         case types.CodeType():
-            return [value.co_code.hex(), value.co_names, [_words(x) for x in value.co_consts]]
+            return [value.co_code.hex(), value.co_names, [words(x) for x in value.co_consts]]
         case functools.partial():
-            return [_words(value.func), _words(value.args), _words(value.keywords)]
+            return [words(value.func), words(value.args), words(value.keywords)]
         case tuple() | list():
-            return [_words(x) for x in value]
+            return [_name(type(value)), *map(words, value)]
         case dict():
-            return [[name, _words(x)] for name, x in value.items()]
+            return [[words(name), words(x)] for name, x in value.items()]
         case set() | frozenset():
-            return sorted(map(repr, value))
-    return describe_object(value)
+            return sorted(repr(words(x)) for x in value)
+    if isinstance(value, jax.Array | np.ndarray | np.generic):
+        return describe_array(value)
+    if hasattr(value, "__wrapped__"):  # as functions by jax.jit
+        return [_name(type(value)), words(value.__wrapped__)]
+    return [_name(type(value)), *_parts_of_object(value, words)]
+
+
+def _words_of_function(function: types.FunctionType, words: Callable[[Any], Any]) -> Any:
+    name = _name(function)
+    code = function.__code__
+    package = function.__globals__.get("__name__", "").partition(".")[0]
+    if package in _OF_VERSIONS and "<locals>" not in code.co_qualname:
+        return name
+    kept = [_contents(x) for x in function.__closure__ or ()]
+    parts = code, function.__defaults__, function.__kwdefaults__, kept
+    return [name, *map(words, parts)]
+
+
+def _contents(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # a variable that has no value yet
+        return ...
+
+
+def _parts_of_object(value: Any, words: Callable[[Any], Any]) -> list[Any]:
+    """Code and contents of an object that is not built in.
+
+    Raises:
+        TypeError: if its contents are unknown.
+    """
+    call = getattr(type(value), "__call__", None)  # noqa: B004
+    code = [words(call)] if isinstance(call, types.FunctionType) else []
+    if dataclasses.is_dataclass(value):
+        return [*code, *([x.name, words(getattr(value, x.name))] for x in _fields_of(value))]
+    found = jax.tree_util.default_registry.flatten_one_level(value)
+    if found is not None and found[1] is not value:
+        return [*code, words(list(found[0])), words(found[1])]
+    if code and hasattr(value, "__dict__"):
+        return [*code, words(vars(value))]
+    text = _without_places(repr(value))
+    if text != repr(value) and type(value) is not object:
+        raise TypeError(
+            f"{_short_text(text)} cannot be compared with that of another process, as its contents "
+            "are unknown; give a function, a dataclass or another pytree, or leave out checkpoint"
+        )
+    return [*code, text]
+
+
+def _fields_of(value: Any) -> list[dataclasses.Field[Any]]:
+    return [x for x in dataclasses.fields(value) if hasattr(value, x.name)]
+
+
+def _name(value: Any) -> str:
+    """Module and name of a function or a class."""
+    return f"{value.__module__}.{value.__qualname__}"
 
 
 def describe_programs(*calls: tuple[Any, ...]) -> str:
@@ -149,3 +248,12 @@ def describe_programs(*calls: tuple[Any, ...]) -> str:
         closed = jax.make_jaxpr(function)(*arguments)
         text += [str(closed.jaxpr), *(repr(describe_array(x)) for x in closed.consts)]
     return digest("\n".join(text))[:16]
+
+
+def describe_model(target: Any) -> str:
+    """Hash of the program of a model: its log density, and values of its sites."""
+    return describe_programs((_values, target, target.position_shapes))
+
+
+def _values(target: Any, position: Any) -> Any:
+    return target.log_density(position), target.constrain(position)

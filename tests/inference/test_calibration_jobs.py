@@ -24,6 +24,10 @@ def scaled(key, posterior, scale, data, size=1.0):
     return {"mu": size * exact(key, posterior, scale, data)["mu"]}
 
 
+class Unknown:
+    pass
+
+
 def wider(key, scale):
     return model(key, 2 * scale)
 
@@ -103,6 +107,11 @@ def test_simulated_values_are_compared_and_sizes_held(tmp_path):
         pytest.raises(ValueError, match="differ:\n  simulated values: the run has"),
     ):
         calibrate(**given)
+
+
+def test_what_cannot_be_compared_is_refused(tmp_path):
+    with pytest.raises(TypeError, match=r"^calibrate: size of fit: <.*Unknown object> cannot be"):
+        calibrate(scaled, size=Unknown(), checkpoint=tmp_path)
 
 
 def test_what_has_no_jobs_is_refused(tmp_path):
