@@ -32,6 +32,7 @@ from inference.drivers.run_description import (
     describe_call,
     describe_data,
     describe_key,
+    describe_model,
     describe_object,
     describe_programs,
 )
@@ -128,7 +129,7 @@ class PooledFits:
             "sites": {name: [list(x.shape), str(x.dtype)] for name, x in sites},
             **describe_call(self.args, self.kwargs, self.model),
             **describe_data(self.target),
-            "the model's program": describe_programs((_values, self.target, self._position)),
+            "the model's program": describe_model(self.target),
             **self.describe_run(),
         }
 
@@ -146,10 +147,6 @@ class PooledFits:
             "chains of a job": self.pool.batch_size,
             THE_STEP: describe_programs((_one_chain, run, seed, self.target)),
         }
-
-    @property
-    def _position(self) -> Any:
-        return self.target.position_shapes
 
     def make(
         self, jobs: Jobs, folder: JobFolder | None, progress: Shown, what: str = "data set"
@@ -203,11 +200,6 @@ class PooledFits:
         if first == last:
             return f"the fit to {what} {first}"
         return f"one of the fits to {what}s {first} to {last}"
-
-
-def _values(target: Any, position: Any) -> Any:
-    """Log density at a position, and values of sites there."""
-    return target.log_density(position), target.constrain(position)
 
 
 def _one_chain(run: Any, seed: jax.Array, target: Any) -> Any:

@@ -12,7 +12,7 @@ from inference.drivers.folds import Refit
 from inference.drivers.run_description import (
     describe_arguments,
     describe_key,
-    describe_programs,
+    describe_model,
 )
 from inference.runtime.jax_settings import settings
 
@@ -48,15 +48,10 @@ def describe_refits(
                 for name, x in named_leaves(target.position_shapes)
             },
             **describe_arguments(target, model),
-            "the model's program": describe_programs((_values, target, target.position_shapes)),
+            "the model's program": describe_model(target),
         }
 
 
 def _hash(fits: Sequence[Refit]) -> str:
     parts = [(fit.number, fit.held_out.tolist(), fit.scored.tolist()) for fit in fits]
     return digest(repr(parts))[:8]
-
-
-def _values(target: Any, position: Any) -> Any:
-    """Log density at a position, and values of sites there."""
-    return target.log_density(position), target.constrain(position)

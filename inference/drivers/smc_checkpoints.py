@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from inference.checkpoints.manifest import THE_STEP, compare_manifests, describe_platform
+from inference.checkpoints.manifest import THE_STEP, compare_manifests, describe_platform, digest
 from inference.checkpoints.run_folder import RunFolder
 from inference.checkpoints.state_writer import StateWriter
 from inference.common.leaf_names import named_leaves
@@ -14,6 +14,7 @@ from inference.drivers.run_description import (
     describe_arguments,
     describe_init,
     describe_key,
+    describe_model,
     describe_object,
     describe_programs,
 )
@@ -113,7 +114,7 @@ def _describe_run(
         },
         **describe_arguments(target, model),
         **_describe_path(mover.path, target),
-        "the model's program": describe_programs((_values, target, target.position_shapes)),
+        "the model's program": describe_model(target),
         THE_STEP: describe_programs((move_particles, *_shapes_of_moves(mover))),
     }
 
@@ -130,13 +131,8 @@ def _describe_path(path: Any, target: Any) -> dict[str, Any]:
     return {
         "path": f"{len(others)} of one's own",
         "data of the models of path": describe_init(others),
-        "path's program": describe_programs(*((_values, x, x.position_shapes) for x in others)),
+        "path's program": digest(" ".join(map(describe_model, others)))[:16],
     }
-
-
-def _values(target: Any, position: Any) -> Any:
-    """Log density at a position, and values of sites there."""
-    return target.log_density(position), target.constrain(position)
 
 
 def _shapes_of_moves(mover: Mover) -> tuple[Any, ...]:
