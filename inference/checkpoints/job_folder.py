@@ -41,19 +41,15 @@ class JobFolder:
             self._results |= {int(name): value for name, value in unpack(held).items()}
 
     def __contains__(self, number: int) -> bool:
-        """Whether a call before this one has finished a job."""
+        """Whether a call before this one has finished a job whose result is not taken yet."""
         return number in self._results
 
-    def __len__(self) -> int:
-        """Number of jobs that calls before this one have finished."""
-        return len(self._results)
-
-    def result(self, number: int) -> Any:
-        """Result of a job that a call before this one has finished."""
-        return self._results[number]
+    def take(self, number: int) -> Any:
+        """Result of a job that a call before this one has finished; it is given once."""
+        return self._results.pop(number)
 
     def record(self, number: int, result: Any) -> None:
-        """Writes the result of a job; if jobs come fast, with those that come next.
+        """Writes the result of a job; if jobs come fast, some seconds later with others.
 
         Args:
             number: Number of the job.
@@ -61,7 +57,12 @@ class JobFolder:
         """
         self._unwritten[number] = result
         allowed = max(_FREE_SECONDS, _MAX_SHARE * (time.monotonic() - self._began))
-        if self._spent <= allowed:
+        if self._spent <= allowed or self._writer.is_due:
+            self._write()
+
+    def write_if_due(self) -> None:
+        """Writes results that wait, some seconds after the last write."""
+        if self._writer.is_due:
             self._write()
 
     def close(self) -> None:

@@ -189,11 +189,12 @@ class RunFolder:
     def damage(self, name: str, what: str) -> ValueError:
         """Error for a damaged file."""
         draws = '; files of draws can be read by np.load(file, mmap_mode="r")'
+        others = "begin the run anew in another folder"
+        if name.startswith("jobs."):
+            others = "remove it: its jobs are then made again"
         return ValueError(
             f"{name} in checkpoint={self.name} is damaged: {what}. Nothing was changed. Restore "
-            "the file from a copy, or begin the run anew in another folder"
-            + draws
-            * any(self.path.glob("draws.*"))
+            f"the file from a copy, or {others}" + draws * any(self.path.glob("draws.*"))
         )
 
     def write_state(self, state: dict[str, np.ndarray], name: str = STATE) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import ppl
 from inference.checkpoints.job_folder import JobFolder
 from inference.common.leaf_names import named_leaves
+from inference.common.serialization import restore_structure
 from inference.drivers.calibration_checks import parameters_of
 from inference.drivers.calibration_draws import number_to_resample
 from inference.drivers.calibration_models import Values, pick
@@ -138,12 +139,15 @@ def fit_one_by_one(
     """Fits to one simulation after the other, or by an executor."""
     keys = jax.random.split(key, num)
     names = [f"the fit to simulation {i}" for i in range(num)]
-    given = [(keys[i], jax.tree.map(lambda x, i=i: x[i], data)) for i in range(num)]
     is_ours = getattr(one.fit, "__module__", "").startswith("inference.")
     found = []
+
+    def given(i: int) -> tuple[Any, ...]:
+        return keys[i], jax.tree.map(lambda x: x[i], data)
+
     with show_progress(progress, num, "fit") as report:
         for made in run_jobs(jobs, folder, one, names, given, one_at_a_time=is_ours):
-            found.append(made)
+            found.append(made | {"draws": restore_structure(made["draws"], one.shapes)})
             report(len(found))
     flags = [x["is_divergent"] for x in found if x["is_divergent"] is not None]
     num_divergent = sum(flags) if flags else None

@@ -373,9 +373,11 @@ class Refits:
             progress: Whether to show a bar.
         """
         with show_progress(progress, len(fits), "fit") as report:
-            given = [(self, fit) for fit in fits]
             found = []
-            for scores in run_jobs(jobs, folder, _score, names, given, one_at_a_time=True):
+            made = run_jobs(
+                jobs, folder, _score, names, lambda i: (self, fits[i]), one_at_a_time=True
+            )
+            for scores in made:
                 found.append(scores)
                 report(len(found))
         return [terms for terms, _ in found], _first_of(

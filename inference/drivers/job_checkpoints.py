@@ -56,7 +56,7 @@ def run_jobs(
     folder: JobFolder | None,
     function: Callable[..., Any],
     names: Sequence[str],
-    arguments: Sequence[tuple[Any, ...]],
+    arguments: Callable[[int], tuple[Any, ...]],
     *,
     one_at_a_time: bool,
 ) -> Iterator[Any]:
@@ -70,7 +70,8 @@ def run_jobs(
         function: Function at the top of a module, as for :meth:`Jobs.run`. With a folder, it
             returns arrays, numbers and strings in dicts, lists and tuples.
         names: Name of each job, for errors.
-        arguments: Arguments of each job.
+        arguments: Function of the number of a job that returns its arguments, called for the jobs
+            that the folder lacks.
         one_at_a_time: Whether the jobs that a process gets wait for each other.
 
     Raises:
@@ -85,9 +86,11 @@ def run_jobs(
     made = jobs.run(
         function,
         [names[i] for i in lacking],
-        [arguments[i] for i in lacking],
+        [arguments(i) for i in lacking],
         one_at_a_time=one_at_a_time,
         record=record,
+        on_wait=None if folder is None else folder.write_if_due,
+        num_finished=len(names) - len(lacking),
     )
     for i in range(len(names)):
-        yield folder.result(i) if folder is not None and i in folder else next(made)
+        yield folder.take(i) if folder is not None and i in folder else next(made)

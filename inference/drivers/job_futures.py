@@ -18,7 +18,10 @@ _STALL_RATIO = 5.0  # of a stall to the longest time without a finished job befo
 
 
 def as_finished(
-    where: str, executor: Any, futures: Sequence[Any]
+    where: str,
+    executor: Any,
+    futures: Sequence[Any],
+    on_wait: Callable[[], None] | None = None,
 ) -> Iterator[tuple[int, Callable[[], Any]]]:
     """Numbers of futures as they finish, and functions that return their results or raise.
 
@@ -27,6 +30,7 @@ def as_finished(
         executor: The executor.
         futures: Futures; `None` stands for one that a broken executor did not give. One without
             `done` is waited for in its turn.
+        on_wait: Function called now and then while none is finished.
     """
     watch = _Watch(where, executor, len(futures))
     pending = dict(enumerate(futures))
@@ -54,6 +58,8 @@ def as_finished(
             pause = _MIN_POLL
         elif pending:
             watch.look(len(pending))
+            if on_wait is not None:
+                on_wait()
             time.sleep(pause)
             pause = min(2 * pause, _MAX_POLL)
 

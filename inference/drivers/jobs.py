@@ -126,6 +126,8 @@ class Jobs:
         *,
         one_at_a_time: bool,
         record: Callable[[int, Any], None] | None = None,
+        on_wait: Callable[[], None] | None = None,
+        num_finished: int = 0,
     ) -> Iterator[Any]:
         """Results of `function` for each tuple of arguments, in their order, as they come.
 
@@ -136,6 +138,8 @@ class Jobs:
             one_at_a_time: Whether the jobs that a process gets wait for each other.
             record: Function of the number of a job and its result, called in this thread when the
                 job is finished, also where jobs before it are not.
+            on_wait: Function called now and then while jobs are with an executor.
+            num_finished: Number of further jobs of the call, which are finished already.
 
         Raises:
             RuntimeError: if a job fails under an executor, or the executor takes or does none.
@@ -154,7 +158,8 @@ class Jobs:
         try:
             for name, given in zip(names, arguments, strict=True):
                 futures.append(self._submit(name, _run_job, *call, *given))
-            for i, result in self._gather(call, names, arguments, futures):
+            waited = as_finished(self.where, self.executor, futures, on_wait)
+            for i, result in self._gather(call, names, arguments, waited, num_finished):
                 if record is not None:
                     record(i, result)
                 early[i] = result
@@ -186,11 +191,12 @@ class Jobs:
         call: tuple[Any, ...],
         names: Sequence[str],
         arguments: Sequence[tuple[Any, ...]],
-        futures: Sequence[Any],
+        finished: Iterator[tuple[int, Callable[[], Any]]],
+        num_finished: int,
     ) -> Iterator[tuple[int, Any]]:
         """Numbers and results of jobs as they finish; lost ones are done here, after all others."""
         lost: dict[int, Exception] = {}
-        for i, outcome in as_finished(self.where, self.executor, futures):
+        for i, outcome in finished:
             try:
                 result = outcome()
             except LOSSES as error:
@@ -200,7 +206,7 @@ class Jobs:
                 self._raise(names[i], error, "failed")
             yield i, result
         if lost:
-            self._tell_of_loss(names, lost)
+            self._tell_of_loss(names, lost, num_finished)
         for i in sorted(lost):
             try:
                 result = _run_job(*call, *arguments[i])
@@ -208,7 +214,9 @@ class Jobs:
                 self._raise(names[i], error, "failed")
             yield i, result
 
-    def _tell_of_loss(self, names: Sequence[str], lost: Mapping[int, Exception]) -> None:
+    def _tell_of_loss(
+        self, names: Sequence[str], lost: Mapping[int, Exception], num_finished: int
+    ) -> None:
         """Warns of lost jobs.
 
         Raises:
@@ -217,7 +225,8 @@ class Jobs:
         first = min(lost)
         error = lost[first]
         why = " ".join(str(error).split())
-        if len(lost) == len(names):
+        num_jobs = len(names) + num_finished
+        if len(lost) == num_jobs:
             raise RuntimeError(
                 f"{self.where}: no job is done, as a worker of executor ended before its job was "
                 f"finished ({why}). It was killed, has run out of memory, or could not import "
@@ -227,7 +236,7 @@ class Jobs:
         warnings.warn(
             f"{self.where}: a worker of executor, or its scheduler, ended before a job was "
             f"finished ({why}): it was killed, or has run out of memory. {len(lost)} of "
-            f"{len(names)} jobs are lost, {names[first]} the first, and are done in this process "
+            f"{num_jobs} jobs are lost, {names[first]} the first, and are done in this process "
             "now, one after the other; the result is the same. Next time make a new executor, with "
             "fewer workers if memory is short",
             RuntimeWarning,

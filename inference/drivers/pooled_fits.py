@@ -22,6 +22,7 @@ from inference.chains.traced_run import RunDraws
 from inference.checkpoints.job_folder import JobFolder
 from inference.checkpoints.manifest import THE_STEP
 from inference.common.leaf_names import named_leaves
+from inference.common.serialization import restore_structure
 from inference.common.target import is_of_values, named_sites
 from inference.common.threefry import seed_of
 from inference.drivers.checkpoints import check_kept, kept_sites
@@ -59,24 +60,26 @@ class PooledFits:
         model: The model.
         args: Its arguments, with the data sets in front where they differ.
         kwargs: Its keyword arguments.
-        in_axes: Axes of the data sets, as they were given.
+        is_stacked: Whether each leaf of `args` has the data sets in front.
         target: Density of the first data set.
         pool: Chains of all data sets.
         num_warmup: Iterations of warm-up of each chain.
         rate: Acceptance rate that warm-up aims at, or `None`.
         kept: Names of the sites that are kept; `None` for all.
+        shapes: Values of these sites, as shapes.
     """
 
     key: jax.Array
     model: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    in_axes: Any
+    is_stacked: list[bool]
     target: Any
     pool: TargetPool
     num_warmup: int
     rate: float | None
     kept: tuple[str, ...] | None
+    shapes: Any
 
     @classmethod
     def of(
@@ -114,10 +117,12 @@ class PooledFits:
         else:
             targets = _targets_of(first, model, args, is_stacked, num, kwargs)
         kept = check_kept(keep, named_sites(first))
-        check_sites(jax.eval_shape(KeptSites(first, kept).constrain, first.position_shapes))
+        shapes = jax.eval_shape(KeptSites(first, kept).constrain, first.position_shapes)
+        check_sites(shapes)
         run = whole_run(planned.kernel, first, num_warmup, num_draws, rate, kept)
         pool = TargetPool(np.asarray(seed_of(key)), run, targets, num, num_chains)
-        return cls(key, model, args, kwargs, in_axes, first, pool, num_warmup, rate, kept)
+        given = key, model, args, kwargs, is_stacked
+        return cls(*given, first, pool, num_warmup, rate, kept, shapes)
 
     def describe(self) -> dict[str, Any]:
         """Entries of a manifest: settings, arguments, and programs of all that may be code."""
@@ -125,7 +130,7 @@ class PooledFits:
         return {
             "key": describe_key(self.key),
             "number of data sets": self.pool.num_targets,
-            "in_axes": repr(self.in_axes),
+            "in_axes": [0 if flag else None for flag in self.is_stacked],
             "sites": {name: [list(x.shape), str(x.dtype)] for name, x in sites},
             **describe_call(self.args, self.kwargs, self.model),
             **describe_data(self.target),
@@ -173,25 +178,41 @@ class PooledFits:
             if folder is not None:
                 folder.record(i, made._asdict())
 
+        def look() -> None:
+            report(num_done)
+            if folder is not None:
+                folder.write_if_due()
+
         numbers = range(pool.num_batches)
         with settings(None), show_progress(progress, pool.size, "chain") as report:
             if jobs.executor is None:
                 found = [i for i in numbers if folder is not None and i in folder]
                 for i in found:
                     assert folder is not None
-                    put(i, RunDraws(**folder.result(i)))
+                    put(i, self._restore(folder.take(i)))
                 lacking = sorted({*numbers} - {*found})
-                sample_batches(pool, lacking, take, lambda: report(num_done))
+                sample_batches(pool, lacking, take, look)
             else:
                 names = [self._name_of(i, what) for i in numbers]
-                given = [(pool.batch(i),) for i in numbers]
-                made = run_jobs(jobs, folder, make_batch, names, given, one_at_a_time=False)
+                made = run_jobs(
+                    jobs,
+                    folder,
+                    make_batch,
+                    names,
+                    lambda i: (pool.batch(i),),
+                    one_at_a_time=False,
+                )
                 for i, fields in enumerate(made):
-                    put(i, RunDraws(**fields))
+                    put(i, self._restore(fields))
                     report(num_done)
         facts = facts_of(self.target, self.num_warmup, self.rate)
         sites = kept_sites(self.target, self.kept)
         return MCMCResults(**draws.by_target()._asdict(), facts=facts, sites=sites)
+
+    def _restore(self, fields: dict[str, Any]) -> RunDraws:
+        """Draws of a batch, with the structure of sites, of which a folder keeps only leaves."""
+        made = RunDraws(**fields)
+        return made._replace(draws=restore_structure(made.draws, self.shapes))
 
     def _name_of(self, i: int, what: str) -> str:
         """Name of a batch, for errors."""

@@ -1,6 +1,6 @@
 """calibrate under an executor and with a folder: the same bits, what is compared, named errors."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -94,14 +94,28 @@ def test_the_code_of_a_fit_is_compared(tmp_path):
         calibrate(fit_by(1), checkpoint=tmp_path)
 
 
+class Pair(NamedTuple):
+    one: Any
+    two: Any
+
+
 def sized(key, n):
     mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+    ppl.deterministic(Pair(mu, 2 * mu), name="pair")
     return ppl.sample(key, dist.Normal(mu * jnp.ones(n), 1.0), name="y")
 
 
-def test_simulated_values_are_compared_and_sizes_held(tmp_path):
-    given: dict[str, Any] = {"of": sized, "scale": 3, "num_simulations": 2, "checkpoint": tmp_path}
-    calibrate(**given)
+def of_pairs(key, posterior, n, data):
+    mu = jax.random.normal(key, (50,))
+    return {"mu": mu, "pair": Pair(mu, 2 * mu)}
+
+
+def test_simulated_values_are_compared_and_structures_kept(tmp_path):
+    given: dict[str, Any] = {"fit": of_pairs, "of": sized, "scale": 3, "num_simulations": 2}
+    given["checkpoint"] = tmp_path
+    whole = calibrate(**given)
+    (tmp_path / "jobs.1.npz").unlink()
+    same(calibrate(**given), whole)
     with (
         jax.threefry_partitionable(False),
         pytest.raises(ValueError, match="differ:\n  simulated values: the run has"),

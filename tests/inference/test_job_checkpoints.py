@@ -1,7 +1,9 @@
 """Folders of independent jobs: what is kept, made again, compared, and said of damage."""
 
 import concurrent.futures
+import json
 import shutil
+import time
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 
 import inference
-from inference.checkpoints import job_folder
+from inference.checkpoints import job_folder, state_writer
 from inference.checkpoints.run_folder import RunFolder
 from inference.drivers.job_checkpoints import open_jobs, run_jobs
 from inference.drivers.jobs import Jobs
@@ -37,8 +39,7 @@ def call(folder, executor=None, **given):
     begun.clear()
     jobs = Jobs("here", executor, {})
     with open_jobs(folder, "here", lambda: {"key": 0} | given) as record:
-        args = [(i,) for i in range(5)]
-        return [*run_jobs(jobs, record, make, names, args, one_at_a_time=True)]
+        return [*run_jobs(jobs, record, make, names, lambda i: (i,), one_at_a_time=True)]
 
 
 @pytest.fixture
@@ -70,13 +71,52 @@ def test_only_what_is_lacking_goes_to_an_executor(interrupted):
     assert begun == [3, 4]
 
 
-def test_jobs_that_come_fast_are_written_together_at_the_end(monkeypatch, tmp_path):
+@pytest.fixture
+def slow_disk(monkeypatch):
     monkeypatch.setattr(job_folder, "_FREE_SECONDS", -1.0)
     monkeypatch.setattr(job_folder, "_MAX_SHARE", -1.0)
+
+
+@pytest.mark.usefixtures("slow_disk")
+def test_jobs_that_come_fast_are_written_together_at_the_end(tmp_path):
     call(tmp_path)
-    assert [x.name for x in tmp_path.glob("jobs*")] == ["jobs.0.npz"]
+    assert sorted(x.name for x in tmp_path.glob("jobs*")) == ["jobs.0.npz", "jobs.1.npz"]
     same(call(tmp_path), RESULTS)
     assert begun == []
+
+
+@pytest.mark.usefixtures("slow_disk")
+def test_what_waits_is_written_while_others_are_made(monkeypatch, tmp_path):
+    monkeypatch.setattr(state_writer, "RECORD_SECONDS", 0.05)
+    monkeypatch.setattr(state_writer, "_MAX_SHARE", 1.0)
+
+    def make_slowly(i):
+        deadline = time.monotonic() + 20
+        while i == 3 and held() < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return held()
+
+    def held():
+        files = [np.load(x)["structure"].item() for x in tmp_path.glob("jobs*.npz")]
+        return sum(len(json.loads(x)["dict"]) for x in files)
+
+    with (
+        concurrent.futures.ThreadPoolExecutor(1) as threads,
+        open_jobs(tmp_path, "here", dict) as record,
+    ):
+        jobs = Jobs("here", threads, {})
+        names = [*"abcd"]
+        found = [*run_jobs(jobs, record, make_slowly, names, lambda i: (i,), one_at_a_time=True)]
+    assert found[3] == 3
+
+
+def test_lost_jobs_are_done_here_if_others_are_in_the_folder(interrupted):
+    class Broken:
+        def submit(self, function, /, *args):
+            raise concurrent.futures.BrokenExecutor("a process died")
+
+    with pytest.warns(RuntimeWarning, match="2 of 5 jobs are lost, job 3 the first, and are done"):
+        same(call(interrupted, Broken()), RESULTS)
 
 
 def test_dtypes_and_keys_come_back(tmp_path):
@@ -86,8 +126,8 @@ def test_dtypes_and_keys_come_back(tmp_path):
         record.record(7, value)
     with open_jobs(tmp_path, "here", dict) as record:
         assert record is not None
-        assert [7 in record, 0 in record, len(record)] == [True, False, 1]
-        found = record.result(7)
+        assert [7 in record, 0 in record] == [True, False]
+        found = record.take(7)
     assert [x.dtype for x in found.values()] == [x.dtype for x in value.values()]
     same(jax.random.key_data(found.pop("key")), jax.random.key_data(value.pop("key")))
     same(found, jax.tree.map(np.asarray, value))
@@ -110,8 +150,11 @@ def test_another_call_is_refused_and_said(interrupted):
 @pytest.mark.parametrize("how", ["truncated", "emptied", "first", "middle", "last"])
 def test_a_damaged_file_of_jobs_is_named(interrupted, how):
     spoil(interrupted / "jobs.1.npz", how)
-    with pytest.raises(ValueError, match=r"^jobs\.1\.npz in checkpoint=.* is damaged: .* differs"):
+    with pytest.raises(ValueError, match=r"^jobs\.1\.npz in .* is damaged: .* differs.* remove it"):
         call(interrupted)
+    (interrupted / "jobs.1.npz").unlink()
+    same(call(interrupted), RESULTS)
+    assert begun == [1, 3, 4]
 
 
 def test_a_file_of_another_run_is_named(interrupted, tmp_path):

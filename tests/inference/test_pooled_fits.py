@@ -3,7 +3,7 @@
 import concurrent.futures
 import os
 import signal
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -82,6 +82,28 @@ def test_other_kernels_have_the_same_bits_anywhere(tmp_path, model, kernel):
     alone = each(model, kernel=kernel)
     same(each(model, kernel=kernel, executor=Pickling(), checkpoint=tmp_path), alone)
     same(each(model, kernel=kernel, checkpoint=tmp_path), alone)
+
+
+class Pair(NamedTuple):
+    one: Any
+    two: Any
+
+
+def with_pair(key, y):
+    mu = ppl.sample(key, dist.Normal(y, 1.0), name="mu")
+    return ppl.deterministic(Pair(mu, 2 * mu), name="pair")
+
+
+def test_a_folder_keeps_structures_and_knows_axes_by_other_names(tmp_path):
+    def given(in_axes):
+        few: Any = {"num_warmup": 4, "num_draws": 3, "num_chains": 1, "checkpoint": tmp_path}
+        return inference.mcmc_each(
+            jax.random.key(0), with_pair, jnp.arange(2.0), in_axes=in_axes, **few
+        ).draws
+
+    whole = given(0)
+    same(given((0,)), whole)
+    assert isinstance(whole["pair"], Pair)
 
 
 def test_every_chain_is_in_one_batch_with_its_target():
