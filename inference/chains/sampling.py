@@ -185,7 +185,7 @@ class _HamiltonianRun(ChainRun):
         num_warmup = int(plan.schedule.num_warmup)
         num_draws = int(np.asarray(plan.num_iterations)) - num_warmup
         super().__init__(kernel, target, share, num_warmup, num_draws, recorder)
-        self.host_plan, self.plan = plan, jax.device_put(plan, share.everywhere)
+        self.host_plan, self.plan = plan, share.place(plan)
         self.kind = kind
         self.blocks = blocks
         self.is_pooled = is_pooled

@@ -65,9 +65,15 @@ class Share:
 
     def place(self, tree: Any) -> Any:
         """Arrays on the devices: data that are split stay as they are, others are replicated."""
-        return jax.tree.map(
-            lambda x: x if is_split(x) else jax.device_put(x, self.everywhere), tree
-        )
+
+        def put(x: Any) -> Any:
+            if is_split(x):
+                return x
+            if self.is_joint and not isinstance(x, jax.Array):
+                x = jnp.asarray(x)  # else JAX compares float64 with the float32 of other processes
+            return jax.device_put(x, self.everywhere)
+
+        return jax.tree.map(put, tree)
 
     @property
     def everywhere(self) -> NamedSharding | None:

@@ -337,6 +337,10 @@ def report(index, folder):
     posterior = ppl.condition(regression, {"y": y})
     run = partial(inference.mcmc, jax.random.key(0), posterior, x, **SETTINGS)
     result = run()
+    with jax.enable_x64(False):
+        x4 = jax.make_array_from_process_local_data(over, rows()[0][half].astype("f4"))
+        settings: dict[str, Any] = SETTINGS | {"num_warmup": 10}
+        short = inference.mcmc(jax.random.key(0), posterior, x4, **settings).draws["w"]
     errors = []
     whole = ppl.condition(regression, {"y": rows()[1]})
     (column,) = split(over.mesh, rows()[0])
@@ -354,6 +358,7 @@ def report(index, folder):
     shape = predicted.addressable_data(0).shape
     steps = result.stats["num_steps"].tolist()
     found = {"w": result.draws["w"].tolist(), "num_steps": steps, "errors": errors, "part": shape}
+    found["short"] = [str(short.dtype), *short.shape]
     print(json.dumps(found))
 
 
@@ -371,6 +376,7 @@ def test_two_processes_with_half_of_the_rows_draw_the_same(x64, tmp_path):
         np.testing.assert_array_equal(found["num_steps"], whole.stats["num_steps"])
         np.testing.assert_allclose(found["w"], whole.draws["w"], rtol=1e-8, atol=1e-10)
         assert found["part"] == [4, 10, NUM_ROWS // 4]
+        assert found["short"] == ["float32", 4, 10, NUM_COLUMNS]
         words = [
             "which only mcmc takes",
             "not Slice",
