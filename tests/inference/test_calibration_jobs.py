@@ -100,14 +100,14 @@ class Pair(NamedTuple):
 
 
 def sized(key, n):
-    mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
-    ppl.deterministic(Pair(mu, 2 * mu), name="pair")
-    return ppl.sample(key, dist.Normal(mu * jnp.ones(n), 1.0), name="y")
+    of_pair = dist.Joint(Pair(dist.Normal(0.0, 1.0), dist.Exponential(1.0)))
+    pair = ppl.sample(key, of_pair, name="pair")
+    return ppl.sample(key, dist.Normal(pair.one * jnp.ones(n), 1.0 + pair.two), name="y")
 
 
 def of_pairs(key, posterior, n, data):
-    mu = jax.random.normal(key, (50,))
-    return {"mu": mu, "pair": Pair(mu, 2 * mu)}
+    draws = jax.random.normal(key, (50,))
+    return {"pair": Pair(draws, jnp.exp(draws))}
 
 
 def test_simulated_values_are_compared_and_structures_kept(tmp_path):
@@ -115,6 +115,7 @@ def test_simulated_values_are_compared_and_structures_kept(tmp_path):
     given["checkpoint"] = tmp_path
     whole = calibrate(**given)
     (tmp_path / "jobs.1.npz").unlink()
+    same(calibrate(**given), whole)
     same(calibrate(**given), whole)
     with (
         jax.threefry_partitionable(False),
