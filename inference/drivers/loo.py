@@ -23,12 +23,8 @@ from inference.drivers.jobs import Jobs, TakesJobs
 from inference.drivers.refit_checkpoints import describe_refits
 from inference.drivers.run_description import describe_argument, describe_object
 from inference.models.same_model import check_model
-from inference.results.diagnostics import rhat
 from inference.results.elpd import ElpdEstimate
-from inference.results.mcmc_result import MCMCResult
-from inference.results.nested_rhat import HIGH_RHAT, rhat_limit
-from inference.results.problems import MANY_CHAINS
-from inference.results.psis_loo import log_weights_of, make_loo, psis_loo
+from inference.results.psis_loo import log_weights_of, make_loo, psis_loo, words_on_draws
 from inference.results.result import Result
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Shown
@@ -158,7 +154,7 @@ def loo(
         # Importance sampling of each leave-one-out posterior.
         found = psis_loo(log_likelihood, log_weights_of(result), log_scores=terms)
         is_exact = np.zeros(len(units), bool)
-        problems = words_on_chains(observed) + _words_on_draws(result, log_likelihood, units.names)
+        problems = words_on_chains(observed) + words_on_draws(result, log_likelihood, units.names)
         more = ""
         # Exact terms where Pareto k is large.
         if refit is not None and (again := np.flatnonzero(~(found.pareto_k <= refit))).size:
@@ -188,27 +184,4 @@ def loo(
         is_exact=is_exact,
         problems=problems,
         digests=observed.digests,
-    )
-
-
-def _words_on_draws(
-    result: Result, log_likelihood: np.ndarray, names: Sequence[str]
-) -> tuple[str, ...]:
-    """A problem of chains that disagree, in the draws and in the log likelihood of a unit.
-
-    Where only labels switch, the log likelihoods agree.
-    """
-    if not isinstance(result, MCMCResult) or result.facts.num_superchains is not None:
-        return ()
-    num_chains, num_draws, _ = log_likelihood.shape
-    limit = rhat_limit(num_chains, num_draws) if num_chains >= MANY_CHAINS else HIGH_RHAT
-    found = rhat(log_likelihood)
-    high = found > limit
-    if not (high.any() and np.any(result.summary().rhat > limit)):
-        return ()
-    worst = int(np.nanargmax(found))
-    return (
-        f"R-hat exceeds {limit:.3g} for the log likelihood of {high.sum()} of {len(names)} "
-        f"observations, most for {names[worst]} ({found[worst]:.2f}): the chains do not agree, so "
-        "that the draws are doubtful, and so is this estimate. See result.summary().",
     )

@@ -5,13 +5,16 @@ References:
     cross-validation and WAIC, Statistics and Computing 27.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from inference.common.leaf_names import named_leaves
-from inference.results.diagnostics import ess_mean
+from inference.results.diagnostics import ess_mean, rhat
 from inference.results.elpd import ElpdEstimate, make_estimate
+from inference.results.nested_rhat import HIGH_RHAT, rhat_limit
+from inference.results.problems import MANY_CHAINS
 from inference.results.psis import largest_pareto_k, psis_on_host
 
 
@@ -108,6 +111,30 @@ def make_loo(
         largest_k=largest_pareto_k(num_chains * num_draws),
         problems=problems,
         digests=digests,
+    )
+
+
+def words_on_draws(
+    result: Any, log_likelihood: np.ndarray, names: Sequence[str]
+) -> tuple[str, ...]:
+    """A problem of chains that disagree, in the draws and in the log likelihood of a unit.
+
+    Where only labels switch, the log likelihoods agree.
+    """
+    facts = getattr(result, "facts", None)
+    if facts is None or facts.num_superchains is not None:
+        return ()
+    num_chains, num_draws, _ = log_likelihood.shape
+    limit = rhat_limit(num_chains, num_draws) if num_chains >= MANY_CHAINS else HIGH_RHAT
+    found = rhat(log_likelihood)
+    high = found > limit
+    if not (high.any() and np.any(result.summary().rhat > limit)):
+        return ()
+    worst = int(np.nanargmax(found))
+    return (
+        f"R-hat exceeds {limit:.3g} for the log likelihood of {high.sum()} of {len(names)} "
+        f"observations, most for {names[worst]} ({found[worst]:.2f}): the chains do not agree, so "
+        "that the draws are doubtful, and so is this estimate. See result.summary().",
     )
 
 

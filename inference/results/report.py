@@ -24,7 +24,7 @@ from inference.models.model_description import (
 )
 from inference.models.model_groups import ModelGroups, model_groups
 from inference.results import report_pictures as pictures
-from inference.results.psis_loo import log_weights_of, make_loo, psis_loo
+from inference.results.psis_loo import log_weights_of, make_loo, psis_loo, words_on_draws
 from inference.results.report_page import (
     facts,
     figure,
@@ -372,7 +372,8 @@ def _loo_section(
         names += [entry for entry, is_known in zip(entries, mask, strict=True) if is_known]
     log_likelihood = np.concatenate(terms, 2)
     loo = psis_loo(log_likelihood, log_weights_of(result))
-    estimate = make_loo(loo, tuple(names), result.draws)
+    problems = words_on_draws(result, log_likelihood, names)
+    estimate = make_loo(loo, tuple(names), result.draws, problems=problems)
     head, *rows = estimate._rows()
     about, words, *_ = estimate._notes()
     body = paragraph(about[0].upper() + about[1:], "soft")

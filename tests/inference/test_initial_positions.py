@@ -243,8 +243,8 @@ MISTAKES = {
     "type": (3, TypeError, "or a dict of values by site, got 3"),
     "other chains": (
         MCMCResult({}, {"is_divergent": np.zeros((2, 3), bool)}, None),
-        TypeError,
-        "go on from its last draws by jax.tree.map(lambda x: x[:, -1], result.draws)",
+        ValueError,
+        "the result does not hold its chains",
     ),
     "no site": (
         {"tau": 1.0},
