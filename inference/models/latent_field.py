@@ -9,12 +9,14 @@ import jax
 
 import ppl
 from ppl.analysis.summed_sites import summed_programs
+from ppl.common.scaled_distribution import factors_at
 from ppl.core.model_pytree import as_pytree
-from ppl.core.model_run import trace_model
+from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest.names import nest_by_path
-from ppl.harvest.survey import Path, join_scopes
+from ppl.harvest.survey import Path, describe_all, join_scopes
 from ppl.marginal.block_integral import BlockIntegral
 from ppl.marginal.degree import CONSTANT, Degree, find_degrees
+from ppl.transforms.density import LogProbs
 from ppl.transforms.unconstrain import Unconstrained
 
 _MAX_OTHERS = 8  # coordinates outside of the field, with sites that could be in it
@@ -33,6 +35,11 @@ class LatentField:
     paths: tuple[Path, ...]
     is_exact: bool
     others: tuple[Path, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the sites of the field."""
+        return tuple(map(join_scopes, self.paths))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,8 +77,14 @@ class ScoreDegrees:
         operands = [Degree(1, frozenset([x])) if x in sites else CONSTANT for x in self._names]
         return dict(zip(self.scored, find_degrees(self._traced, operands), strict=True))
 
+    def are_quadratic(self, sites: Any) -> bool:
+        """Whether all terms are quadratic functions of some sites, jointly."""
+        return all(x.cause is None for x in self.of(sites).values())
 
-def find_latent_field(target: Unconstrained, names: Sequence[str] | None = None) -> LatentField:
+
+def find_latent_field(
+    target: Unconstrained, names: Sequence[str] | None = None, max_block: int = 2**12
+) -> LatentField:
     """The latent field of a model: the sites of some names, or those that are normal.
 
     A site is normal if its prior, and that of each site which depends on it, is the exponential of
@@ -84,20 +97,22 @@ def find_latent_field(target: Unconstrained, names: Sequence[str] | None = None)
     Args:
         target: Target of the model with its data.
         names: Names of the sites of the field; by default they are found.
+        max_block: Largest number of elements that are coupled as a whole.
 
     Raises:
-        ValueError: if a name is not that of a latent site.
+        TypeError: if `names` are no names.
+        ValueError: if a name is not that of a latent site, or if too many elements are coupled.
     """
     degrees = ScoreDegrees(target)
     size = {p: sum(math.prod(x.shape) for x in jax.tree.leaves(s)) for p, s in target.shapes}
     field = _find_normal(degrees, size) if names is None else _paths_of(names, size)
-    is_exact = bool(field) and all(x.cause is None for x in degrees.of(field).values())
-    if names is None and field and not is_exact:
+    if names is None and field and not degrees.are_quadratic(field):
         less = _without_small(field, size)
-        if _count_parts(target, less) > _count_parts(target, field):
+        if _count_parts(target, less, max_block) > _count_parts(target, field, max_block):
             field = less
     paths = tuple(p for p in size if p in field)
-    return LatentField(paths, is_exact, tuple(p for p in size if p not in field))
+    others = tuple(p for p in size if p not in field)
+    return LatentField(paths, bool(field) and degrees.are_quadratic(field), others)
 
 
 def _without_small(field: Sequence[Path], size: Mapping[Path, int]) -> list[Path]:
@@ -109,10 +124,33 @@ def _without_small(field: Sequence[Path], size: Mapping[Path, int]) -> list[Path
     return left
 
 
-def _count_parts(target: Unconstrained, field: Sequence[Path]) -> int:
+def check_plain(target: Unconstrained, where: str) -> None:
+    """Checks that all sites of a model are in its program, with their own log densities.
+
+    Raises:
+        ValueError: if some were taken out before, or `scale` multiplies their log densities.
+    """
+    args, kwargs = target.arguments.join(target.data)
+    program = trace_model(target.model, None, args, kwargs)
+    if before := [path for _, x in summed_programs(program.jaxpr) for path in x.summation.sites]:
+        raise ValueError(
+            f"{where}: ppl.marginalize has taken {describe_all(before)} out of the model, and each "
+            "of their values may have a mode of its own. Give the model as it was, conditioned on "
+            "the data, or use mcmc."
+        )
+    sites = ModelRun(target.model, program, LogProbs()).sites
+    if scaled := [p for p, found in sites.items() if any(map(factors_at, found.sites))]:
+        raise ValueError(
+            f"{where}: ppl.scale multiplies the log density of {describe_all(scaled)}, and no "
+            "normal distribution is drawn to a power. Leave it out, or use mcmc."
+        )
+
+
+def _count_parts(target: Unconstrained, field: Sequence[Path], max_block: int) -> int:
     """The number of independent parts of the field, given the other sites and the data."""
     args, kwargs = target.arguments.join(target.data)
-    inner = ppl.marginalize(target.model, {join_scopes(path): ppl.Laplace() for path in field})
+    strategy = ppl.Laplace(max_block=max_block)
+    inner = ppl.marginalize(target.model, {join_scopes(path): strategy for path in field})
     program = trace_model(as_pytree(inner), None, args, kwargs)
     found: list[Any] = [x.summation for _, x in summed_programs(program.jaxpr)]
     return sum(x.num_independent for x in found if isinstance(x, BlockIntegral))
@@ -121,6 +159,8 @@ def _count_parts(target: Unconstrained, field: Sequence[Path]) -> int:
 def _paths_of(names: Sequence[str], known: Iterable[Path]) -> list[Path]:
     if isinstance(names, str):
         raise TypeError(f"sites must be a list of names, got {names!r}: write [{names!r}]")
+    if not isinstance(names, Sequence) or not all(isinstance(x, str) for x in names):
+        raise TypeError(f"sites must be a list of names, as ['effect'], got {names!r}")
     by_name = {join_scopes(path): path for path in known}
     for name in names:
         if name not in by_name:
@@ -135,8 +175,8 @@ def _find_normal(degrees: ScoreDegrees, size: Mapping[Path, int]) -> list[Path]:
     for path in sorted(size, key=lambda p: -size[p]):
         if _is_normal(degrees, path, field):
             field.append(path)
-    while lone := _lone_number(degrees, field, size):
-        field.remove(lone)
+    while path := _multiplier(degrees, field, size) or _lone_number(degrees, field, size):
+        field.remove(path)
     return field
 
 
@@ -149,6 +189,14 @@ def _is_normal(degrees: ScoreDegrees, path: Path, field: list[Path]) -> bool:
         return False
     together = degrees.of([*field, path])
     return all(together[p].cause is None for p in degrees.prior)
+
+
+def _multiplier(degrees: ScoreDegrees, field: list[Path], size: Mapping[Path, int]) -> Path | None:
+    """The smallest site of a product of sites, where a term of the data is a polynomial of it."""
+    for p, found in degrees.of(field).items():
+        if p not in degrees.latent and found.cause and math.isfinite(found.degree):
+            return min((x for x in field if x in found.cause[1]), key=lambda x: size[x])
+    return None
 
 
 def _lone_number(degrees: ScoreDegrees, field: list[Path], size: Mapping[Path, int]) -> Path | None:

@@ -29,25 +29,31 @@ class NestedLaplaceResult(ImportanceResult):
             the field is normal given the data and the weights of the points are all equal.
         points_ess: Effective number of draws by the weights of Laplace's approximation.
         integrated: Names of the sites that were integrated out.
+        is_exact: Whether they are normal given the others and the data.
         is_corrected: Whether `weights` are those of the exact posterior. If not, they are those of
             the points alone, of Laplace's approximation.
-        has_mode: Whether the mode was found about which the points are spread.
+        num_modes: Number of modes of the other sites; 0 if none was found.
+        num_lost: Number of points without a density, or where no mode was found.
     """
 
     points_ess: Any
     integrated: tuple[str, ...] = dataclasses.field(metadata={"static": True})
+    is_exact: bool = dataclasses.field(metadata={"static": True})
     is_corrected: bool = dataclasses.field(metadata={"static": True})
-    has_mode: bool = dataclasses.field(metadata={"static": True})
+    num_modes: int = dataclasses.field(metadata={"static": True})
+    num_lost: int = dataclasses.field(metadata={"static": True})
 
     def _summarize(self, intervals: float | Sequence[float]) -> Summary:
         summary = super()._summarize(intervals)
-        kind = "the exact posterior" if self.is_corrected else "Laplace's approximation"
+        is_approximate = not (self.is_corrected or self.is_exact)
+        kind = "Laplace's approximation" if is_approximate else "the exact posterior"
+        error = self.log_evidence_standard_error
+        error = "by Laplace's approximation" if is_approximate else f"standard error {error:.2g}"
         about = (
             f"{self.weights.size} draws with weights of {kind}, worth {self.ess:.0f} without; log "
-            f"evidence {self.log_evidence:.2f} (standard error "
-            f"{self.log_evidence_standard_error:.2g}), Pareto k {self.pareto_k:.2f}"
+            f"evidence {self.log_evidence:.2f} ({error}), Pareto k {self.pareto_k:.2f}"
         )
-        verdict = "No problem found: the mode was found, Pareto k is low, and ESS is high enough."
+        verdict = "No problem found: one mode was found, Pareto k is low, and ESS is high enough."
         return dataclasses.replace(summary, about=about, verdict=verdict)
 
     def _problems(self) -> Iterator[str]:
@@ -58,10 +64,23 @@ class NestedLaplaceResult(ImportanceResult):
                 "outside of their support, and for NaN in the log density."
             )
             return
-        if not self.has_mode:
+        if self.num_modes == 0:
             yield (
                 "no mode of the other sites was found, so the points may miss much of the "
-                "posterior: give these sites proper priors, or use mcmc."
+                f"posterior. {', '.join(self.integrated)} were integrated out: name other sites, "
+                "sites=[...], give the others proper priors, or use mcmc."
+            )
+        if self.num_modes > 1:
+            yield (
+                f"the other sites have {self.num_modes} modes, and the points are spread about the "
+                "highest: draws and evidence are of this mode alone. Use smc, or "
+                "mcmc(kernel=inference.ParallelTempering())."
+            )
+        if self.num_lost:
+            yield (
+                f"{self.num_lost} of {self.weights.size} points count for nothing, as Newton's "
+                "method found no mode there, or the density is 0: there the posterior may be cut "
+                "off. Compare with mcmc."
             )
         if self.points_ess < _WORTH * self.weights.size:
             yield (
@@ -69,7 +88,12 @@ class NestedLaplaceResult(ImportanceResult):
                 "sites that were not integrated out is far from normal on unconstrained space, or "
                 "has several modes. Raise num_draws, or use mcmc."
             )
-        if not self.is_corrected:
+        if self.is_exact and not self.is_corrected:
+            yield (
+                f"Pareto k is {self.pareto_k:.2f}, above {largest:.2g}: a few points carry most of "
+                "the weight. Raise num_draws, or use mcmc."
+            )
+        elif not self.is_corrected:
             yield (
                 f"Pareto k of the weights of the exact posterior is {self.pareto_k:.2f}, above "
                 f"{largest:.2g}, so the draws are of Laplace's approximation, and nothing says how "

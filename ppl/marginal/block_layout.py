@@ -126,7 +126,8 @@ class BlockLayout:
                 array = jnp.transpose(jnp.asarray(use.read()), np.argsort(use.axes).tolist())
                 others = [i for i in range(score.ndim) if i not in use.axes]
                 index.append(jnp.expand_dims(array, others))
-            found = found.at[tuple(jnp.broadcast_to(i, score.shape) for i in index)].add(score)
+            where = tuple(jnp.broadcast_to(i, score.shape) for i in index)
+            found = found.at[where].add(score, mode="clip")  # as reading by an index does
         return found
 
     @property

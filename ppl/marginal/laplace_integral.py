@@ -77,6 +77,7 @@ class LaplaceIntegral(BlockIntegral):
             return x, jnp.sum(log_weight), jnp.sum(here)
         choice, *keys = jax.random.split(key, self.num_proposals + 1)
         proposals, log_weights = jax.vmap(propose)(jnp.stack(keys))
+        log_weights = jnp.where(jnp.isnan(log_weights), -jnp.inf, log_weights)
         chosen = jax.random.categorical(choice, log_weights, axis=0)
         log_mean = logsumexp(log_weights, axis=0) - jnp.log(self.num_proposals)
         if here.ndim:  # plates, and so no border

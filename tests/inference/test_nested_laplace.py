@@ -1,5 +1,6 @@
 """nested_laplace: posteriors and evidence by quadrature, and models that it refuses."""
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -117,7 +118,7 @@ def test_few_trials_a_group_have_exact_weights():
 
 def test_weights_that_fail_leave_those_of_the_points():
     result = nested_laplace(key(0), grouped(), num_proposals=1, num_draws=64)
-    loose = NestedLaplaceResult(**{**vars(result), "is_corrected": False})
+    loose = dataclasses.replace(result, is_corrected=False)
     (problem,) = [x for x in loose.summary().problems if "Laplace's approximation" in x]
     assert "compare with mcmc" in problem
     assert "weights of Laplace's approximation" in loose.summary().about
@@ -163,6 +164,19 @@ def test_the_field_is_found_by_the_program():
     assert find_latent_field(ppl.unconstrain(series)).paths == (("h",), ("level",))
 
 
+def test_a_second_mode_is_told():
+    def loadings(key):
+        loading = ppl.sample(key, dist.Normal(0.0, 1.0), name="loading")
+        x = ppl.sample(key, dist.Normal(jnp.zeros(20), 1.0), name="x")
+        ppl.sample(key, dist.Normal(loading * x, 0.3), name="y")
+
+    data = jnp.asarray(np.random.default_rng(0).normal(size=20), jnp.result_type(float))
+    result = nested_laplace(key(0), ppl.condition(loadings, {"y": data}), num_draws=64)
+    assert result.integrated == ("x",)
+    assert result.is_exact
+    assert any("have 2 modes" in x for x in result.summary().problems)
+
+
 def test_models_that_do_not_fit_are_refused():
     def scales(key):
         tau = ppl.sample(key, dist.HalfNormal(5.0), name="tau")
@@ -187,6 +201,16 @@ def test_models_that_do_not_fit_are_refused():
         ValueError, match=r"no latent site 'effects'\. Use some of: effect, mu, tau"
     ):
         nested_laplace(key(0), grouped(), sites=["effects"])
+    with pytest.raises(ValueError, match=r"\(effect, mu, tau\) are named by sites"):
+        nested_laplace(key(0), grouped(), sites=["effect", "mu", "tau"])
+    with pytest.raises(ValueError, match="sites names no site"):
+        nested_laplace(key(0), grouped(), sites=[])
+    with pytest.raises(ValueError, match=r"ppl\.scale multiplies the log density"):
+        nested_laplace(key(0), ppl.scale(grouped(), 0.5))
+    with pytest.raises(ValueError, match="has taken 'effect' out of the model"):
+        nested_laplace(key(0), ppl.marginalize(grouped(), {"effect": ppl.Laplace()}))
+    with pytest.raises(TypeError, match="a list of names, as"):
+        nested_laplace(key(0), grouped(), sites=3)  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match=r"write \['effect'\]"):
         nested_laplace(key(0), grouped(), sites="effect")
     with pytest.raises(ValueError, match="num_proposals must be"):
