@@ -66,6 +66,11 @@ Draws = dict[str, np.ndarray]
 Call = Callable[[int], tuple[Draws, int]]  # of a seed: draws by name, number of divergences
 
 
+def settings_of_ours(chains: int, draws: int) -> dict[str, Any]:
+    """Settings of `inference.mcmc`."""
+    return {"num_chains": chains, "num_warmup": draws, "num_draws": draws, "progress": False}
+
+
 def ours_of_pymc(name: str, chains: int, draws: int) -> Call:
     """`mcmc` of the model, through the door in the first call."""
     import jax
@@ -76,12 +81,7 @@ def ours_of_pymc(name: str, chains: int, draws: int) -> Call:
     jax.config.update("jax_enable_x64", True)
     model, names = pymc_model(name)
     discrete = [v.name for v in model.free_RVs if v.dtype.startswith("int")]
-    how: dict[str, Any] = {
-        "num_chains": chains,
-        "num_warmup": draws,
-        "num_draws": draws,
-        "progress": False,
-    }
+    how = settings_of_ours(chains, draws)
     made: list[Any] = []
 
     def call(seed: int) -> tuple[Draws, int]:
@@ -161,12 +161,7 @@ def ours_of_stan(name: str, chains: int, draws: int) -> Call:
 
     jax.config.update("jax_enable_x64", True)
     published = published_of(name)
-    how: dict[str, Any] = {
-        "num_chains": chains,
-        "num_warmup": draws,
-        "num_draws": draws,
-        "progress": False,
-    }
+    how = settings_of_ours(chains, draws)
     made: list[Any] = []
 
     def call(seed: int) -> tuple[Draws, int]:
