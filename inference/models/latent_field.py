@@ -8,14 +8,13 @@ from typing import Any
 import jax
 
 import ppl
+from inference.models.score_degrees import ScoreDegrees
 from ppl.analysis.summed_sites import summed_programs
 from ppl.common.scaled_distribution import factors_at
 from ppl.core.model_pytree import as_pytree
 from ppl.core.model_run import ModelRun, trace_model
-from ppl.harvest.names import nest_by_path
 from ppl.harvest.survey import Path, describe_all, join_scopes
 from ppl.marginal.block_integral import BlockIntegral
-from ppl.marginal.degree import CONSTANT, Degree, find_degrees
 from ppl.transforms.density import LogProbs
 from ppl.transforms.unconstrain import Unconstrained
 
@@ -40,46 +39,6 @@ class LatentField:
     def names(self) -> tuple[str, ...]:
         """Names of the sites of the field."""
         return tuple(map(join_scopes, self.paths))
-
-
-@dataclasses.dataclass(frozen=True)
-class _Name:
-    path: Path
-
-
-class ScoreDegrees:
-    """Degrees of the terms of a log density in some sites, read off its program.
-
-    Attributes:
-        latent: Latent sites with their shapes.
-        prior: Sites whose terms are those of latent sites.
-        scored: All sites and factors with a term.
-    """
-
-    def __init__(self, target: Unconstrained) -> None:
-        self.latent = dict(target.shapes)
-        named = {p: jax.tree.map(lambda _, p=p: _Name(p), x) for p, x in self.latent.items()}
-        self._names = [x.path for x in jax.tree.leaves(nest_by_path(named))]
-        leaves, structure = jax.tree.flatten(target.position_shapes)
-        scored: list[Path] = []
-
-        def scores(leaves: list[Any]) -> list[jax.Array]:
-            terms = target.log_densities(jax.tree.unflatten(structure, leaves))
-            scored[:] = terms
-            return list(terms.values())
-
-        self._traced = jax.make_jaxpr(scores)(leaves)
-        self.scored = tuple(scored)
-        self.prior = tuple(path for path in scored if path in self.latent)
-
-    def of(self, sites: Any) -> dict[Path, Degree]:
-        """The degree of each term in some sites, all others held."""
-        operands = [Degree(1, frozenset([x])) if x in sites else CONSTANT for x in self._names]
-        return dict(zip(self.scored, find_degrees(self._traced, operands), strict=True))
-
-    def are_quadratic(self, sites: Any) -> bool:
-        """Whether all terms are quadratic functions of some sites, jointly."""
-        return all(x.cause is None for x in self.of(sites).values())
 
 
 def find_latent_field(

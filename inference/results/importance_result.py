@@ -76,10 +76,7 @@ class ImportanceResult(Result):
         num_draws = self.weights.size
         pareto_k = float(self.pareto_k)
         if not np.isfinite(self.log_evidence):
-            yield (
-                f"the log weights have no finite sum, but {self.log_evidence}: look for values "
-                "outside of their support, and for NaN in the log density."
-            )
+            yield self._without_sum()
             return
         largest = largest_pareto_k(num_draws)
         if np.isnan(pareto_k):
@@ -95,6 +92,13 @@ class ImportanceResult(Result):
                 f"the weights are worth {self.ess:.0f} draws only: raise num_draws, or draw from "
                 "a guide, guide=svi(...)."
             )
+
+    def _without_sum(self) -> str:
+        """The problem of weights whose sum is not finite."""
+        return (
+            f"the log weights have no finite sum, but {self.log_evidence}: look for values "
+            "outside of their support, and for NaN in the log density."
+        )
 
     def _equally_weighted(self) -> "ImportanceResult":
         """Result of as many draws, resampled by their weights; the result itself if these agree.

@@ -59,10 +59,7 @@ class NestedLaplaceResult(ImportanceResult):
     def _problems(self) -> Iterator[str]:
         largest = largest_pareto_k(self.weights.size)
         if not np.isfinite(self.log_evidence):
-            yield (
-                f"the log weights have no finite sum, but {self.log_evidence}: look for values "
-                "outside of their support, and for NaN in the log density."
-            )
+            yield self._without_sum()
             return
         if self.num_modes == 0:
             yield (
