@@ -178,7 +178,10 @@ def _fill(operand: Any, *, method: Method, shape: tuple[int, ...], dtype: np.dty
                 method(programs[i], positions[i], outs[i, ...])
 
         _run(fill, len(rows), is_threaded=all(x.is_threaded for x in {*programs}))
-    return outs.astype(dtype, copy=False).reshape(-1).view(np.uint32).reshape(words_shape)
+    if dtype != outs.dtype:
+        with np.errstate(over="ignore"):  # what is too large for 32 bits is infinite
+            outs = outs.astype(dtype)
+    return outs.reshape(-1).view(np.uint32).reshape(words_shape)
 
 
 def _run(fill: Callable[[int, int], None], num: int, *, is_threaded: bool) -> None:

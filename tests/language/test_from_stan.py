@@ -463,3 +463,9 @@ def test_data_of_all_kinds_are_read():
         allows_nan=False,
     )
     assert text == '{"a": [0, 1], "b": 1, "c": [1.0, 2.0], "d": {"1": 1, "2": [[1.0]]}, "e": []}'
+
+
+def test_a_density_too_large_for_32_bits_is_infinite():
+    model = ppl.from_stan("parameters { real a; } model { target += -1e39 * a; }")
+    found = jax.value_and_grad(lambda a: ppl.log_density(model)({"unconstrained": {"a": a}}))(1.0)
+    np.testing.assert_array_equal(found, (-np.inf, -np.inf))
