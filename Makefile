@@ -43,6 +43,8 @@ test-doors: VENV = .venv-doors
 test-doors: ## run the tests of models of PyMC, which has an environment of its own
 	@.ci/venv "$(VENV)" "$(PYTHON)" doors
 	@$(BIN)/python -m pytest -q -m "slow or not slow" tests/language/test_from_pymc.py
+	@$(BIN)/python -m pytest -q -m "(slow or not slow) and not exhaustive" -k from_pymc \
+		tests/joints/test_joints.py
 
 fuzz: ## check random programs, for SECONDS=600 from SEED=1000 on
 	@.ci/venv "$(VENV)" "$(PYTHON)" dev

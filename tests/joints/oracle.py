@@ -45,6 +45,7 @@ class Oracle:
         scope: The scope around sites, "" for none.
         scoped: The sites in the scope, None for all.
         is_bare: Whether the model is a density of numbers, of which b is a logarithm, and no more.
+        records_values: Whether mu, b and w are deterministic sites beside the numbers.
     """
 
     has_sum: bool = False
@@ -59,6 +60,7 @@ class Oracle:
     scope: str = ""
     scoped: frozenset[str] | None = None
     is_bare: bool = False
+    records_values: bool = False
 
     def is_inside(self, name: str) -> bool:
         """Whether a site is in the scope."""
@@ -89,6 +91,11 @@ class Oracle:
         return tuple(name for name in names if name not in self.unscored)
 
     @property
+    def recorded(self) -> frozenset[str]:
+        """The names of deterministic sites beside numbers of the same names in a scope."""
+        return frozenset(self.latent if self.records_values else ())
+
+    @property
     def kinds(self) -> dict[str, str]:
         """The kind of each site in the graph, the sites that are taken out included."""
         kinds = dict.fromkeys(self.latent, "latent") | dict.fromkeys(self.observed, "observed")
@@ -105,7 +112,7 @@ class Oracle:
     def own_scores(self, values: Values, x: np.ndarray = X) -> dict[str, np.ndarray]:
         """The log probability of each entry of each site, without factors and weights."""
         if self.is_bare:
-            made = dataclasses.replace(self, is_bare=False)
+            made = dataclasses.replace(self, is_bare=False, factor=1.0)
             total = made.log_density({**values, "b": np.exp(values["b"])}, x) + values["b"]
             return {"mu": np.zeros(()), "b": np.zeros(()), "w": np.zeros(3), "log_density": total}
         at = self.complete(values)
@@ -178,7 +185,10 @@ class Oracle:
         return found
 
     def predicted(self, values: Values) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """The mean and variance of new data, given the latent sites."""
+        """The mean and variance of new data, or of recorded values, given the latent sites."""
+        if self.records_values:
+            recorded = {**values, "b": np.exp(values["b"])}
+            return {name: (np.asarray(x), np.zeros(np.shape(x))) for name, x in recorded.items()}
         at, has_w = self.complete(values), "w" not in self.out
         found = {"v": ((at["w"] if has_w else at["mu"]) + at["b"] * X, 0.25 if has_w else 1.25)}
         if self.has_sum:
@@ -220,7 +230,8 @@ class Oracle:
         b, k = np.exp(log_b), self.factor
         total = k * stats.norm.logpdf(mu, self.shift, 2.0)
         if not self.fixes_b:
-            total += k * (stats.norm.logpdf(log_b, 0.3 * mu, 0.5) - log_b) + log_b
+            volume = k * log_b if self.is_bare else log_b
+            total += k * (stats.norm.logpdf(log_b, 0.3 * mu, 0.5) - log_b) + volume
         for j in range(3):
             is_known = ("v", j) not in without and "v" not in self.unscored
             is_known &= not (self.gap and j == GAP)

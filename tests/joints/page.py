@@ -47,10 +47,14 @@ ppl.sample(key, dist.Normal(mu + 2.0 * z, 1.0), name="y")
 | `auto_marginal` | takes out `mu` and `w`, or `w` alone where the weights of the rows differ |
 | `module` | has `w` as the weights of a network, or the location of `mu` as a parameter |
 | `from_numpyro` | is the model written in NumPyro, with data by `condition` or by `obs=` |
+| `from_pymc` | is the model written in PyMC, with data by `condition` or by `observed=` |
+| `from_stan` | is the program in Stan with its data, an argument of the model |
 | `from_density` | has the log density of `mu`, the logarithm of `b`, and `w`, written by hand |
 
 `gibbs` is `mcmc(kernel=Gibbs.auto())` of the model with `z` and `y`, so that discrete sites are
-drawn, too; `tempering` is `mcmc(kernel=ParallelTempering())` and `evidence`.
+drawn, too; `tempering` is `mcmc(kernel=ParallelTempering())` and `evidence`. `handed_on` is
+`mcmc(init=result)`, with the warm-up of another run; `split_data` is `mcmc` with `x` split over
+three devices, which a Stan program cannot have, as its data stand in the program.
 
 Of several transformations in a row, the first one is applied first. `recover` draws what is taken
 out given all that was data when it was taken out. `predict` and `calibrate` are asked of the model

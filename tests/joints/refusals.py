@@ -1,12 +1,13 @@
 """What is refused in the table of joints, with a part of the words that say so."""
 
-from tests.joints.rows import BLOCK, INTERVENE, NET, REPARAM, SCALE, WEIGH, Row
+from tests.joints.rows import BLOCK, FROM_PYMC_OBS, INTERVENE, NET, REPARAM, SCALE, WEIGH, Row
 
 OF_PARAMETERS = (
     *("log_density", "log_probs", "simulate", "trace", "graph", "recover"),
     *("conditional", "svi"),
 )
 
+BY_POSITIONS = ("unconstrain", "mcmc", "loo", "cross_validate", "to_arviz")
 FROM_PRIOR = ("importance", "tempering", "smc")
 
 
@@ -20,12 +21,14 @@ def refusal(row: Row, column: str) -> str | None:
     is_hidden = row.has(BLOCK) and any(step.is_data for step in row.steps[at[BLOCK] :])
     if is_hidden and column != "predict":  # It is asked without the data.
         return "has no site 'v'"
+    if row.has(FROM_PYMC_OBS) and row.has(REPARAM) and column in BY_POSITIONS:
+        return "pymc.LogNormal has no location and scale to center by"
     if row.has(NET) and column == "predict":  # It has draws, and not the fit.
         return "whose value in the fit is not among the draws"
     if row.has(NET) and column not in OF_PARAMETERS:
         return "inference.svi alone finds parameters of models"
     if oracle.is_bare and column in ("simulate", "trace"):
-        return "has no prior to draw from, as its sites are improper"
+        return "has no prior to draw from"
     if oracle.is_bare and column == "calibrate":
         return "a part of its density that simulations do not have"
     if "mu" in oracle.out and column == "predict":
@@ -35,7 +38,8 @@ def refusal(row: Row, column: str) -> str | None:
     if column == "recover" and not oracle.out:
         return "has no summed sites"
     has_new = row.has_sum or row.has(INTERVENE) or not row.has(BLOCK)
-    if column == "predict" and (oracle.is_bare or not has_new):
+    has_new &= not oracle.is_bare or oracle.records_values
+    if column == "predict" and not has_new:
         return "has no site but those that are given or observed"
     if column in ("loo", "cross_validate") and not oracle.observed:
         reason = "only factors" if oracle.is_bare else "so there is no likelihood"
@@ -49,5 +53,5 @@ def refusal(row: Row, column: str) -> str | None:
     if column in FROM_PRIOR and "mu" in oracle.out:
         return "are scored together, by one sum or integral"
     if column in FROM_PRIOR and oracle.is_bare:
-        return "has no prior to draw from, as its sites are improper"
+        return "has no prior to draw from"
     return None

@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pandas
+import pytest
 import xarray
 
 import distributions as dist
@@ -183,6 +184,30 @@ def _in_numpyro(*, has_data: bool) -> Callable[[Any, bool, str], Any]:
 
 FROM_NUMPYRO = Step("from_numpyro", _in_numpyro(has_data=False))
 FROM_NUMPYRO_OBS = Step("from_numpyro (obs=)", _in_numpyro(has_data=True), is_data=True)
+
+
+def _in_pymc(*, has_data: bool) -> Callable[[Any, bool, str], Any]:
+    def apply(_: Any, has_sum: bool, __: str) -> Any:
+        pytest.importorskip("pymc", reason="PyMC is not installed")
+        from tests.joints.in_pymc import pymc_model
+
+        return pymc_model(has_sum=has_sum, has_data=has_data)
+
+    return apply
+
+
+FROM_PYMC = Step("from_pymc", _in_pymc(has_data=False))
+FROM_PYMC_OBS = Step("from_pymc (observed=)", _in_pymc(has_data=True), is_data=True)
+FROM_STAN = Step(
+    "from_stan",
+    lambda *_: lambda key, program: program(key),
+    {
+        "is_bare": True,
+        "scope": "unconstrained",
+        "scoped": frozenset(["mu", "b", "w"]),
+        "records_values": True,
+    },
+)
 AUTO = Step(
     "marginalize (auto_marginal)",
     lambda m, *_: ppl.marginalize(m, ppl.auto_marginal),
@@ -221,6 +246,11 @@ class Row:
         return self.has_z or any("z" in step.sites for step in self.steps)
 
     @property
+    def rtol(self) -> float:
+        """What a log density is right to; PyMC rounds the constant of LogNormal to 2e-9."""
+        return 1e-8 if self.has(FROM_PYMC, FROM_PYMC_OBS) else 1e-10
+
+    @property
     def oracle(self) -> Oracle:
         """What is right for the row."""
         changes: dict[str, Any] = {}
@@ -251,7 +281,12 @@ class Row:
         return made
 
     def argument(self, x: Any = X) -> Any:
-        """The argument of the model: an array, or a table that has it as a column."""
+        """The argument of the model: an array, a table that has it as a column, or a program."""
+        if self.has(FROM_STAN):
+            pytest.importorskip("stanli", reason="stanli is not installed")
+            from tests.joints.in_stan import stan_model
+
+            return stan_model(x)
         if not self.has(TABLE):
             return jnp.asarray(x)
         if np.ndim(x) == 1:
@@ -276,7 +311,8 @@ def _with_marginals() -> list[Row]:
         rows += [Row((*data, INTERVENE_V, marginal)), Row((*data, marginal, INTERVENE_V))]
     for step in (LABEL, STATE):
         rows += [Row((CONDITION, step, BOTH)), Row((CONDITION, BOTH, step))]
-    rows += [Row((FROM_NUMPYRO_OBS, step)) for step in (ENUMERATE, GAUSSIAN, LAPLACE, BOTH)]
+    doors = (FROM_NUMPYRO_OBS, FROM_PYMC_OBS)
+    rows += [Row(x) for x in itertools.product(doors, (ENUMERATE, GAUSSIAN, LAPLACE, BOTH))]
     return [*rows, Row((CONDITION, TABLE, BOTH))]
 
 
@@ -290,8 +326,10 @@ def _without_marginals() -> list[Row]:
             continue
         data = () if one.is_data or other.is_data else (CONDITION,)
         rows.append(Row((*data, one, other)))
-    rows += [Row((FROM_NUMPYRO_OBS, step)) for step in (SCALE, NEST, REPARAM, INTERVENE, BLOCK)]
-    return [*rows, Row((FROM_NUMPYRO, IMPUTE)), Row((FROM_NUMPYRO, IGNORE))]
+    doors = (FROM_NUMPYRO_OBS, FROM_PYMC_OBS)
+    rows += [Row(x) for x in itertools.product(doors, (SCALE, NEST, REPARAM, INTERVENE, BLOCK))]
+    rows += [Row(x) for x in itertools.product((FROM_NUMPYRO, FROM_PYMC), (IMPUTE, IGNORE))]
+    return [*rows, Row((FROM_DENSITY, SCALE)), Row((FROM_STAN, SCALE))]
 
 
 SINGLES = [
@@ -311,6 +349,9 @@ SINGLES = [
     Row((FROM_DENSITY,)),
     Row((FROM_NUMPYRO, CONDITION)),
     Row((FROM_NUMPYRO_OBS,)),
+    Row((FROM_PYMC, CONDITION)),
+    Row((FROM_PYMC_OBS,)),
+    Row((FROM_STAN,)),
 ]
 OTHER_KERNELS = [  # singles that meet other kernels than NUTS
     Row((CONDITION,)),
@@ -320,7 +361,7 @@ OTHER_KERNELS = [  # singles that meet other kernels than NUTS
     ),
     Row((IMPUTE,)),
     Row((IGNORE,)),
-    Row((FROM_DENSITY,)),
+    *(Row((step,)) for step in (FROM_DENSITY, FROM_NUMPYRO_OBS, FROM_PYMC_OBS, FROM_STAN)),
 ]
 WITH_MARGINALS = _with_marginals()
 WITHOUT_MARGINALS = _without_marginals()

@@ -14,6 +14,8 @@ from tests.joints.rows import (
     AUTO,
     AUTO_IN_PART,
     CONDITION,
+    FROM_PYMC,
+    FROM_PYMC_OBS,
     PAIRS,
     SINGLES,
     WEIGH,
@@ -23,7 +25,18 @@ from tests.joints.rows import (
 pytestmark = pytest.mark.promotion(rank="allow", dtype="standard")
 
 
+OF_PYMC = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
+]
+
+
 def marks(row, column):
+    """Marks of a cell."""
+    return slowness(row, column) + (OF_PYMC if row.has(FROM_PYMC, FROM_PYMC_OBS) else [])
+
+
+def slowness(row, column):
     """Of pairs, CI meets one quick column and one slow one, each in turn."""
     is_quick = row in SINGLES and not row.has(AUTO, AUTO_IN_PART)
     if is_quick and column in QUICK and column is not conditional:
