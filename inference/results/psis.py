@@ -108,9 +108,11 @@ def psis_of(log_weights: np.ndarray, log_density: np.ndarray) -> SmoothedWeights
 
     Args:
         log_weights: Log weights, ``(draw,)``.
-        log_density: Log density at the draws, ``(draw,)``, whose size sets the rounding error.
+        log_density: Log density at the draws, ``(draw,)``. Its size sets the rounding error, at the
+            draws of larger weights: others may be far out, where it is of any size.
     """
-    known = np.abs(log_density[np.isfinite(log_density)])
+    is_heavy = log_weights >= np.median(log_weights)
+    known = np.abs(log_density[is_heavy & np.isfinite(log_density)])
     eps = float(np.finfo(log_weights.dtype).eps)
     return psis_on_host(log_weights, _ROUNDING * eps * np.max(known, initial=1.0))
 

@@ -112,6 +112,15 @@ def test_draws_without_density_are_no_rounding():
     assert psis_of(np.full(100, -np.inf), np.full(100, -np.inf)).pareto_k == np.inf
 
 
+def test_rounding_is_of_the_draws_that_count():
+    # A draw far out, of next to no weight, says nothing about rounding at the others.
+    log_weights = np.asarray(np.random.default_rng(0).pareto(2.0, 1000), np.float32)
+    log_density = np.full(1000, -90.0, np.float32)
+    k = psis_of(np.log1p(log_weights), log_density).pareto_k
+    log_density[np.argmin(log_weights)] = -1e8
+    assert psis_of(np.log1p(log_weights), log_density).pareto_k == k > 0.3
+
+
 def test_one_draw_has_no_tail():
     assert np.isnan(psis_of(np.ones(1), np.ones(1)).pareto_k)
 
