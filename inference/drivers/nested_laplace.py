@@ -24,6 +24,7 @@ from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Shown, show_progress
 from ppl.harvest.survey import join_scopes
+from ppl.marginal.random_values import quick_options
 from ppl.transforms.unconstrain import Unconstrained
 
 _MAX_SIZE = 12  # coordinates of hyperparameters
@@ -34,6 +35,7 @@ _LEAST_MODE = 7.0  # nats below the highest mode; lower ones do not count
 _RADIUS = 2.0  # of the starts, on unconstrained space
 _AT_ONCE = 32  # points of one compiled program
 _MAX_ELEMENTS = 2**25  # numbers of one array of draws
+_FEW_ELEMENTS = 2**20  # numbers of all draws; their program is compiled faster than it could run
 
 
 def nested_laplace(
@@ -114,6 +116,7 @@ def nested_laplace(
     check_inputs(nested_laplace, key, model, args, kwargs)
     num_draws = check_count("num_draws", num_draws, least=32)
     num_proposals = check_count("num_proposals", num_proposals, least=1)
+    max_block = check_count("max_block", max_block, least=1)
     with settings(cache_dir), show_progress(progress, 4, "stage") as report:
         report(0, "finding the latent field")
         whole = ppl.unconstrain(model, *args, **kwargs)
@@ -128,13 +131,12 @@ def nested_laplace(
         layout = Layout.of(target.position_shapes)
         log_density = _on_points(target, layout)
         report(1, "compiling and climbing")
-        peak, num_modes = _climb(log_density, _starts(key, log_density, layout, field))
-        report(2, "points")
         rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
+        peak, num_modes = _climb(log_density, _starts(rng, log_density, layout, field))
+        report(2, "points")
         points = spread(log_density, peak, num_draws, rng.uniform(size=layout.size))
         report(3, "draws")
-        at_once = _num_at_once(whole, num_proposals)
-        draws, corrections = _draw_at(key, target, layout, points.points, at_once)
+        draws, corrections = _draw_at(key, target, layout, points.points, num_proposals)
         report(4, "draws")
     return NestedLaplaceResult(
         draws=jax.tree.map(lambda x: x[None], draws),
@@ -180,15 +182,28 @@ def _target_of_others(model: Any, args: Any, kwargs: Any, field: LatentField) ->
         raise ValueError(
             "nested_laplace: beside the sites that are integrated out "
             f"({', '.join(field.names)}), the model has {layout.size} coordinates ({others}), and "
-            f"points can be spread over {_MAX_SIZE}. Name sites that are nearly normal given the "
-            "others, sites=[...], or use mcmc."
+            f"points can be spread over {_MAX_SIZE}. Name more sites that are nearly normal given "
+            "the others, sites=[...]. Or sample the others: inner = ppl.marginalize(model, {site: "
+            "ppl.Laplace()}) with those sites; result = mcmc(key, inner, *args); then "
+            "ppl.recover(inner, result.draws) draws what was integrated out."
         )
     return target
 
 
+def _at_each(function: Callable[..., Any], *points: jax.Array) -> Any:
+    """The values of a function at each point.
+
+    On a CPU, one point at a time: each ends with its own last Newton step, and the program is
+    smaller. An accelerator takes all points together.
+    """
+    if jax.default_backend() == "cpu":
+        return jax.lax.map(lambda x: function(*x), points)
+    return jax.vmap(function)(*points)
+
+
 def _values(points: jax.Array, target: Target, layout: Layout) -> jax.Array:
     """The log density at each point, ``(point,)``."""
-    return jax.vmap(lambda flat: target.log_density(layout.unravel(flat)))(points)
+    return _at_each(lambda flat: target.log_density(layout.unravel(flat)), points)
 
 
 def _on_points(target: Target, layout: Layout) -> Callable[[np.ndarray], np.ndarray]:
@@ -206,15 +221,17 @@ def _on_points(target: Target, layout: Layout) -> Callable[[np.ndarray], np.ndar
 
 
 def _starts(
-    key: jax.Array, log_density: Callable[..., np.ndarray], layout: Layout, field: LatentField
+    rng: np.random.Generator,
+    log_density: Callable[..., np.ndarray],
+    layout: Layout,
+    field: LatentField,
 ) -> list[np.ndarray]:
     """A few points far apart, those of largest density among many on unconstrained space.
 
     Raises:
         ValueError: if the density is finite at none.
     """
-    shape = _NUM_STARTS, layout.size
-    starts = np.asarray(jax.random.uniform(key, shape, float, -_RADIUS, _RADIUS), np.float64)
+    starts = rng.uniform(-_RADIUS, _RADIUS, size=(_NUM_STARTS, layout.size))
     values = log_density(starts)
     starts = starts[np.isfinite(values)]
     if not len(starts):
@@ -265,24 +282,35 @@ def _draws(
         drawn, log_weight = recover(jax.random.fold_in(key, number), *args, **kwargs)
         return values, drawn, log_weight
 
-    return jax.vmap(at_point)(numbers, points)
+    return _at_each(at_point, numbers, points)
 
 
-def _num_at_once(target: Unconstrained, num_proposals: int) -> int:
-    """The number of points whose draws one program makes, by the size of the data."""
-    largest = max(map(np.size, jax.tree.leaves(target)), default=1)
-    return int(np.clip(_MAX_ELEMENTS // (num_proposals * max(largest, 1)), 1, _AT_ONCE))
+def _draw_options(num_elements: int) -> tuple[tuple[str, Any], ...]:
+    """Options of XLA for the program of the draws, most of whose time goes to compiling.
+
+    Args:
+        num_elements: Number of elements of all draws, proposals included.
+    """
+    if jax.default_backend() != "cpu":
+        return ()
+    if num_elements <= _FEW_ELEMENTS:
+        return tuple(quick_options().items())
+    return (("xla_backend_optimization_level", 1),)  # as fast as at 3
 
 
 def _draw_at(
-    key: jax.Array, target: Unconstrained, layout: Layout, points: np.ndarray, at_once: int
+    key: jax.Array, target: Unconstrained, layout: Layout, points: np.ndarray, num_proposals: int
 ) -> tuple[dict[str, Any], np.ndarray]:
     """Draws of all sites, ``(point, *shape)``, and the log weights of those of the field."""
+    largest = max(map(np.size, jax.tree.leaves(target)), default=1)
+    num_elements = num_proposals * max(largest, 1)  # of a draw, or nearly
+    at_once = int(np.clip(_MAX_ELEMENTS // num_elements, 1, _AT_ONCE))
+    options = _draw_options(num_elements * len(points))
     found = []
     for first in range(0, len(points), at_once):
         rows = np.minimum(np.arange(first, first + at_once, dtype=np.uint32), len(points) - 1)
         arguments = key, rows, points[rows].astype(layout.dtype), target, layout
-        found.append(jax.device_get(compile_once(_draws, *arguments)(*arguments)))
+        found.append(jax.device_get(compile_once(_draws, *arguments, options=options)(*arguments)))
     joined = jax.tree.map(lambda *x: np.concatenate(x)[: len(points)], *found)
     values, drawn, log_weights = joined
     return merge(values, drawn), log_weights.astype(np.float64)

@@ -30,6 +30,7 @@ def compile_once(
     loop_bytes: int = SMALL_LOOP_BYTES,
     joint: int = 0,
     splits_results: bool = False,
+    options: tuple[tuple[str, Any], ...] = (),
 ) -> Any:
     """The program of a function, compiled once for all arguments of these shapes and dtypes.
 
@@ -58,11 +59,12 @@ def compile_once(
             the mesh run one program for all chains. Leaves of the results, and of the arguments in
             `sharded`, are split if their first axis has this length.
         splits_results: Whether results that are for the host may stay split as data are.
+        options: Names and values of more options of XLA's compiler.
     """
     mesh, own, axes = (None, None, ()) if share is None else (share.mesh, share.own, share.axes)
     if share is None:
         own = mesh_of_data(arguments)
-    said = donate, sharded, loop_bytes, joint, splits_results
+    said = donate, sharded, loop_bytes, joint, splits_results, options
     return compile_program(function, mesh, own, axes, *said, *signature(arguments))
 
 
@@ -97,6 +99,7 @@ def compile_program(
     loop_bytes: int,
     joint: int,
     splits_results: bool,
+    options: tuple[tuple[str, Any], ...],
     structure: Any,
     kinds: Iterable[jax.ShapeDtypeStruct],
     _: Any,
@@ -127,7 +130,7 @@ def compile_program(
         lowered = traced.lower()
     most_summed, has_products = estimate_work(traced.jaxpr)
     with fuse_small_loops(SMALL_LOOP_BYTES if has_products else loop_bytes, most_summed):
-        return CompiledProgram(lowered.compile())
+        return CompiledProgram(lowered.compile(compiler_options=dict(options)))
 
 
 @contextmanager

@@ -113,7 +113,7 @@ def test_few_trials_a_group_have_exact_weights():
     assert abs(mean(result, "mu") - mu) < 0.8 * scale
     assert abs(mean(result, "effect")[0] - first) < 1.5 * scale
     plain = nested_laplace(key(0), grouped(), num_draws=2000, num_proposals=1)
-    assert plain.pareto_k > result.pareto_k
+    assert abs(plain.log_evidence - log_evidence) > 0.1  # 0.16 to 0.5 for five keys
 
 
 def test_weights_that_fail_leave_those_of_the_points():
@@ -195,7 +195,7 @@ def test_models_that_do_not_fit_are_refused():
         nested_laplace(key(0), ppl.condition(scales, {"y": jnp.ones(3)}))
     with pytest.raises(ValueError, match=r"all latent sites \(mu\) are normal a priori"):
         nested_laplace(key(0), ppl.condition(level, {"y": 3}))
-    with pytest.raises(ValueError, match=r"has 20 coordinates \(tau\), "):
+    with pytest.raises(ValueError, match=r"has 20 coordinates \(tau\), .* Or sample"):
         nested_laplace(key(0), ppl.condition(many, {"y": jnp.ones(20)}))
     with pytest.raises(
         ValueError, match=r"no latent site 'effects'\. Use some of: effect, mu, tau"
@@ -215,6 +215,8 @@ def test_models_that_do_not_fit_are_refused():
         nested_laplace(key(0), grouped(), sites="effect")
     with pytest.raises(ValueError, match="num_proposals must be"):
         nested_laplace(key(0), grouped(), num_proposals=0)
+    with pytest.raises(ValueError, match=r"^max_block must be an integer of at least 1, got 0"):
+        nested_laplace(key(0), grouped(), max_block=0)
 
 
 def test_impossible_data_are_told():
