@@ -1,5 +1,6 @@
 """Descriptions of what decides a run, for its manifest: key, settings, data and programs."""
 
+import contextlib
 import dataclasses
 import functools
 import re
@@ -67,9 +68,13 @@ def restore_key(described: Mapping[str, Any]) -> jax.Array:
 
 
 def describe_object(value: Any) -> str:
-    """Text of a kernel or another pytree of settings, with a hash of its arrays."""
+    """Text of a kernel or another pytree of settings, with a hash of its arrays and functions."""
     text = _without_places(repr(value))
-    return f"{_short_text(text)} of hash {digest(text + repr(describe_tree(value)))[:16]}"
+    contents = text + repr(describe_tree(value))
+    if text != repr(value):  # Functions of one name have one text.
+        with contextlib.suppress(TypeError):
+            contents += repr(_words(value))
+    return f"{_short_text(text)} of hash {digest(contents)[:16]}"
 
 
 def describe_arguments(target: Any, model: Any) -> dict[str, Any]:

@@ -339,6 +339,9 @@ def test_code_is_the_same_at_another_address():
         assert describe_object(one) == describe_object(two)
         assert describe_argument(one) == describe_argument(two)
     assert describe_object(guide) != describe_object(other_guide)
+    kernels = [RandomWalk(scale=lambda x, step=step: step * x) for step in (1.0, 1.0, 2.0)]
+    first, same, other = map(describe_object, kernels)
+    assert first == same != other
     with pytest.raises(TypeError, match="dtype object cannot be compared with that of another"):
         describe_object(np.array([new_guide()]))
 
