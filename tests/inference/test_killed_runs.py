@@ -64,6 +64,19 @@ np.save(sys.argv[4], result.draws["w"])
 """
 
 
+SIMULATIONS = """
+import sys, jax, numpy as np, distributions as dist, inference, ppl
+def model(key, x):
+    mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+    ppl.sample(key, dist.Normal(mu * x, 1.0), name="y")
+result = inference.calibrate(
+    jax.random.key(2), model, np.ones(3, np.float32), observed=["y"],
+    num_simulations=int(sys.argv[3]), num_chains=2, num_draws=4000, checkpoint=sys.argv[1] or None)
+print("whole", *(float(np.sum(x, dtype=np.float64)).hex() for x in (result.ranks,)))
+np.save(sys.argv[4], result.ranks)
+"""
+
+
 def start(program, folder, cache, number, out, num_devices):
     flags = f"--xla_force_host_platform_device_count={num_devices}"
     environment = os.environ | {"XLA_FLAGS": flags, "PYTHONPATH": str(ROOT)}
@@ -123,6 +136,11 @@ def test_particles_killed_twice_end_with_the_same_bits(tmp_path):
 @pytest.mark.slow
 def test_fits_to_data_sets_killed_twice_end_with_the_same_bits(tmp_path):
     assert kill_often(tmp_path, 2, 60, program=EACH) == 2
+
+
+@pytest.mark.slow
+def test_a_calibration_killed_twice_ends_with_the_same_bits(tmp_path):
+    assert kill_often(tmp_path, 2, 60, program=SIMULATIONS) == 2
 
 
 @pytest.mark.exhaustive
