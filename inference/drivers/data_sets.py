@@ -38,7 +38,10 @@ def stack_data_sets(args: tuple[Any, ...], in_axes: Any) -> tuple[tuple[Any, ...
     if not sizes:
         raise ValueError(
             f"in_axes: no argument has an axis over data sets, got {in_axes!r} for {len(args)} "
-            "arguments; for one data set use mcmc"
+            "arguments. Data within the model, as ppl.condition or ppl.from_stan gives it, are the "
+            "same for all: give models of equal shapes as the argument of another one, lambda key, "
+            "model: model(key), with jax.tree.map(lambda *x: jax.numpy.stack(x), *models). For one "
+            "data set use mcmc"
         )
     if len(set(sizes.values())) > 1:
         told = ", ".join(f"{size} of {name}" for name, size in sizes.items())
