@@ -19,6 +19,7 @@ from inference.runtime.devices import (
     Share,
     default_device,
     is_over_processes,
+    mesh_of_data,
     share_chains,
     together,
 )
@@ -78,7 +79,7 @@ def open_recorder(
     folder = checkpoint if isinstance(checkpoint, RunFolder) else None
     try:
         share = share_chains(run_settings.num_chains, mesh, target)
-        _check_share(share)
+        _check_joint(share.is_joint)
         devices = [default_device()] if mesh is None else list(mesh.devices.flat)
         is_partial = is_over_processes(mesh)
         part = _describe_part(share) if is_partial else {}
@@ -121,13 +122,23 @@ def folder_of_run(checkpoint: Any, mesh: Mesh | None) -> Any:
     return folder_of_process(checkpoint, jax.process_index(), jax.process_count())
 
 
-def _check_share(share: Share) -> None:
+def check_joint_data(tree: Any) -> None:
+    """Checks that a model and its arguments are not split over devices of several processes.
+
+    Raises:
+        NotImplementedError: if they are, so that no folder can hold the chains of a process.
+        ValueError: if they are split over different meshes.
+    """
+    _check_joint(is_over_processes(mesh_of_data(tree), "the mesh over which the data are split"))
+
+
+def _check_joint(is_joint: bool) -> None:
     """Checks that a folder can hold the chains of a process.
 
     Raises:
         NotImplementedError: if devices of several processes move each chain.
     """
-    if share.is_joint:
+    if is_joint:
         raise NotImplementedError(
             "data are split over devices of several processes, all of which move each chain, and "
             "checkpoint is for chains that one process moves; leave it out, or split the data over "

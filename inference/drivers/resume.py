@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 from inference.chains.recorder import Recorder
 from inference.checkpoints.run_folder import RunFolder
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.checkpoints import folder_of_run
+from inference.drivers.checkpoints import check_joint_data, folder_of_run
 from inference.drivers.mcmc import run_chains
 from inference.drivers.resumable_state import recorder_of
 from inference.drivers.run_description import describe_init
@@ -25,6 +25,7 @@ from inference.results.result import Result
 from inference.results.svi_result import SVIResult
 from inference.runtime.devices import is_over_processes, together
 from inference.runtime.progress import Shown
+from ppl.core.model_pytree import as_pytree
 
 
 def resume(
@@ -69,6 +70,8 @@ def resume(
         All draws of the chains, from the first on.
 
     Raises:
+        NotImplementedError: if the run has a folder and data are split over devices of several
+            processes.
         OSError: if the folder cannot be written.
         TypeError: if an argument has the wrong type.
         ValueError: if the folder has no run, is damaged or in use, if the result does not hold its
@@ -127,6 +130,7 @@ def resume(
         recorder = recorder_of(run, kernel, model, args, kwargs)
         assert run.chains is not None
         return go_on(run.chains["settings"], recorder)
+    check_joint_data((as_pytree(model), args, kwargs))
     # A folder has a manifest and a state, unless its run is of another driver or never started.
     folder = None
     try:

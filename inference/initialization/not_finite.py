@@ -10,6 +10,7 @@ import numpy as np
 from inference.common.layout import Layout
 from inference.common.leaf_names import name_entry, named_leaves
 from inference.common.target import Target, target_labels
+from inference.runtime.devices import gather_from_processes
 
 ADVICE = (
     "Check that observed values lie in the support of their distribution and hold no NaN, and that "
@@ -67,7 +68,7 @@ def _not_finite_sites(
         if isinstance(site, Mapping):
             found += _not_finite_sites(site, labels, f"{path}.")
             continue
-        log_prob = np.asarray(0.0 if site.log_prob is None else site.log_prob)
+        log_prob = _whole(0.0 if site.log_prob is None else site.log_prob)
         if np.all(np.isfinite(log_prob)):
             continue
         index = tuple(int(i) for i in np.argwhere(~np.isfinite(log_prob))[0])
@@ -105,12 +106,19 @@ def _element(index: tuple[int, ...], shape: tuple[int, ...], x: Any) -> Any:
         n in (1, m) for n, m in zip(shape_here, shape, strict=False)
     ):  # axes of size 1 hold what all elements share
         some = zip(index, shape_here, strict=False)
-        x = np.asarray(x)[tuple(0 if n == 1 else i for i, n in some)]
+        x = _whole(x)[tuple(0 if n == 1 else i for i, n in some)]
     elif is_leading != is_trailing:
-        x = np.asarray(x)[index[:rank] if is_leading else index[-rank:]]
+        x = _whole(x)[index[:rank] if is_leading else index[-rank:]]
     if np.ndim(x) or not hasattr(x, "item"):
         return x
     return float(f"{x:.6g}") if np.issubdtype(x.dtype, np.floating) else x.item()
+
+
+def _whole(x: Any) -> np.ndarray:
+    """An array on the host, with the parts of all processes, each of which makes this call."""
+    if isinstance(x, jax.Array) and not x.is_fully_addressable:
+        x = gather_from_processes(x, tiled=True)
+    return np.asarray(x)
 
 
 def not_finite_gradients(what: str, gradient: Any) -> list[str]:

@@ -285,6 +285,16 @@ def _why_not_counts(data: jax.Array, missing: Any) -> str:
     return f"whose known entries are out of the range of {limits.dtype}"
 
 
+_OVER_PROCESSES = (
+    "data of the shape {} are split over devices of several processes, none of which sees all "
+    "entries that are missing. {}"
+)
+_REMEDIES = {
+    "impute": "Give each process the whole, as a NumPy array, or use ppl.ignore.",
+    "ignore": "Call ppl.ignore in the model, with the data as an argument of the model.",
+}
+
+
 def _check_data_and_mask(where: str, data: Any, missing: Any) -> tuple[jax.Array, Any]:
     masked: Any = False
     data = numbers_of(data)
@@ -302,6 +312,8 @@ def _check_data_and_mask(where: str, data: Any, missing: Any) -> tuple[jax.Array
         data = leaf_values.as_array(given)
         if missing is None and jax_core.is_traced(given):
             missing = jnp.isnan(data)
+        elif is_split(given) and not given.is_fully_addressable:
+            raise ValueError(_OVER_PROCESSES.format(given.shape, _REMEDIES[where]))
         elif missing is None:  # NumPy: stays concrete under a trace.
             missing = np.asarray(np.isnan(np.asarray(given)) | masked)
         missing = missing if isinstance(missing, np.ndarray) else leaf_values.as_array(missing)

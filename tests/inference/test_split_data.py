@@ -349,6 +349,10 @@ def report(index, folder):
         lambda: run(kernel=inference.Slice()),
         lambda: inference.mcmc(jax.random.key(0), whole, column, **SETTINGS),
         lambda: run(checkpoint=folder),
+        lambda: inference.resume(folder, posterior, x),
+        lambda: ppl.ignore(x),
+        lambda: ppl.impute(x),
+        lambda: inference.mcmc(jax.random.key(0), posterior, x.at[1, 0].set(np.nan), **SETTINGS),
     ):
         try:
             refused()
@@ -382,7 +386,12 @@ def test_two_processes_with_half_of_the_rows_draw_the_same(x64, tmp_path):
             "not Slice",
             r"spread over 'chains'.*'data', 'chains'",
             "leave it out",
+            "leave it out",
+            "ignore: data of .* several processes.* as an argument",
+            "impute: data of .* several processes.* the whole",
+            r"site 'y' has log probability nan at 1 of 1600 elements: at \[1\] its value is",
         ]
+        assert len(words) == len(found["errors"])
         assert all(map(re.search, words, found["errors"])), found["errors"]
     assert not any(tmp_path.iterdir())
 
