@@ -27,7 +27,7 @@ from inference.results.particle_filter_result import ParticleFilterResult, filte
 from inference.results.smc_result import SMCResult, smc_evidence
 from inference.results.tempering import tempering_evidence
 from inference.runtime.compiled_program import compile_once
-from inference.runtime.devices import copy_to_default_device
+from inference.runtime.devices import put_on_common_devices
 from inference.runtime.jax_settings import settings
 from ppl.common.draw_chunks import choose_chunk_size, join_chunks, map_chunks
 from ppl.harvest.survey import join_scopes
@@ -115,7 +115,7 @@ def evidence(
         check_proper_priors("evidence", model, args, kwargs, target)
         latent = {".".join(map(str, path)) for path, _ in target.shapes}
         check_model("evidence", result, latent, model, args, kwargs)
-        target = copy_to_default_device(in_coordinates_of(result, target))
+        target = put_on_common_devices(in_coordinates_of(result, target))
         positions, lost = _positions(target, result)
         found = bridge_sampling(_log_density(target), positions, [*map(int, seed_of(key))])
         eps = float(np.finfo(Layout.of(target.position_shapes).dtype).eps)

@@ -26,7 +26,7 @@ from inference.results.mcmc_result import MCMCResult
 from inference.results.psis_loo import log_sum_exp, log_weights_of
 from inference.results.result import Result
 from inference.runtime.compiled_program import compile_once
-from inference.runtime.devices import copy_to_default_device
+from inference.runtime.devices import put_on_common_devices
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Shown, show_progress
 from ppl.transforms.likelihood import UNMARGINALIZED, Likelihood, select
@@ -98,7 +98,7 @@ def observe(
         ValueError: if nothing is observed, a name or kind of unit is unknown, the model has no log
             probabilities of such units, or `draws` lack a latent site.
     """
-    likelihood = copy_to_default_device(Likelihood.of(model, args, kwargs))
+    likelihood = put_on_common_devices(Likelihood.of(model, args, kwargs))
     if draws is not None:
         check_draws(likelihood, draws)
     missing, data = compile_once(_look, likelihood, splits_results=True)(likelihood)
@@ -326,7 +326,7 @@ class Refits:
         self.numbers: dict[str, Any] = {"num_draws": num_draws, "num_chains": num_chains}
         counts = self.units.counts(np.zeros(0, int))
         target = ppl.unconstrain(select(model, counts), *args, **kwargs)
-        self.target = in_coordinates_of(result, copy_to_default_device(target))
+        self.target = in_coordinates_of(result, put_on_common_devices(target))
         self.kernel, self.numbers["num_warmup"] = NUTS(), num_warmup
         matrix = getattr(result, "inverse_mass_matrix", None)
         if isinstance(result, MCMCResult) and (

@@ -17,7 +17,7 @@ from inference.models.same_model import in_coordinates_of
 from inference.results.guide_result import GuideResult
 from inference.results.importance_result import ImportanceResult
 from inference.results.psis import psis_of
-from inference.runtime.devices import copy_to_default_device
+from inference.runtime.devices import put_on_common_devices
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Shown, show_progress
 from inference.variational.elbo import ELBO
@@ -86,7 +86,7 @@ def importance(
     with settings(cache_dir), show_progress(progress, 1, "stage") as report:
         report(0, "compiling and drawing")
         if guide is None:
-            sampler = PriorWeights.of(*copy_to_default_device((model, args, kwargs)))
+            sampler = PriorWeights.of(*put_on_common_devices((model, args, kwargs)))
             draws, log_weights = draw_from_prior(key, sampler, num_draws)
             log_density = log_weights
             sites = named_sites(sampler)

@@ -19,7 +19,7 @@ from inference.optimization.lanczos_normal import LanczosNormal, low_rank_normal
 from inference.optimization.mode_search import ClimbSettings, Density
 from inference.results.laplace_result import LaplaceResult
 from inference.results.optimize_result import OptimizeResult, coordinate_names
-from inference.runtime.devices import copy_to_default_device
+from inference.runtime.devices import put_on_common_devices
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Shown, show_progress
 
@@ -100,7 +100,7 @@ def laplace(
     climb = ClimbSettings.of(init, num_starts, max_steps, tolerance)
     if rank is not None:
         rank = check_count("rank", rank, least=2)
-    target = jax.device_put(copy_to_default_device(ppl.unconstrain(model, *args, **kwargs)))
+    target = jax.device_put(put_on_common_devices(ppl.unconstrain(model, *args, **kwargs)))
     layout = Layout.of(target.position_shapes)
     if rank is None and layout.size > _MAX_DENSE_SIZE:
         rank = _RANK

@@ -62,7 +62,7 @@ from inference.results.mcmc_result import MCMCResult
 from inference.results.optimize_result import OptimizeResult
 from inference.results.run_facts import RunFacts
 from inference.results.svgd_result import SVGDResult
-from inference.runtime.devices import copy_to_default_device
+from inference.runtime.devices import put_on_common_devices
 from inference.runtime.interrupts import without_interrupts
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Report, Shown, is_shown, show_progress
@@ -320,7 +320,7 @@ def run_chains(
         run_settings = run_settings.checked()
     planned = plan_run(run_settings.kernel, model, args, kwargs)
     run_settings = dataclasses.replace(run_settings, kernel=planned.kernel).checked()
-    target: Any = copy_to_default_device(planned.target, across_processes=True)
+    target: Any = put_on_common_devices(planned.target, across_processes=True)
     handed_on = None
     if isinstance(run_settings.init, MCMCResult):
         run_settings, handed_on = hand_on(run_settings, target, target_acceptance_rate)
@@ -414,7 +414,7 @@ def _run(
     starts = "uniform" if isinstance(init, RecordedInit) else init  # none is needed
     if isinstance(target, GibbsTarget):
         kernel = Sweep(target)
-    kernel = copy_to_default_device(kernel)
+    kernel = put_on_common_devices(kernel)
     adaptation = dict(adaptation)
     monitor = RunMonitor(
         report,
@@ -524,7 +524,7 @@ def _transported(target: Target, fit: Any) -> TransportedTarget:
     """
     check_sites_of(jax.tree.map(lambda x: x[0], fit.draws), target, type(fit).__name__, 1)
     target = in_coordinates_of(fit, target)
-    return copy_to_default_device(transport(target, fit.guide, fit.parameters))
+    return put_on_common_devices(transport(target, fit.guide, fit.parameters))
 
 
 def _driver_of(kernel: Any) -> Callable[..., Any]:

@@ -20,7 +20,7 @@ from inference.optimization.spread_points import SpreadPoints, spread
 from inference.results.nested_laplace_result import NestedLaplaceResult
 from inference.results.psis import largest_pareto_k, psis_of
 from inference.runtime.compiled_program import compile_once
-from inference.runtime.devices import copy_to_default_device
+from inference.runtime.devices import put_on_common_devices
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Shown, show_progress
 from ppl.harvest.survey import join_scopes
@@ -175,7 +175,7 @@ def _target_of_others(model: Any, args: Any, kwargs: Any, field: LatentField) ->
     Raises:
         ValueError: if they are more than points can be spread over.
     """
-    target = jax.device_put(copy_to_default_device(ppl.unconstrain(model, *args, **kwargs)))
+    target = jax.device_put(put_on_common_devices(ppl.unconstrain(model, *args, **kwargs)))
     layout = Layout.of(target.position_shapes)
     if layout.size > _MAX_SIZE:
         others = ", ".join(join_scopes(path) for path in field.others)

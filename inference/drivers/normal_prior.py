@@ -17,7 +17,7 @@ from inference.optimization.hessian_normal import curvature
 from inference.results.optimize_result import coordinate_names
 from inference.runtime.blas_threads import one_blas_thread
 from inference.runtime.compiled_program import compile_once
-from inference.runtime.devices import copy_to_default_device
+from inference.runtime.devices import put_on_common_devices
 from ppl.harvest.pytrees import register_dataclass
 from ppl.transforms.unconstrain import Unconstrained
 
@@ -114,7 +114,7 @@ def _standardize(target: Unconstrained, layout: Layout) -> tuple[np.ndarray, np.
         prior = _StandardPrior(
             target, jnp.asarray(mean, layout.dtype), jnp.asarray(factor, layout.dtype)
         )
-        arguments = zeros, copy_to_default_device(prior), flat
+        arguments = zeros, put_on_common_devices(prior), flat
         found = jax.device_get(compile_once(curvature, *arguments)(*arguments))
         value, slope, hessian = (np.asarray(x, np.float64) for x in found)
         precision = -0.5 * (hessian + hessian.T)

@@ -13,7 +13,7 @@ from inference.drivers.check_inputs import check_inputs
 from inference.drivers.noncentering import find_noncentering
 from inference.optimization.mode_search import ClimbSettings, Density, climb_from_starts
 from inference.results.optimize_result import OptimizeResult
-from inference.runtime.devices import copy_to_default_device
+from inference.runtime.devices import put_on_common_devices
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Shown, show_progress
 
@@ -102,7 +102,7 @@ def optimize(
     check_inputs(optimize, key, model, args, kwargs)
     density = _density(objective, include_jacobian)
     climb = ClimbSettings.of(init, num_starts, max_steps, tolerance)
-    target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
+    target = put_on_common_devices(ppl.unconstrain(model, *args, **kwargs))
     if objective == "likelihood" and target.missing:
         names = ", ".join(repr(".".join(map(str, path))) for path in target.missing)
         raise NotImplementedError(

@@ -32,7 +32,7 @@ from inference.particles.particle_filter import particle_filter as run_filter
 from inference.particles.resampling import systematic
 from inference.results.particle_filter_result import ParticleFilterResult
 from inference.runtime.compiled_program import compile_once
-from inference.runtime.devices import copy_to_default_device
+from inference.runtime.devices import put_on_common_devices
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Shown, show_progress
 from ppl.harvest.function_equality import ComparedByContents
@@ -172,7 +172,7 @@ def particle_filter(
         )
     with settings(cache_dir), show_progress(progress, 1, "stage") as report:
         report(0, "compiling and filtering")
-        model, args, kwargs = copy_to_default_device((model, args, kwargs))
+        model, args, kwargs = put_on_common_devices((model, args, kwargs))
         space = ModelStateSpace.of(model, args, kwargs)
         guide = None if isinstance(proposal, str) else proposal
         filtered = carry_exactly(space) if exact else space

@@ -26,7 +26,7 @@ from inference.results.pathfinder_result import (
     PathfinderResult,
 )
 from inference.runtime.compiled_program import compile_once
-from inference.runtime.devices import copy_to_default_device
+from inference.runtime.devices import put_on_common_devices
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Shown, show_progress
 
@@ -106,7 +106,7 @@ def pathfinder(
     max_steps = check_count("max_steps", max_steps, least=1)
     history = check_count("history", history, least=1)
     effort = Effort(history, check_count("num_elbo_draws", num_elbo_draws, least=1))
-    target = jax.device_put(copy_to_default_device(ppl.unconstrain(model, *args, **kwargs)))
+    target = jax.device_put(put_on_common_devices(ppl.unconstrain(model, *args, **kwargs)))
     layout = Layout.of(target.position_shapes)
     with settings(cache_dir), show_progress(progress, 2, "stage") as report:
         report(0, "compiling and following paths")

@@ -43,7 +43,7 @@ from inference.kernels.gibbs.gibbs_target import plan_run
 from inference.kernels.hamiltonian.kernel import Kernel
 from inference.kernels.hamiltonian.nuts import NUTS
 from inference.results.mcmc_results import MCMCResults
-from inference.runtime.devices import copy_to_default_device
+from inference.runtime.devices import put_on_common_devices
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Shown, show_progress
 from ppl.common.arguments import Arguments
@@ -110,7 +110,7 @@ class PooledFits:
         args, kwargs = convert_arguments(args, kwargs)
         args, is_stacked, num = stack_data_sets(args, in_axes)
         planned = plan_run(kernel, model, data_set(args, is_stacked, 0), kwargs)
-        first: Any = copy_to_default_device(planned.target)
+        first: Any = put_on_common_devices(planned.target)
         rate = rate_of(planned.kernel, target_acceptance_rate)
         if is_of_values(first):
             targets = _gibbs_targets_of(first, args, kwargs)

@@ -15,7 +15,7 @@ from inference.drivers.folds import check_result
 from inference.models.same_model import check_model
 from inference.results.psis_loo import log_weights_of
 from inference.results.result import Result
-from inference.runtime.devices import copy_to_default_device
+from inference.runtime.devices import put_on_common_devices
 from inference.runtime.jax_settings import settings
 from ppl.transforms.likelihood import Likelihood
 
@@ -76,7 +76,7 @@ def power_scale(
     check_result("power_scale", result)
     check_inputs(power_scale, jax.random.key(0), model, args, kwargs)
     with settings(None):
-        likelihood = copy_to_default_device(Likelihood.of(model, args, kwargs, needs="likelihood"))
+        likelihood = put_on_common_devices(Likelihood.of(model, args, kwargs, needs="likelihood"))
         priors = likelihood.priors
         names = [prior] if isinstance(prior, str) else list(priors if prior is None else prior)
         for name in names:

@@ -24,7 +24,7 @@ from inference.kernels.gibbs.gibbs import Gibbs
 from inference.kernels.gibbs.gibbs_target import plan_run
 from inference.models.same_model import check_density, in_coordinates_of
 from inference.results.mcmc_result import MCMCResult
-from inference.runtime.devices import copy_to_default_device
+from inference.runtime.devices import put_on_common_devices
 from ppl.harvest.leaf_values import short_repr
 
 
@@ -64,7 +64,7 @@ def recorder_of(
     planned = plan_run(kernel, model, args, kwargs) if isinstance(kernel, Gibbs) else None
     held = _held_chains(result, kernel if planned is None else planned.kernel)
     planned = planned or plan_run(kernel, model, args, kwargs)
-    target = copy_to_default_device(planned.target)
+    target = put_on_common_devices(planned.target)
     keep = held["settings"]["keep"]
     keep = None if keep is None else tuple(keep)
     arrays = _check_draws("resume", result, held, target, keep)

@@ -31,7 +31,7 @@ from inference.results.mcmc_result import MCMCResult
 from inference.results.smc_result import SMCResult
 from inference.results.updatable import updates_results
 from inference.runtime.compiled_program import compile_once
-from inference.runtime.devices import copy_to_default_device
+from inference.runtime.devices import put_on_common_devices
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Report, Shown, show_progress
 from inference.sequential.moves import Mover
@@ -195,13 +195,13 @@ def smc(
         show_progress(progress, _PERCENT, "percent") as report,
         ExitStack() as stack,
     ):
-        target: Any = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
+        target: Any = put_on_common_devices(ppl.unconstrain(model, *args, **kwargs))
         asked = target
         layout = Layout.of(target.position_shapes)
         begun = begin(path, init, target, (model, args, kwargs), num_particles, batch_size)
         target, along, start = begun
         chunk = _chunk((*along.targets,) if is_own else target, layout, num_particles)
-        mover = Mover(copy_to_default_device(kernel), along, layout, length, chunk)
+        mover = Mover(put_on_common_devices(kernel), along, layout, length, chunk)
         _check_protocol(mover, target)
         # Open the checkpoint: steps whose particles are in the folder are not taken again.
         recorder = held = None

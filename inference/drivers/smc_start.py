@@ -21,7 +21,7 @@ from inference.results.mcmc_result import MCMCResult
 from inference.results.psis import largest_pareto_k, psis_on_host
 from inference.results.smc_result import SMCResult
 from inference.runtime.compiled_program import compile_once
-from inference.runtime.devices import copy_to_default_device
+from inference.runtime.devices import put_on_common_devices
 from inference.sequential.moves import Mover, Particles, draw_reference, split_particles
 from inference.sequential.path_weights import Place, log_weights
 from inference.sequential.paths import LikelihoodPath, ModelsPath
@@ -435,7 +435,7 @@ def _targets_on(path: Any, target: Any, args: Any, kwargs: Any) -> list[Any]:
                 "give models with the same latent sites, in as many unconstrained coordinates. A "
                 "site that one model lacks can be drawn in it all the same, from a prior"
             )
-    return [copy_to_default_device(x) for x in targets]
+    return [put_on_common_devices(x) for x in targets]
 
 
 def _shapes(target: Any) -> dict[str, tuple[int, ...]]:

@@ -26,7 +26,7 @@ from inference.optimization.hessian_normal import NotAPeakError, normal_at
 from inference.optimization.mode_search import ClimbSettings, Density
 from inference.results.optimize_result import coordinate_names
 from inference.runtime.compiled_program import compile_once
-from inference.runtime.devices import copy_to_default_device
+from inference.runtime.devices import put_on_common_devices
 from ppl.transforms.unconstrain import Unconstrained
 
 _FROM_MODEL = ("log_prior", "log_likelihood", "data")
@@ -67,7 +67,7 @@ def with_rows_of(kernel: Any, moved: Target, key: jax.Array) -> Any:
             f"transport=True moves chains in coordinates of a guide, and {who} in those of the "
             "model: leave it out"
         )
-    target: Any = copy_to_default_device(moved)
+    target: Any = put_on_common_devices(moved)
     layout = Layout.of(target.position_shapes)
     for_climb, for_place, for_order, for_noise, _ = _keys_of(key)
     split, rows = split_rows(target, kernel.rows_at_once, kernel.batch_size, who)
@@ -226,7 +226,7 @@ def _measure_noise(
         ValueError: if gradients are not finite.
     """
     keys = random.split(key, _NUM_PLACES)
-    arguments = copy_to_default_device(kernel), mode, keys, layout
+    arguments = put_on_common_devices(kernel), mode, keys, layout
     noise = float(compile_once(_noise, *arguments)(*arguments))
     if not math.isfinite(noise):
         who = type(kernel).__name__

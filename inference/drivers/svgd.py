@@ -20,7 +20,7 @@ from inference.initialization.not_finite import not_finite
 from inference.initialization.start_search import StartingPoints, find_starts
 from inference.results.svgd_result import SVGDResult
 from inference.runtime.compiled_program import compile_once
-from inference.runtime.devices import copy_to_default_device
+from inference.runtime.devices import put_on_common_devices
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Pace, Report, Shown, show_progress
 from inference.variational.optax_step import optimizer_of
@@ -115,7 +115,7 @@ def svgd(
     check_inputs(svgd, key, model, args, kwargs)
     num_particles = check_count("num_particles", num_particles, least=1)
     num_steps = check_count("num_steps", num_steps, least=1)
-    target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
+    target = put_on_common_devices(ppl.unconstrain(model, *args, **kwargs))
     layout = Layout.of(target.position_shapes)
     swarm = _make_swarm(target, optimizer, bandwidth, layout)
     with settings(cache_dir):

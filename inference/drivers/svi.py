@@ -30,7 +30,7 @@ from inference.models.guide_function import GuideFunction
 from inference.models.minibatch import iterate_batches
 from inference.results.boundary_warnings import describe_boundary, find_bounded_coordinates
 from inference.results.svi_result import SVIResult
-from inference.runtime.devices import copy_to_default_device
+from inference.runtime.devices import put_on_common_devices
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Shown, show_progress
 from inference.variational.elbo import ELBO, Objective
@@ -206,7 +206,7 @@ def svi(
         feed = itertools.chain([first], feed)
         args = args or first
         check_inputs(svi, key, model, args, kwargs)
-        kwargs = copy_to_default_device(kwargs)  # once for all steps
+        kwargs = put_on_common_devices(kwargs)  # once for all steps
     # Make the problem, and find a starting point.
     is_function = not hasattr(guide, "sample")
     init = check_init(init, is_function=is_function)

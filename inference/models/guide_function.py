@@ -20,7 +20,7 @@ from inference.models.value_target import (
     pick,
     sites_of,
 )
-from inference.runtime.devices import copy_to_default_device
+from inference.runtime.devices import put_on_common_devices
 from ppl.core.model_pytree import as_pytree, innermost
 from ppl.harvest.names import nest_by_path
 from ppl.harvest.pytrees import register_dataclass
@@ -115,7 +115,7 @@ def make_target(
     - A guide that is a function is fitted to the values of sites.
     - Any other guide is fitted to positions on unconstrained space.
     """
-    model, args, kwargs = copy_to_default_device((model, args, kwargs))
+    model, args, kwargs = put_on_common_devices((model, args, kwargs))
     if is_function:
         return ValueTarget.of(model, args, kwargs)
     return ppl.unconstrain(model, *args, **kwargs)

@@ -11,7 +11,7 @@ from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
 from inference.common.target import differing_names, named_sites
 from inference.models.value_target import ValueTarget
-from inference.runtime.devices import copy_to_default_device
+from inference.runtime.devices import put_on_common_devices
 from ppl.common.arguments import Arguments
 from ppl.common.column_names import doubt_other_categories
 from ppl.common.foreign_arrays import convert_arguments
@@ -61,7 +61,7 @@ class GivenBatch:
     def of(cls, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> "GivenBatch":
         """Batch of the arguments of a model, copied to the default device unless it is traced."""
         arguments, data = Arguments.split(args, kwargs)
-        data = [x if is_traced(x) else copy_to_default_device(x) for x in data]
+        data = [x if is_traced(x) else put_on_common_devices(x) for x in data]
         return cls(data, arguments)
 
     def __call__(self, key: jax.Array, target: Any, guide: Any) -> Retargeted:

@@ -14,7 +14,7 @@ from inference.common.leaf_names import named_leaves
 from inference.common.pointwise import log_likelihoods, log_probs
 from inference.models.predictions import OF_PRIOR, Predictions, at_path, recover_taken_out
 from inference.models.same_model import check_model
-from inference.runtime.devices import copy_to_default_device
+from inference.runtime.devices import put_on_common_devices
 from inference.runtime.jax_settings import settings
 from ppl.common.arguments import Arguments
 from ppl.common.column_names import code_by_names
@@ -287,7 +287,7 @@ def _log_probs(
     """
     with settings(None):
         likelihood = Likelihood.of(model, args, kwargs, needs="nothing")
-        likelihood = copy_to_default_device(likelihood)
+        likelihood = put_on_common_devices(likelihood)
         arrays = log_probs(likelihood, draws)
         if likelihood.is_scaled:  # the density of data is their own, however much they count
             arrays |= log_likelihoods(likelihood, draws)

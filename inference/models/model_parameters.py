@@ -12,7 +12,7 @@ from jax.tree_util import Partial
 import ppl
 from inference.models.carried_state import initial_state, with_state
 from inference.models.guide_function import make_target, plant_parameters
-from inference.runtime.devices import copy_to_default_device
+from inference.runtime.devices import put_on_common_devices
 from ppl.common.foreign_arrays import convert_arguments
 from ppl.common.row_order import check_row_orders
 from ppl.core.model_pytree import as_pytree
@@ -99,7 +99,7 @@ def _make_target(
         return make_target(model, args, kwargs, is_function=is_function), None
     except ParameterError:  # found in the trace that a target needs anyhow
         pass
-    model, args, kwargs = copy_to_default_device((as_pytree(model), args, kwargs))
+    model, args, kwargs = put_on_common_devices((as_pytree(model), args, kwargs))
     # A fixed key, as for a guide: parameters and state begin with the numbers in the code.
     initial = ppl.reap(model, tag="param", exclusive=True)(jax.random.key(0), *args, **kwargs)
     model = with_state(model, initial_state(model, args, kwargs))

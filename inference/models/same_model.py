@@ -12,7 +12,7 @@ from inference.common.target import Target
 from inference.initialization.initial_positions import parse_init
 from inference.models.value_target import ValueTarget
 from inference.runtime.compiled_program import compile_once
-from inference.runtime.devices import copy_to_default_device
+from inference.runtime.devices import put_on_common_devices
 from inference.runtime.jax_settings import numbers_of_any_kind
 
 _MAX_CHECKED = 8  # chains whose last log density is compared
@@ -49,7 +49,7 @@ def check_model(
     if sampled == {*latent} and "log_density" in result.stats:
         pairs: list[tuple[np.ndarray, np.ndarray]] = []
         for target in _targets(result, model, args, kwargs):
-            pair = _last_densities(result.draws, result.stats, copy_to_default_device(target))
+            pair = _last_densities(result.draws, result.stats, put_on_common_devices(target))
             if pair is None or _is_equal(pair[0], pair[1]):
                 return
             pairs.append(pair)
@@ -82,7 +82,7 @@ def check_mode(
     Raises:
         ValueError: if latent sites, shapes or log densities differ.
     """
-    target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
+    target = put_on_common_devices(ppl.unconstrain(model, *args, **kwargs))
     wanted = jax.tree.map(np.shape, mode.position)
     found = jax.tree.map(np.shape, target.position_shapes)
     if wanted != found:
@@ -140,7 +140,7 @@ def check_path(
     Raises:
         ValueError: if it differs.
     """
-    target: Any = copy_to_default_device(ValueTarget.of(model, args, kwargs))
+    target: Any = put_on_common_devices(ValueTarget.of(model, args, kwargs))
     stats = {"log_density": np.reshape(log_density, (1, 1))}
     if pair := _last_densities(draws, stats, target):
         found, wanted = pair

@@ -235,11 +235,13 @@ def _describe(mesh: Mesh) -> str:
     return f"a mesh ({axes}) of the devices {[device.id for device in mesh.devices.flat]}"
 
 
-def copy_to_default_device(tree: Any, *, across_processes: bool = False) -> Any:
-    """Pytree with all its JAX arrays on the default device.
+def put_on_common_devices(tree: Any, *, across_processes: bool = False) -> Any:
+    """Pytree with all its JAX arrays on the same devices.
 
-    If data are split over the devices of a mesh, they stay where they are, and all other arrays
-    are copied to each device of the mesh.
+    | Data | Devices |
+    |---|---|
+    | split over a mesh | all of the mesh: the data stay, other arrays are copied to each device |
+    | otherwise | the default device |
 
     Args:
         tree: The pytree.

@@ -31,8 +31,8 @@ from inference.runtime import compiled_program
 from inference.runtime.devices import (
     LostProcessError,
     Share,
-    copy_to_default_device,
     mesh_of_data,
+    put_on_common_devices,
     share_chains,
 )
 
@@ -131,7 +131,7 @@ def test_chains_of_split_data_draw_the_same(x64, programs, has_mesh, kind):
 
 def test_a_device_has_its_part_of_the_data_alone(x64, programs):
     posterior, x = posterior_of(mesh_of(data=4))
-    target = copy_to_default_device(ppl.unconstrain(posterior, x))
+    target = put_on_common_devices(ppl.unconstrain(posterior, x))
     places = [part.data.unsafe_buffer_pointer() for part in x.addressable_shards]
     (kept,) = target.data
     assert places == [part.data.unsafe_buffer_pointer() for part in kept.addressable_shards]
@@ -241,7 +241,7 @@ def test_cross_validation_of_split_data_is_the_same(x64, programs):
 def test_explicit_axes_are_taken_as_automatic(x64):
     explicit = jax.make_mesh((4,), ("data",), axis_types=(AxisType.Explicit,))
     (x,) = split(explicit, rows()[0])
-    moved = copy_to_default_device([x, jnp.zeros(2)])
+    moved = put_on_common_devices([x, jnp.zeros(2)])
     assert mesh_of_data(moved) == mesh_of(data=4)
     assert moved[1].devices() == moved[0].devices()
     found = ppl.log_density(regression)({"w": np.ones(3), "y": rows()[1]}, x)
