@@ -4,6 +4,7 @@ Each function makes a model anew, so that nothing is cached by it, for a number 
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.nn import logsumexp
+from jax.ops import segment_sum
 from jax.scipy.special import gammaln
 
 import distributions as dist
@@ -210,7 +212,7 @@ def radon(num: int) -> Problem:
         rest = observed["y"] - slope * x
         count = np.bincount(group, minlength=num_groups)
         precision = 1 / tau**2 + count / sigma**2
-        sums = jax.ops.segment_sum(rest, group, num_groups)
+        sums = segment_sum(rest, group, num_groups)
         level = (mu / tau**2 + sums / sigma**2) / precision
         at_mode = normal(rest, level[group], sigma).sum() + normal(level, mu, tau).sum()
         return prior + at_mode + 0.5 * (LOG_2PI - jnp.log(precision)).sum()
@@ -256,6 +258,129 @@ def local_level(num: int) -> Problem:
     return Problem(model, sites, by_hand, {"noise": 0.9, "size": 0.6}, {"y": y})
 
 
+def ascend(step: Callable[[jax.Array], tuple[jax.Array, jax.Array]], x: jax.Array) -> jax.Array:
+    """The mode by Newton's method; `step` gives a move, and by how much it leads uphill."""
+
+    def proceed(state):
+        move, gain = step(state[0])
+        return state[0] + move, gain, state[2] + 1
+
+    def is_far(state):
+        return (state[1] > 1e-8) & (state[2] < 30)
+
+    start = x, jnp.asarray(jnp.inf, x.dtype), 0
+    return lax.stop_gradient(lax.while_loop(is_far, proceed, start)[0])
+
+
+def counts(num: int) -> Problem:
+    """Counts of groups with a level each, by Laplace's approximation; five rows for each group."""
+    rng = np.random.default_rng(5)
+    group, x = np.repeat(np.arange(num), 5), rng.normal(size=5 * num)
+
+    def model(key, x):
+        mu = ppl.sample(key, dist.Normal(0.0, 2.0), name="mu")
+        slope = ppl.sample(key, dist.Normal(0.0, 1.0), name="slope")
+        tau = ppl.sample(key, dist.HalfNormal(1.0), name="tau")
+        level = ppl.sample(key, dist.Normal(mu * jnp.ones(num), tau), name="level")
+        ppl.sample(key, dist.Poisson(jnp.exp(level[group] + slope * x)), name="y")
+
+    def by_hand(values, observed, x):
+        """One more Newton step, from the mode held fixed, has the derivatives of the mode."""
+        mu, slope, tau, y = values["mu"], values["slope"], values["tau"], observed["y"]
+
+        def expand(level):
+            rate = jnp.exp(level[group] + slope * x)
+            total = functools.partial(segment_sum, num_segments=num, indices_are_sorted=True)
+            gradient = total(y - rate, group) - (level - mu) / tau**2
+            return gradient, total(rate, group) + 1 / tau**2
+
+        def step(level):
+            gradient, precision = expand(level)
+            return gradient / precision, jnp.sum(gradient**2 / precision) / 2
+
+        level = ascend(step, jnp.zeros(num))
+        gradient, precision = expand(level)
+        level = level + gradient / lax.stop_gradient(precision)
+        log_rate = level[group] + slope * x
+        at_mode = (y * log_rate - jnp.exp(log_rate) - gammaln(y + 1.0)).sum()
+        at_mode += normal(level, mu, tau).sum()
+        prior = normal(mu, 0.0, 2.0) + normal(slope, 0.0, 1.0) + half_normal(tau, 1.0)
+        return prior + at_mode + 0.5 * (LOG_2PI - jnp.log(expand(level)[1])).sum()
+
+    y = rng.poisson(np.exp(0.5 + 0.3 * x + 0.8 * rng.normal(size=num)[group]))
+    values = {"mu": 0.4, "slope": 0.3, "tau": 0.7}
+    return Problem(model, {"level": ppl.Laplace()}, by_hand, values, {"y": y}, (x,))
+
+
+def volatility(num: int) -> Problem:
+    """Stochastic volatility; the log variances are taken out by Laplace's approximation."""
+
+    def model(key):
+        mean = ppl.sample(key, dist.Normal(0.0, 1.0), name="mean")
+        memory = ppl.sample(key, dist.Uniform(0.0, 1.0), name="memory")
+        scale = ppl.sample(key, dist.HalfNormal(1.0), name="scale")
+
+        def step(h, key):
+            h = ppl.sample(key, dist.Normal(memory * h, scale), name="h")
+            return h, ppl.sample(key, dist.Normal(0.0, jnp.exp((mean + h) / 2)), name="y")
+
+        first = ppl.sample(key, dist.Normal(0.0, 1.0), name="first")
+        lax.scan(step, first, jax.random.split(key, num))
+
+    def by_hand(values, observed):
+        mean, memory, scale, y = (*(values[k] for k in ("mean", "memory", "scale")), observed["y"])
+        squares = jnp.concatenate([jnp.zeros(1), y**2 * jnp.exp(-mean)])
+        ends = jnp.zeros(num + 1).at[0].set(1 - 1 / scale**2).at[-1].set(-((memory / scale) ** 2))
+        base, side = (1 + memory**2) / scale**2 + ends, -memory / scale**2
+
+        def expand(h):
+            half = squares * jnp.exp(-h) / 2
+            near = jnp.pad(h[1:], (0, 1)) + jnp.pad(h[:-1], (1, 0))
+            gradient = half - base * h - side * near
+            return gradient.at[1:].add(-0.5), base + half
+
+        def solve(diagonal, x):
+            """The solution, and the pivots, of a tridiagonal matrix."""
+
+            def down(before, here):
+                pivot = here[0] - side**2 / before[0]
+                found = pivot, here[1] - side / before[0] * before[1]
+                return found, found
+
+            def up(after, here):
+                found = (here[1] - side * after) / here[0]
+                return found, found
+
+            first = diagonal[0], x[0]
+            _, rest = lax.scan(down, first, (diagonal[1:], x[1:]))
+            pivots, x = (jnp.concatenate([a[None], b]) for a, b in zip(first, rest, strict=True))
+            last = x[-1] / pivots[-1]
+            _, found = lax.scan(up, last, (pivots[:-1], x[:-1]), reverse=True)
+            return jnp.concatenate([found, last[None]]), pivots
+
+        def step(h):
+            gradient, diagonal = expand(h)
+            move = solve(diagonal, gradient)[0]
+            return move, gradient @ move / 2
+
+        h = ascend(step, jnp.zeros(num + 1))
+        gradient, diagonal = expand(h)
+        h = h + solve(diagonal, gradient)[0]
+        pivots = solve(expand(h)[1], gradient)[1]
+        at_mode = normal(y, 0.0, jnp.exp((mean + h[1:]) / 2)).sum() + normal(h[0], 0.0, 1.0)
+        at_mode += normal(h[1:], memory * h[:-1], scale).sum()
+        prior = normal(mean, 0.0, 1.0) + half_normal(scale, 1.0)
+        return prior + at_mode + 0.5 * (LOG_2PI - jnp.log(pivots)).sum()
+
+    rng, h = np.random.default_rng(6), np.zeros(num)
+    for t in range(1, num):
+        h[t] = 0.95 * h[t - 1] + 0.25 * rng.normal()
+    y = rng.normal(size=num) * np.exp((h - 0.3) / 2)
+    sites = dict.fromkeys(["first", "h"], ppl.Laplace())
+    values = {"mean": -0.2, "memory": 0.93, "scale": 0.3}
+    return Problem(model, sites, by_hand, values, {"y": y})
+
+
 PROBLEMS: dict[str, tuple[Callable[[int], Problem], int]] = {
     "hidden Markov model": (hmm, 1000),
     "mixture": (mixture, 1000),
@@ -263,4 +388,6 @@ PROBLEMS: dict[str, tuple[Callable[[int], Problem], int]] = {
     "eight schools": (eight_schools, 8),
     "radon": (radon, 919),
     "local level": (local_level, 1000),
+    "counts in groups": (counts, 200),
+    "stochastic volatility": (volatility, 500),
 }

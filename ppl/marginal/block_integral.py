@@ -37,6 +37,24 @@ _SINGLE = 1e-10  # of a dtype with a larger epsilon, rounding errors of the maxi
 _INDICES = tuple(map(np.dtype, ("bool", "int8", "int16", "int32", "int64", "uint8", "uint32")))
 
 LogDensity = Callable[[BlockVector], jax.Array]
+Scores = Mapping[Path, jax.Array]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ScoredDensity:
+    """A log density of a vector.
+
+    Attributes:
+        scores: Its scores, of a vector.
+        total: Their sum, or a number for each independent plate.
+    """
+
+    scores: Callable[[BlockVector], Scores]
+    total: Callable[[Scores], jax.Array]
+
+    def __call__(self, x: BlockVector) -> jax.Array:
+        """The log density."""
+        return self.total(self.scores(x))
 
 
 def find_equal_inputs(inputs: Sequence[Any]) -> tuple[int, ...]:
@@ -257,7 +275,7 @@ class BlockIntegral:
         group: tuple[Path, ...],
         inputs: Sequence[Any],
         plants: Mapping[Path, Sequence[Any]],
-    ) -> LogDensity:
+    ) -> ScoredDensity:
         """The log density of a group of sites, for each element of plates that data index, too."""
         layout = self._layout(group)
         if layout.group_axes is None or layout.score_axes is not None:
@@ -265,7 +283,7 @@ class BlockIntegral:
         scores = self._group_scores(group, inputs, plants)
         uses = self._uses(group, inputs)
         uses = {path: tuple(map(_evaluate, each)) for path, each in uses.items()}
-        return lambda x: layout.total_of_groups(scores(x), uses)
+        return ScoredDensity(scores, lambda found: layout.total_of_groups(found, uses))
 
     def _is_by_step(self, layout: BlockLayout) -> bool:
         return layout.has_steps and self.is_exact
@@ -374,7 +392,9 @@ class BlockIntegral:
         inner, border, _ = vary_alike([zeros.inner, zeros.border, log_density(zeros)])
         return BlockVector(inner, border)
 
-    def _complete_square(self, group: tuple[Path, ...], log_density: LogDensity) -> CompletedSquare:
+    def _complete_square(
+        self, group: tuple[Path, ...], log_density: ScoredDensity
+    ) -> CompletedSquare:
         """The log density of a group of sites, given all others, as a square about a point."""
         raise NotImplementedError
 
@@ -383,10 +403,9 @@ class BlockIntegral:
         group: tuple[Path, ...],
         inputs: Sequence[Any],
         plants: Mapping[Path, Sequence[Any]],
-    ) -> LogDensity:
+    ) -> ScoredDensity:
         layout = self._layout(group)
-        scores = self._group_scores(group, inputs, plants)
-        return lambda x: layout.total(scores(x))
+        return ScoredDensity(self._group_scores(group, inputs, plants), layout.total)
 
     def _group_scores(
         self,

@@ -101,9 +101,14 @@ class CompletedSquare:
         return drawn if self.shear is None else drawn.sheared(self.shear), log_prob
 
 
+def negative_hessian(layout: BlockLayout, multiply: Any, dtype: Any) -> BlockMatrix:
+    """Minus the Hessian, by its products with a few vectors."""
+    return jax.tree.map(jnp.negative, layout.hessian(multiply, dtype))
+
+
 def precision_of(layout: BlockLayout, multiply: Any, dtype: Any) -> BlockMatrix:
     """The precision: minus the Hessian, and the identity where a block is padded."""
-    negative = jax.tree.map(jnp.negative, layout.hessian(multiply, dtype))
+    negative = negative_hessian(layout, multiply, dtype)
     padding = jnp.asarray(layout.padding, dtype)
     one = padding[None, :, :, None] * jnp.eye(layout.size_of_block, dtype=dtype)[None, None]
     return dataclasses.replace(negative, diagonal=negative.diagonal + one)

@@ -88,6 +88,27 @@ def find_layout(
     )
 
 
+def couples(
+    dependences: Mapping[Path, ScoreDependence],
+    sites: Collection[Path],
+    shapes: Mapping[Path, tuple[int, ...]],
+) -> bool:
+    """Whether an element of some score may depend on several elements of some sites.
+
+    Args:
+        dependences: The dependences of the scores.
+        sites: The sites.
+        shapes: The shapes of their values.
+    """
+    for path, dependence in dependences.items():
+        reads = [uses for source, uses in dependence.uses.items() if source.path in sites]
+        reads += [_own(dependence, shapes[path])] if path in sites else []
+        keys = [_key(use) for uses in reads for use in uses]
+        if len(reads) > 1 or any(key is None or len(lags) > 1 for key, lags in keys):
+            return True
+    return False
+
+
 def _axes_of_steps(
     dependences: Mapping[Path, ScoreDependence],
     reads: "Sequence[Sequence[Read]]",

@@ -11,10 +11,15 @@ from jax.scipy.special import logsumexp
 
 from ppl.harvest import jax_core
 from ppl.harvest.survey import Path, describe, describe_all
-from ppl.marginal.block_integral import BlockIntegral, LogDensity, sheared, value_and_slope
-from ppl.marginal.block_matrices import BlockVector, vary_like
-from ppl.marginal.completed_square import CompletedSquare, precision_of
+from ppl.marginal.block_integral import BlockIntegral, ScoredDensity
+from ppl.marginal.block_matrices import BlockVector
+from ppl.marginal.completed_square import CompletedSquare
+from ppl.marginal.coupled_elements import couples
+from ppl.marginal.known_work import split_scores
 from ppl.marginal.newton import find_mode
+from ppl.marginal.parameter_edges import find_edges
+from ppl.marginal.split_density import SplitDensity
+from ppl.primitives.site_kinds import RANDOM
 
 _LARGEST_GAIN = 1e-3  # nats by which a mode in single precision may be higher
 
@@ -52,6 +57,19 @@ class LaplaceIntegral(BlockIntegral):
                 "which Laplace's approximation does not see. Leave what it depends on among the "
                 "sites to sample."
             )
+        plants = {
+            path: found.collapse().avals
+            for path, found in self._found.items()
+            if found.site.tag == RANDOM
+        }
+        for path, name in find_edges(self.jaxpr, plants, self.scored, self.sites).items():
+            raise ValueError(
+                f"marginalize: the parameter {name} of site {describe(path)} is linear in "
+                f"{describe_all(self.sites)}, which may be any number, but the parameter may not. "
+                "The density is 0 on one side of an edge, which Laplace's approximation does not "
+                "see. Give the parameter a link, as jnp.exp or jax.nn.softplus, or leave "
+                f"{describe_all(self.sites)} among the sites to sample."
+            )
 
     def _draw_group(
         self,
@@ -87,37 +105,32 @@ class LaplaceIntegral(BlockIntegral):
             x = jax.tree.map(lambda x: x[chosen], proposals)
         return x, jnp.sum(log_mean), jnp.sum(here)
 
-    def _complete_square(self, group: tuple[Path, ...], log_density: LogDensity) -> CompletedSquare:
+    def _complete_square(
+        self, group: tuple[Path, ...], log_density: ScoredDensity
+    ) -> CompletedSquare:
         """The log density as a quadratic form about its maximum.
 
         Inner elements are measured from an estimate of their means given the border. So they stay
         near their modes as the border moves, and keep precision where their scale is small.
         """
-        layout = self._layout(group)
-        dtype = self._dtype(group)
         start = self._start(group, log_density)
-        shear = None
+        density, known = self._split(group, log_density, start)
+        given = density.give(known, start)
         if start.inner.size and start.border.size:
-            plain = log_density
-            multiply = jax.linearize(lambda x: value_and_slope(plain, x)[1], start)[1]
-            matrix = precision_of(layout, vary_like(start, multiply), dtype)
-            shear = lax.stop_gradient(matrix).factor().shear()
-            shear = jnp.where(jnp.isfinite(shear), shear, 0)
-            log_density = sheared(plain, shear)
-        mode = find_mode(layout, log_density, start, self.tolerance, self.max_steps)
-
-        def gradient(x):
-            return value_and_slope(log_density, x)[1]
-
-        slope, multiply = jax.linearize(gradient, mode)
+            shear = lax.stop_gradient(density.precision(given, start)).factor().shear()
+            given = density.shear(given, start, jnp.where(jnp.isfinite(shear), shear, 0))
+        mode = find_mode(density, given, start, self.tolerance, self.max_steps)
+        height, slope, matrix = density.expand(given, mode.x)
         slope = lax.stop_gradient(slope)  # 0, but for the error of Newton's method
-        matrix = precision_of(layout, vary_like(mode, multiply), dtype)
-        height = log_density(mode)
-        factor = lax.stop_gradient(matrix).factor()
-        square = CompletedSquare(mode, height, slope, matrix, factor, layout, shear)
-        is_lost = square.is_improper | (square.gain > max(self.tolerance, _LARGEST_GAIN))
+        square = CompletedSquare(
+            mode.x, height, slope, matrix, mode.factor, density.layout, given.shear
+        )
+        is_far = mode.gain > max(self.tolerance, _LARGEST_GAIN)
+        is_lost = square.is_improper | is_far.reshape(height.shape)
         square = dataclasses.replace(square, height=jnp.where(is_lost, height - jnp.inf, height))
         is_wrong = jnp.any(is_lost) & jnp.all(jnp.isfinite(height))
+        if not jax_core.is_traced(height) and not jnp.all(jnp.isfinite(height)):
+            self._check_start(group, density, known, start)
         if not jax_core.is_traced(is_wrong) and is_wrong:
             raise ValueError(
                 f"marginalize: no mode of {describe_all(group)} given the rest was found in "
@@ -126,3 +139,39 @@ class LaplaceIntegral(BlockIntegral):
                 "sites to sample."
             )
         return square
+
+    def _check_start(
+        self,
+        group: tuple[Path, ...],
+        density: SplitDensity,
+        known: Sequence[Any],
+        start: BlockVector,
+    ) -> None:
+        """Check that no score is lost where the search starts, but not near it."""
+
+        def finite(shift: float) -> dict[Path, jax.Array]:
+            near = jax.tree.map(lambda x: x + shift, start)
+            return {path: jnp.isfinite(x) for path, x in density.scores(known, near).items()}
+
+        here, *near = map(finite, (0.0, 1.0, -1.0))
+        for path, is_finite in here.items():
+            if jnp.any(~is_finite & (near[0][path] | near[1][path])):
+                raise ValueError(
+                    f"marginalize: the log probability of site {describe(path)} is not finite "
+                    f"where {describe_all(group)} are 0, where ppl.Laplace() begins to look for "
+                    "the mode. Measure them from a point of positive density, as by "
+                    f"ppl.reparam, or leave {describe_all(group)} among the sites to sample."
+                )
+
+    def _split(
+        self, group: tuple[Path, ...], log_density: ScoredDensity, start: BlockVector
+    ) -> tuple[SplitDensity, list[Any]]:
+        """The log density in two parts, and the values that it needs to know."""
+        scores, known = split_scores(log_density.scores, start)
+        others = frozenset(p for p in scores.scores if self._degrees[p].degree > 2)
+        layout = self._layout(group)
+        dependences = {path: self._structure[0][path] for path in others}
+        shapes = {path: self.aval(path).shape for path in group}
+        is_diagonal = not couples(dependences, layout.inner or layout.shapes, shapes)
+        dtype = self._dtype(group)
+        return SplitDensity(layout, dtype, scores, log_density.total, others, is_diagonal), known

@@ -56,8 +56,9 @@ class Laplace:
     """Strategy of `marginalize`: real sites are integrated out by Laplace's approximation.
 
     Attributes:
-        tolerance: Newton's method ends at most so many nats below the mode of the sites given all
-            others. It starts from 0, where the density must not be 0.
+        tolerance: Newton's method ends at about so many nats below the mode of the sites given all
+            others. The log integral then errs by at most about the square root of twice that. It
+            starts from 0, where the density must not be 0.
         max_steps: The largest number of Newton steps.
         max_block: The largest number of elements that are coupled as a whole, whose precision
             matrix is dense, 4,096 by default; more are an error.

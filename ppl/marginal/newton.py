@@ -2,132 +2,207 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.flatten_util import ravel_pytree
 
-from ppl.marginal.block_layout import BlockLayout
-from ppl.marginal.block_matrices import BlockMatrix, BlockVector, inner_product, vary_like
-from ppl.marginal.completed_square import precision_of
+from ppl.marginal.block_matrices import (
+    BlockFactor,
+    BlockMatrix,
+    BlockVector,
+    inner_product,
+)
+from ppl.marginal.split_density import Expansion, Given, SplitDensity
 
 _FIRST_DAMPING = 1e-2  # relative to the diagonal of the precision
 _LEAST_DAMPING = 1e-4  # a smaller damping becomes 0
 _GROWTH = 10.0  # of the damping from trial to trial
 _SLACK = 32  # rounding errors by which a step may seem to lead downhill
 
-LogDensity = Callable[[BlockVector], jax.Array]
-
 
 class _State(NamedTuple):
-    """A step of the search; all but `x` and `count` have a number for each independent block.
+    """A step of the search; heights, dampings and gains have a number for each independent block.
 
     Attributes:
         x: The best point so far.
-        height: The log density there.
+        here: The expansion there.
+        factor: The factor of the damped precision.
+        half: The solution of `factor half = slope`.
         damping: The multiple of the diagonal that is added to the precision.
-        gain: An estimate by the last step of how much higher the mode is.
+        is_short: Whether the next step is shortened.
+        gain: An estimate of how much higher the mode is; infinity if unknown.
         count: The number of trials.
     """
 
     x: BlockVector
-    height: jax.Array
+    here: Expansion
+    factor: BlockFactor
+    half: BlockVector
     damping: jax.Array
+    is_short: jax.Array
     gain: jax.Array
     count: jax.Array
 
 
+class Mode(NamedTuple):
+    """The end of a search.
+
+    Attributes:
+        x: The mode, an implicit function of what is given.
+        factor: The factor of the precision there, a constant.
+        gain: An estimate of how much higher the density is elsewhere, for each independent block;
+            infinity if no mode was found.
+    """
+
+    x: BlockVector
+    factor: BlockFactor
+    gain: jax.Array
+
+
 def find_mode(
-    layout: BlockLayout,
-    log_density: LogDensity,
-    start: BlockVector,
-    tolerance: float,
-    max_steps: int,
-) -> BlockVector:
+    density: SplitDensity, given: Given, start: BlockVector, tolerance: float, max_steps: int
+) -> Mode:
     """The mode of a log density, by Newton's method.
 
-    If a step is not uphill, or if the precision is not positive definite, the step is tried again
-    with a multiple of the diagonal added to the precision (Levenberg, 1944; Marquardt, 1963). The
-    mode is differentiated as an implicit function.
+    If a step is not uphill, a shorter one is tried. If that is not, either, or if the precision is
+    not positive definite, the step is tried again with a multiple of the diagonal added to the
+    precision (Levenberg, 1944; Marquardt, 1963).
+
+    Each trial evaluates the density once and factors once. The last factor is that of the precision
+    at the mode.
 
     Args:
-        layout: The layout of the variables.
-        log_density: Function to a number, or to a number for each element of independent plates.
+        density: The log density.
+        given: All that it depends on besides.
         start: The point at which the search begins.
         tolerance: The search ends if the mode is estimated to be at most so many nats higher.
         max_steps: The largest number of trials.
     """
-    gradient = jax.grad(lambda x: jnp.sum(log_density(x)))
-    search = functools.partial(_search, layout, log_density, gradient, tolerance, max_steps)
+    fixed = lax.stop_gradient(given)
+    end = _search(density, fixed, lax.stop_gradient(start), tolerance, max_steps)
+    mode = _follow(density, end.x, end.factor, given)
+    return Mode(mode, end.factor, end.gain)
 
-    def solve_linear(multiply: Callable[[BlockVector], BlockVector], x: BlockVector) -> Any:
-        matrix = precision_of(layout, vary_like(x, multiply), x.inner.dtype)
-        factor = matrix.factor()  # independent of `x`, as JAX transposes the solution in `x`
-        return jax.tree.map(jnp.negative, factor.solve_transposed(factor.solve(x)))
 
-    return lax.custom_root(gradient, start, lambda _, x: search(x), solve_linear)
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _follow(
+    density: SplitDensity, mode: BlockVector, factor: BlockFactor, given: Given
+) -> BlockVector:
+    """The mode, as a function of what is given: the gradient is 0 there."""
+    return mode
+
+
+@_follow.defjvp
+def _follow_jvp(density: SplitDensity, primals: Any, tangents: Any) -> Any:
+    mode, factor, given = primals
+    x = _follow(density, mode, factor, given)
+    change = jax.jvp(lambda given: density.slope(given, x), (given,), (tangents[2],))[1]
+    matrix = density.precision(given, x)
+    flat, unflatten = ravel_pytree(change)  # JAX transposes no solution that has an empty part
+
+    def multiply(x: jax.Array) -> jax.Array:
+        return ravel_pytree(matrix.multiply(unflatten(x)))[0]
+
+    def solve(_: Any, x: jax.Array) -> jax.Array:
+        return ravel_pytree(factor.solve_transposed(factor.solve(unflatten(x))))[0]
+
+    return x, unflatten(lax.custom_linear_solve(multiply, flat, solve, symmetric=True))
 
 
 def _search(
-    layout: BlockLayout,
-    log_density: LogDensity,
-    gradient: Callable[[BlockVector], BlockVector],
-    tolerance: float,
-    max_steps: int,
-    start: BlockVector,
-) -> BlockVector:
-    dtype = start.inner.dtype
-    eps = float(jnp.finfo(dtype).eps)
+    density: SplitDensity, given: Given, start: BlockVector, tolerance: float, max_steps: int
+) -> _State:
+    eps = float(jnp.finfo(density.dtype).eps)
 
-    def heights(x: BlockVector) -> jax.Array:
-        """Log densities of the blocks, as a vector."""
-        return jnp.reshape(log_density(x), (-1,))
+    def expand(x: BlockVector) -> Expansion:
+        """An expansion, with the heights of the blocks as a vector."""
+        here = density.expand(given, x)
+        return here._replace(height=jnp.reshape(here.height, (-1,)))
 
-    def error_of(height: jax.Array) -> jax.Array:
+    def rounding_of(height: jax.Array) -> jax.Array:
         """A bound of the rounding errors of a log density, a sum of scores of all elements."""
-        return eps * jnp.maximum(max(layout.num_elements / height.size, 1.0), jnp.abs(height))
+        num_each = max(density.layout.num_elements / height.size, 1.0)
+        return eps * jnp.maximum(num_each, jnp.abs(height))
+
+    def decrement(half: BlockVector) -> jax.Array:
+        """By how much a Newton step is expected to lead uphill."""
+        gain = jnp.reshape(inner_product(half, half) / 2, (-1,))
+        return gain if gain.shape == height.shape else jnp.sum(gain)[None]
 
     def is_unfinished(state: _State) -> jax.Array:
-        tolerated = jnp.maximum(tolerance, error_of(state.height))
-        return jnp.any(state.gain > tolerated) & (state.count < max_steps)
+        return jnp.any(state.gain > tolerance) & (state.count < max_steps)
 
     def try_step(state: _State) -> _State:
-        # A damped Newton step.
-        slope, multiply = jax.linearize(gradient, state.x)
-        matrix = _damp(precision_of(layout, vary_like(state.x, multiply), dtype), state.damping)
-        factor, half = matrix.factor_and_solve(slope)
-        step = factor.solve_transposed(half)
+        step = state.factor.solve_transposed(state.half)
+        step = _choose(state.is_short, _shorten(step), step)
         x = jax.tree.map(jnp.add, state.x, step)
-        height = heights(x)
+        there = expand(x)
         # Blocks accept it if their log density does not fall.
-        is_better = height >= state.height - _SLACK * error_of(state.height)
-        gain = inner_product(slope, step) / 2
-        gain = gain if len(height) > 1 else jnp.sum(gain)
-        # Damping falls after an accepted step, and rises after a rejected one.
-        is_newton = is_better & (state.damping == 0)
+        rounding = rounding_of(state.here.height)
+        is_better = there.height >= state.here.height - _SLACK * rounding
+        x = _choose(is_better, x, state.x)
+        here = _choose(is_better, there, state.here)
+        # A rejected Newton step is shortened, then damped; damping falls after an accepted step.
+        is_newton = (state.damping == 0) & ~state.is_short
+        is_short = ~is_better & is_newton & jnp.isfinite(decrement(state.half))
         less = state.damping / _GROWTH
-        more = state.damping * _GROWTH
         less = jnp.where(less < _LEAST_DAMPING, 0.0, less)
-        return _State(
-            BlockVector(
-                jnp.where(is_better[:, None, None], x.inner, state.x.inner),
-                jnp.where(is_better[0], x.border, state.x.border),
-            ),
-            jnp.where(is_better, height, state.height),
-            jnp.where(is_better, less, jnp.maximum(more, _FIRST_DAMPING)),
-            jnp.where(is_newton, gain, jnp.where(jnp.isfinite(state.height), jnp.inf, 0.0)),
-            state.count + 1,
-        )
+        more = jnp.maximum(state.damping * _GROWTH, _FIRST_DAMPING)
+        damping = jnp.where(is_better | is_short, less, more)
+        factor, half = _damp(here.matrix, damping).factor_and_solve(here.slope)
+        # After a step that rounding errors may hide, the next one tells nothing more.
+        is_hidden = is_better & is_newton & (decrement(state.half) <= rounding)
+        gain = jnp.where(is_hidden, 0.0, decrement(half))
+        gain = jnp.where(is_better & (damping == 0) & jnp.isfinite(gain), gain, jnp.inf)
+        return _State(x, here, factor, half, damping, is_short, gain, state.count + 1)
 
-    height = heights(start)
+    here = expand(start)
+    height = here.height
     # Start without damping, and with an unknown gain so that a step is made.
+    factor, half = here.matrix.factor_and_solve(here.slope)
     none = jnp.zeros_like(height)
-    unknown = jnp.full_like(height, jnp.inf)
+    unknown = jnp.where(jnp.isfinite(height), jnp.inf, 0.0).astype(height.dtype)
     count = jnp.sum(jnp.zeros_like(height, int))
-    state = _State(start, height, none, unknown, count)
-    return lax.while_loop(is_unfinished, try_step, state).x
+    state = _State(start, here, factor, half, none, none > 0, unknown, count)
+    return lax.while_loop(is_unfinished, try_step, state)
+
+
+def _choose(is_first: jax.Array, first: Any, second: Any) -> Any:
+    """A vector or an expansion by block: from the first where `is_first`, else from the second."""
+
+    def inner(x: jax.Array, y: jax.Array) -> jax.Array:
+        return jnp.where(jnp.expand_dims(is_first, range(1, x.ndim)), x, y)
+
+    def border(x: jax.Array, y: jax.Array) -> jax.Array:
+        return jnp.where(is_first[0], x, y)
+
+    if isinstance(first, Expansion):
+        parts = zip(first, second, strict=True)
+        return Expansion(*(_choose(is_first, x, y) for x, y in parts))
+    if isinstance(first, BlockVector | BlockMatrix):
+        names = [field.name for field in dataclasses.fields(first)]
+        pick = {name: border if name == "border" else inner for name in names}
+        both = {name: (getattr(first, name), getattr(second, name)) for name in names}
+        return type(first)(**{name: pick[name](*pair) for name, pair in both.items()})
+    return jnp.where(is_first, first, second)
+
+
+def _shorten(step: BlockVector) -> BlockVector:
+    """A step with the size s of each block replaced by log(1 + s).
+
+    From a count's log rate 0, a Newton step of m - 1 leads to its mean m: the mode is at log m. The
+    same bound holds for functions whose third derivative is at most the second (Sun and Tran-Dinh,
+    2019).
+    """
+
+    def shorten(x: jax.Array) -> jax.Array:
+        size = jnp.max(jnp.abs(x), range(1, x.ndim), keepdims=True, initial=0.0)
+        return x * jnp.where(size > 0, jnp.log1p(size) / size, 1.0)
+
+    return BlockVector(shorten(step.inner), shorten(step.border[None])[0])
 
 
 def _damp(matrix: BlockMatrix, damping: jax.Array) -> BlockMatrix:

@@ -71,8 +71,29 @@ def heavy_tails(key):
     ppl.sample(key, dist.Poisson(jnp.exp(f / 8)), name="y")
 
 
+def pairs(key):
+    """Blocks of two: counts depend on both."""
+    scale = ppl.sample(key, dist.HalfNormal(2.0), name="scale")
+    f = ppl.sample(key, dist.Normal(jnp.zeros(8), scale), name="f")
+    mu = ppl.sample(key, dist.Normal(jnp.zeros(8), 0.5), name="mu")
+    ppl.sample(key, dist.Poisson(jnp.exp(f + mu * TIME)), name="y")
+
+
+def bent_walk(key):
+    """A chain of steps that are not linear."""
+    scale = ppl.sample(key, dist.HalfNormal(2.0), name="scale")
+
+    def step(f, key):
+        f = ppl.sample(key, dist.Normal(jnp.tanh(f), scale), name="f")
+        return f, ppl.sample(key, dist.Poisson(jnp.exp(f)), name="y")
+
+    jax.lax.scan(step, 0.5, jax.random.split(key, 8))
+
+
 MODELS = {
     poisson: ["f"],
+    pairs: ["f", "mu"],
+    bent_walk: ["f"],
     levels: ["f", "mu"],
     walk: ["f", "mu"],
     process: ["f"],
@@ -113,7 +134,7 @@ STEP = 1e-3
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_laplace_is_the_square_about_the_mode(model):
     sites = MODELS[model]
-    summed = ppl.condition(laplace(model, sites, tolerance=1e-14), EXTRA.get(model, {}))
+    summed = ppl.condition(laplace(model, sites, tolerance=1e-24), EXTRA.get(model, {}))
     ours = lambda scale: ppl.log_density(summed)({"scale": scale})  # noqa: E731
     scales = 0.7 + STEP * jnp.arange(-2.0, 3.0)
 
@@ -192,7 +213,7 @@ def test_classes_are_summed_given_modes():
         f = ppl.sample(key, dist.Normal(jnp.where(z, 2.0, 0.0) * jnp.ones(8), scale), name="f")
         ppl.sample(key, dist.Poisson(jnp.exp(f)), name="y")
 
-    strategies = {"z": ppl.Enumerate(), "f": ppl.Laplace()}
+    strategies = {"z": ppl.Enumerate(), "f": ppl.Laplace(tolerance=1e-16)}
     summed = ppl.marginalize(ppl.condition(classes, {"y": COUNTS}), strategies)
     found = jax.jit(ppl.log_density(summed))({"scale": 0.7})
 
@@ -271,6 +292,30 @@ def test_newton_ends_where_a_sum_of_many_scores_is_near_0(monkeypatch):
     assert max(counts) < 12
 
 
+def test_large_counts_take_few_trials(monkeypatch):
+    """A Newton step from 0 leads to the mean instead of its log: it is shortened."""
+    counts, loop = [], jax.lax.while_loop
+
+    def note(cond, body, state):
+        end = loop(cond, body, state)
+        counts.append(end.count)
+        return end
+
+    monkeypatch.setattr(jax.lax, "while_loop", note)
+    ppl.log_density(laplace(poisson, ["f"], data=10 * COUNTS))({"scale": 2.0})
+    assert counts[0] <= 7
+
+
+def shape(key):
+    f = ppl.sample(key, dist.Normal(1.0, 1.0), name="f")
+    ppl.sample(key, dist.Gamma(1 + 2 * f, 1.0), name="y")
+
+
+def log_of_0(key):
+    f = ppl.sample(key, dist.Normal(1.0, 1.0), name="f")
+    ppl.sample(key, dist.Normal(jnp.log(f), 1.0), name="y")
+
+
 def bounded(key):
     f = ppl.sample(key, dist.Exponential(1.0), name="f")
     ppl.sample(key, dist.Poisson(f), name="y")
@@ -290,6 +335,8 @@ def wide(key):
 REFUSED = [
     (bounded, "family Exponential, whose support is not.*ppl.Laplace"),
     (unbounded, "no mode of 'f' given the rest was found in 30 steps"),
+    (shape, "parameter concentration of site 'y' is linear in 'f', which may be any number"),
+    (log_of_0, "log probability of site 'y' is not finite where 'f' are 0, where ppl.Laplace"),
     (wide, r"9 elements of 'f' are coupled as a whole.*ppl.Laplace\(max_block="),
 ]
 
@@ -299,6 +346,11 @@ def test_what_has_no_laplace_approximation_is_refused(model, message):
     summed = laplace(model, ["f"], data=np.array(1), max_block=8, max_steps=30)
     with pytest.raises(ValueError, match=message):
         ppl.log_density(summed)({})
+
+
+def test_data_of_density_0_have_density_0():
+    """At all values of the sites, so that nothing is wrong."""
+    assert ppl.log_density(laplace(poisson, ["f"], -COUNTS))({"scale": 0.7}) == -np.inf
 
 
 def test_without_a_mode_the_density_is_0_under_jit():

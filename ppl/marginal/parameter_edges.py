@@ -1,0 +1,89 @@
+"""Parameters that must be positive, or in an interval, but are linear in a site that is any number.
+
+Such a density is 0, or not defined, on one side of an edge.
+"""
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar
+
+import jax
+
+from ppl.core.model_run import SiteAction, apply_at_site
+from ppl.harvest.interpreter import Operands
+from ppl.harvest.plants import PathDict
+from ppl.harvest.program import Harvester, Program
+from ppl.harvest.sowing import Site
+from ppl.harvest.survey import Path
+from ppl.marginal.degree import CONSTANT, Degree, find_degrees
+from ppl.primitives.site_kinds import RANDOM
+
+
+@dataclasses.dataclass(frozen=True)
+class _Parameters(SiteAction):
+    """Action that plants values and records bounded parameters of the distributions at sites."""
+
+    wanted: frozenset[Path] = frozenset()
+    tags: ClassVar = (RANDOM,)
+    at_once: ClassVar[bool] = True
+
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        """The value, if nothing is planted, and the distribution."""
+        return not planted, False, site.path in self.wanted
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """The planted value, and the parameters by name."""
+        values = operands.values if plant is None else plant
+        if site.path not in self.wanted:
+            return values, None
+        return values, apply_at_site(site, operands, values, lambda _, d: _bounded(d))
+
+
+def _bounded(d: Any) -> dict[str, Any]:
+    """The parameters of a distribution that may not be any real number, by name."""
+    if not dataclasses.is_dataclass(d):
+        return {}
+    sets = {f.name: f.metadata.get("constraint") for f in dataclasses.fields(d)}
+    return {
+        name: getattr(d, name)
+        for name, each in sets.items()
+        if getattr(each, "event_ndims", None) == 0
+        and not each.is_unrestricted
+        and isinstance(getattr(d, name), jax.Array)
+    }
+
+
+def find_edges(
+    jaxpr: Any,
+    plants: Mapping[Path, Sequence[Any]],
+    scored: Collection[Path],
+    sites: Collection[Path],
+) -> dict[Path, str]:
+    """For each score with such a parameter, the name of the parameter.
+
+    Args:
+        jaxpr: The program, without constants.
+        plants: The abstract values of all random sites.
+        scored: The sites whose parameters are looked at.
+        sites: The sites that may be any number.
+    """
+    inputs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in jaxpr.invars]
+    shapes = {
+        path: [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in each]
+        for path, each in plants.items()
+    }
+    names = [None] * len(inputs) + [path for path, each in shapes.items() for _ in each]
+
+    where: list[tuple[Path, str]] = []
+
+    def parameters(inputs: Any, plants: Any) -> list[Any]:
+        program = Program(jaxpr, list(inputs), [], lambda leaves: leaves)
+        found = Harvester(program, _Parameters(frozenset(scored))).run(plants, live_outs=False)[1]
+        where.extend((path, name) for path, each in found.items() for name in each)
+        return [found[path][name] for path, name in where]
+
+    traced = jax.make_jaxpr(parameters)(inputs, PathDict(shapes))
+    operands = [Degree(1, frozenset([name])) if name in sites else CONSTANT for name in names]
+    degrees = find_degrees(traced, operands)
+    pairs = zip(where, degrees, strict=True)
+    return {path: name for (path, name), found in pairs if found.degree == 1}

@@ -1,0 +1,140 @@
+"""Log density in two parts: scores that are quadratic in a vector, and all others.
+
+The Hessian of the first part is computed once. The Hessian of the second often is diagonal, as the
+likelihood of an effect is, and then costs one product with a vector.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ppl.harvest.survey import Path
+from ppl.marginal.block_layout import BlockLayout
+from ppl.marginal.block_matrices import BlockMatrix, BlockVector, vary_like
+from ppl.marginal.completed_square import border_of, negative_hessian, precision_of
+from ppl.marginal.known_work import ScoreProgram
+
+
+class Given(NamedTuple):
+    """All that a log density of a vector depends on besides.
+
+    Attributes:
+        known: The known values of its scores.
+        base: The precision of the scores that are quadratic.
+        shear: The linear map from the border to an offset of inner entries; None for no offset.
+    """
+
+    known: Sequence[Any]
+    base: BlockMatrix
+    shear: jax.Array | None = None
+
+
+class Expansion(NamedTuple):
+    """The height, the gradient and the precision of a log density at a point."""
+
+    height: jax.Array
+    slope: BlockVector
+    matrix: BlockMatrix
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SplitDensity:
+    """A log density as a function of a vector and of what is given.
+
+    Attributes:
+        layout: The layout of the vector.
+        dtype: Its dtype.
+        scores: The scores.
+        total: Their sum, or a number for each independent plate.
+        others: The paths of scores that are not quadratic.
+        is_diagonal: Whether no two inner elements share one of the other scores; without inner
+            elements, whether no two elements of the border do.
+    """
+
+    layout: BlockLayout
+    dtype: Any
+    scores: ScoreProgram
+    total: Callable[[Mapping[Path, jax.Array]], jax.Array]
+    others: frozenset[Path]
+    is_diagonal: bool
+
+    def give(self, known: Sequence[Any], start: BlockVector) -> Given:
+        """All that is given, for inner entries without an offset."""
+        quadratic = frozenset(self.scores.scores) - self.others
+        multiply = self._multiply(known, None, quadratic, start)
+        return Given(known, precision_of(self.layout, multiply, self.dtype))
+
+    def shear(self, given: Given, start: BlockVector, shear: jax.Array) -> Given:
+        """All that is given, for inner entries that are offsets from a map of the border."""
+        quadratic = frozenset(self.scores.scores) - self.others
+        multiply = self._multiply(given.known, shear, quadratic, start)
+        base = border_of(self.layout, multiply, self.dtype, given.base)
+        return Given(given.known, base, shear)
+
+    def expand(self, given: Given, x: BlockVector) -> Expansion:
+        """The expansion of the log density to second order about a point."""
+
+        def total(x: BlockVector) -> tuple[jax.Array, jax.Array]:
+            scores = self.scores(given.known, _sheared(x, given.shear))
+            apart = self.total(scores)
+            return jnp.sum(apart), apart
+
+        (_, height), slope = jax.value_and_grad(total, has_aux=True)(x)
+        return Expansion(height, slope, self.precision(given, x))
+
+    def slope(self, given: Given, x: BlockVector) -> BlockVector:
+        """The gradient in the vector."""
+        return self._slope(given.known, given.shear, frozenset(self.scores.scores), x)
+
+    def precision(self, given: Given, x: BlockVector) -> BlockMatrix:
+        """Minus the Hessian, and the identity where a block is padded."""
+        if not self.others:
+            return given.base
+        multiply = self._multiply(given.known, given.shear, self.others, x)
+        return jax.tree.map(jnp.add, given.base, self._other_precision(multiply))
+
+    def _other_precision(self, multiply: Callable[[BlockVector], BlockVector]) -> BlockMatrix:
+        if not self.is_diagonal:
+            return negative_hessian(self.layout, multiply, self.dtype)
+        zeros = self.layout.zeros(self.dtype)
+        n, t, d = zeros.inner.shape
+        below = jnp.zeros((n, max(t - 1, 0), d, d), self.dtype)
+        if not zeros.inner.size:
+            found = multiply(dataclasses.replace(zeros, border=jnp.ones_like(zeros.border)))
+            sides = jnp.zeros((n, t, d, zeros.border.size), self.dtype)
+            return BlockMatrix(_diagonal(zeros.inner), below, sides, -_diagonal(found.border))
+        found = multiply(dataclasses.replace(zeros, inner=jnp.ones_like(zeros.inner)))
+        sides, border = self.layout.border_of_hessian(multiply, self.dtype)
+        return BlockMatrix(-_diagonal(found.inner), below, -sides, -border)
+
+    def _slope(
+        self, known: Sequence[Any], shear: Any, paths: frozenset[Path], x: BlockVector
+    ) -> BlockVector:
+        zero = jnp.zeros((), self.dtype)
+
+        def total(x: BlockVector) -> jax.Array:
+            scores = self.scores(known, _sheared(x, shear), paths)
+            return functools.reduce(jnp.add, map(jnp.sum, scores.values()), zero)
+
+        return jax.grad(total)(x)
+
+    def _multiply(
+        self, known: Sequence[Any], shear: Any, paths: frozenset[Path], x: BlockVector
+    ) -> Callable[[BlockVector], BlockVector]:
+        """The product of the Hessian of some scores with a vector."""
+        multiply = jax.linearize(functools.partial(self._slope, known, shear, paths), x)[1]
+        return vary_like(x, multiply)
+
+
+def _sheared(x: BlockVector, shear: jax.Array | None) -> BlockVector:
+    return x if shear is None else x.sheared(shear)
+
+
+def _diagonal(x: jax.Array) -> jax.Array:
+    """Diagonal matrices."""
+    shape = (*x.shape, x.shape[-1])
+    return x[..., None] * jnp.broadcast_to(jnp.eye(x.shape[-1], dtype=x.dtype), shape)
