@@ -47,7 +47,8 @@ def _bounded(d: Any) -> dict[str, Any]:
     return {
         name: getattr(d, name)
         for name, each in sets.items()
-        if getattr(each, "event_ndims", None) == 0
+        if each is not None
+        and each.event_ndims == 0
         and not each.is_unrestricted
         and isinstance(getattr(d, name), jax.Array)
     }
