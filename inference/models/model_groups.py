@@ -20,7 +20,7 @@ from ppl.common.arguments import Arguments
 from ppl.common.column_names import code_by_names
 from ppl.common.foreign_arrays import convert_arguments
 from ppl.common.missing_data import missing_entries
-from ppl.core.model_pytree import arguments_by_name, as_pytree
+from ppl.core.model_pytree import arguments_by_name, as_pytree, labels_of_data
 from ppl.core.model_run import trace_model
 from ppl.harvest.names import nest_by_path
 from ppl.harvest.survey import Path, join_scopes
@@ -44,7 +44,8 @@ class ModelGroups(NamedTuple):
         masks: Which entries of log probabilities exist, by name, by group, for sites with missing
             data.
         is_known: Which entries of data are known, by name, for the same sites.
-        labels: Labels of sites that have any, by name; see :func:`ppl.label`.
+        labels: Labels of sites that have any, by name; see :func:`ppl.label`. Those of arrays of
+            `constant_data` have the place of the array, by `place_of`, as name.
     """
 
     groups: Groups
@@ -135,7 +136,7 @@ def model_groups(
             jax.random.fold_in(key, 2), graph, latent, model, args, kwargs
         )
     groups = {name: group for name, group in groups.items() if group and name in wanted}
-    return ModelGroups(groups, axes, masks, _flat(known, sites), labels)
+    return ModelGroups(groups, axes, masks, _flat(known, sites), labels | _of_constants(model))
 
 
 def _without_prior(where: str, error: NotImplementedError) -> str:
@@ -167,7 +168,8 @@ def prior_groups(
         "observed_data": _flat({path: _data_of(sites[path]) for path in is_data}, sites),
         "constant_data": _constants(model, args, kwargs, labels),
     }
-    return ModelGroups({name: x for name, x in groups.items() if x}, axes, {}, {}, labels)
+    groups = {name: x for name, x in groups.items() if x}
+    return ModelGroups(groups, axes, {}, {}, labels | _of_constants(model))
 
 
 def _run(
@@ -340,6 +342,16 @@ def _constants(
     arguments = _code(convert_arguments((), given)[1], labels)
     leaves = named_leaves(arguments)
     return {name: x for name, x in leaves if _is_array_of_numbers(x)}
+
+
+def place_of(group: str, name: str) -> str:
+    """Key of the axes of an array: arguments of a model may be called as its sites are."""
+    return f"{group}: {name}" if group == "constant_data" else name
+
+
+def _of_constants(model: Any) -> Labels:
+    """Labels of data that a model holds, by place."""
+    return {place_of("constant_data", name): x for name, x in labels_of_data(model).items()}
 
 
 def _code(arguments: Any, labels: Labels) -> Any:

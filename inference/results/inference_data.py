@@ -9,6 +9,7 @@ import numpy as np
 from inference.common.argument_checks import check_count, short_repr
 from inference.common.leaf_names import element_names, leading_labels, named_leaves
 from inference.common.target import NamedSite
+from inference.models.model_groups import place_of
 
 INSTALL = 'pip install "harvest-ppl[arviz]"'
 _SAMPLES = ("chain", "draw")
@@ -95,7 +96,7 @@ def make_container(
 
     Args:
         groups: Arrays by name, by group. They are not copied.
-        axes: Names of leading axes, by name of an array.
+        axes: Names of leading axes, by name of an array, see `place_of`.
         coords: Labels by dimension.
         dims: Names of the dimensions, by name of an array; they replace the names in `axes`.
         masks: Which entries are not missing, by name, by group. If some entries are missing, the
@@ -171,7 +172,8 @@ def _known_entries(
     found: dict[tuple[str, int], tuple[np.ndarray, str]] = {}
     for group, name, x in _entries(arrays):
         own = _dims_of(group, name, x, axes, dims)[x.ndim - len(_shape(group, x)) :]
-        for dim, size, entry in zip(own, _shape(group, x), labels.get(name, ()), strict=False):
+        entries_of = labels.get(place_of(group, name), ())
+        for dim, size, entry in zip(own, _shape(group, x), entries_of, strict=False):
             if entry is None or entry[1] is None or len(entry[1]) != size or dim in coords:
                 continue
             entries = np.asarray(entry[1])
@@ -203,7 +205,7 @@ def _dims_of(
     """Names of all dimensions of an array; a dimension without a name gets ArviZ's default name."""
     num_own = len(_shape(group, x))
     given = (*dims.get(name, ()), *[None] * num_own)[:num_own]
-    usual = () if group == "constant_data" else axes.get(name, ())
+    usual = axes.get(place_of(group, name), ())
     usual = (*usual, *[None] * num_own)[:num_own]
     names = [
         old if dim is None and old not in given else dim

@@ -161,6 +161,16 @@ def arguments_by_name(
     return {name: x for name, x in given.items() if x is not _KEY}
 
 
+def labels_of_data(model: Model) -> dict[str, tuple[Any, ...]]:
+    """Dimensions of the arrays that a model holds under other names, by name.
+
+    As for sites, there is None for each axis without a name, or a pair of the name of the dimension
+    and the names of its entries, if they have any.
+    """
+    function, _, _ = split_partial(_as_written(model))
+    return function.labels_of_data() if hasattr(function, "labels_of_data") else {}
+
+
 _KEY = object()  # stands for the key
 
 

@@ -20,7 +20,7 @@ from ppl.primitives.deterministic import deterministic
 from ppl.primitives.factor import factor
 from ppl.primitives.sample import check_key, sample
 from ppl.transforms.condition import condition
-from ppl.transforms.label import label
+from ppl.transforms.label import Dimension, label
 
 
 def from_pymc(pymc_model: Any, *, observe: bool = True) -> Model:
@@ -37,7 +37,7 @@ def from_pymc(pymc_model: Any, *, observe: bool = True) -> Model:
     | `pm.Data`, and data without it | data by name, which an argument may replace |
     | `pm.Data` of one integer | a size, which an argument may replace by an integer |
     | `Deterministic`, `Potential` | deterministic sites, factors |
-    | `dims=`, `coords=` | names of axes and of entries, as of :func:`ppl.label` |
+    | `dims=`, `coords=` | names of axes and of entries, as of :func:`ppl.label`; of data, too |
     | discrete variable | a discrete site, for :func:`ppl.marginalize` or `inference.Gibbs` |
     | invalid parameters | a log density of -inf, as where PyMC compiles it |
 
@@ -126,6 +126,17 @@ class _PyMCModel:
         given, sizes = _check_data(data, defaults, self.reader.sizes)
         values = {**defaults, **given, **{name: np.array(x) for name, x in sizes.items()}}
         return {name: x for name, x in values.items() if name not in self.reader.variables}
+
+    def labels_of_data(self) -> dict[str, tuple[Dimension | None, ...]]:
+        """Dimensions of the data of `pm.Data` that have any."""
+        shapes = {name: x.shape for name, x in self.reader.data.items()}
+        coords = self.reader.graphs_of(shapes, self.reader.sizes).coords
+        named = {name: self.reader.dims.get(name) or () for name in shapes}
+        return {
+            name: tuple(None if dim is None else (dim, coords.get(dim)) for dim in dims)
+            for name, dims in named.items()
+            if dims
+        }
 
     def __call__(
         self,

@@ -151,6 +151,9 @@ def test_groups_names_and_entries(x64):
     np.testing.assert_array_equal(data.observed_data["y"], EFFECTS)
     assert list(data.constant_data.data_vars) == ["errors"]
     np.testing.assert_array_equal(data.constant_data["errors"], ERRORS)
+    assert list(data.constant_data["errors"]["school"].values) == list("ABCDEFGH")
+    prior = inference.prior_to_arviz(jax.random.key(0), ours, num_draws=2)
+    assert prior.constant_data["errors"].dims == ("school",)
     assert repr(ours) == "from_pymc(sites: 3 latent, 1 observed)"
     assert data.log_likelihood["y"].shape == data.posterior_predictive["y"].shape == (2, 50, 8)
 
