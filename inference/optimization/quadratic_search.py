@@ -13,6 +13,7 @@ _LONGEST = 2.0  # step, in scales
 _LEAST_CURVATURE = 0.1  # in scales; below it a direction counts as flat
 _LARGEST_CHANGE = 3.0  # factor of a scale in one round
 _FRACTIONS = np.array([0.25, 0.5, 1.0])  # of a step
+_MAX_FULL_CHANGES = 8  # rounds; then scales change by half, as they may go back and forth
 _LEAST_RISE = 0.05  # nats; a round that gains less is the last
 _ROUND = 2.0  # factor by which the last scales may be off
 
@@ -54,7 +55,7 @@ def find_peak(log_density: Density, start: np.ndarray) -> Peak:
     design = _design(size)
     num_evaluations = 1
     has_converged = False
-    for _ in range(_MAX_ROUNDS):
+    for number in range(_MAX_ROUNDS):
         points = loc + design @ factor.T
         values = log_density(points)
         num_evaluations += len(points)
@@ -75,6 +76,7 @@ def find_peak(log_density: Density, start: np.ndarray) -> Peak:
         everywhere = np.concatenate([trials, points])
         loc, best = _better(loc, best, everywhere, np.concatenate([rises, values]))
         scale = np.clip(kept**-0.5, 1 / _LARGEST_CHANGE, _LARGEST_CHANGE)
+        scale = scale if number < _MAX_FULL_CHANGES else np.sqrt(scale)
         factor = factor @ ((axes * scale) @ axes.T)  # axes that do not interact stay as they are
         is_round = np.all(np.abs(np.log(np.maximum(curvature, 1e-9))) < 2 * np.log(_ROUND))
         if is_round and best - before < _LEAST_RISE:
