@@ -144,8 +144,8 @@ def _is_normal(degrees: ScoreDegrees, path: Path, field: list[Path]) -> bool:
     alone = degrees.of([path])
     if any(alone[p].cause is not None for p in degrees.prior):
         return False
-    if path not in alone or alone[path].degree != 2:
-        return False
+    if path not in alone or alone[path].degree != 2 or not degrees.has_linear_values(path):
+        return False  # A LogNormal is normal in its position, where `reparam` learns that.
     together = degrees.of([*field, path])
     return all(together[p].cause is None for p in degrees.prior)
 

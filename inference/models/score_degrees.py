@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from ppl.harvest.names import nest_by_path
+from ppl.harvest.names import nest_by_path, paths_in
 from ppl.harvest.survey import Path
 from ppl.marginal.degree import CONSTANT, Degree, find_degrees
 from ppl.transforms.unconstrain import Unconstrained
@@ -40,7 +40,13 @@ class ScoreDegrees:
             scored[:] = terms
             return list(terms.values())
 
+        def constrained(leaves: list[Any]) -> list[list[jax.Array]]:
+            values = target.constrain(jax.tree.unflatten(structure, leaves))
+            by_path = dict(paths_in(values, self.latent))
+            return [jax.tree.leaves(by_path[path]) for path in self.latent]
+
         self._traced = jax.make_jaxpr(scores)(leaves)
+        self._values = lambda: jax.make_jaxpr(constrained, return_shape=True)(leaves)
         self.scored = tuple(scored)
         self.prior = tuple(path for path in scored if path in self.latent)
 
@@ -53,6 +59,14 @@ class ScoreDegrees:
         """The degrees of the terms of latent sites."""
         found = self.of(sites)
         return {path: found[path] for path in self.prior}
+
+    def has_linear_values(self, site: Path) -> bool:
+        """Whether the values of a site are linear functions of its position, as of a real site."""
+        traced, shapes = self._values()
+        operands = [Degree(1, frozenset([x])) if x == site else CONSTANT for x in self._names]
+        degrees = iter(find_degrees(traced, operands))
+        by_site = {p: [next(degrees) for _ in x] for p, x in zip(self.latent, shapes, strict=True)}
+        return all(x.degree <= 1 for x in by_site[site])
 
     def are_quadratic(self, sites: Collection[Path]) -> bool:
         """Whether all terms are quadratic functions of some sites, jointly."""

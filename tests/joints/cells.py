@@ -372,6 +372,24 @@ def smc(row: Row) -> None:
     assert abs(gap) < Z * result.standard_error + 1e-3
 
 
+def nested_laplace(row: Row) -> None:
+    """Weighted means and second moments of mu and log b, and the log evidence."""
+    result = inference.nested_laplace(key(18), made(row), row.argument(), progress=False)
+    draws, grid = flat(row, result.draws), row.oracle.posterior()
+    assert result.is_corrected
+    pairs = [(draws["mu"][0], grid.mu)]
+    if not row.oracle.fixes_b:
+        pairs.append((np.log(draws["b"][0]), np.log(grid.b)))
+    weights = result.weights[0]
+    for x, points in pairs:
+        for of in (lambda t: t, np.square):
+            mean = weights @ of(x)
+            error = np.sqrt(weights @ (of(x) - mean) ** 2 / result.ess)
+            assert abs(mean - grid.mean(of(points))) < Z * error
+    gap = result.log_evidence - grid.log_evidence
+    assert abs(gap) < Z * result.log_evidence_standard_error + 1e-3
+
+
 def evidence(row: Row) -> None:
     """The log evidence by the draws of NUTS."""
     found = inference.evidence(sampled(row), made(row), row.argument())
@@ -642,8 +660,8 @@ SLOW = (
     *(mcmc, evidence, svi, importance, loo),
     *(cross_validate, to_arviz, calibrate, mcmc_each, checkpoint, handed_on, split_data),
 )
-BY_OTHER_KERNELS = (gibbs, tempering, smc)
-COLUMNS = (*QUICK, *SLOW, *BY_OTHER_KERNELS)
+BY_OTHER_METHODS = (gibbs, tempering, smc, nested_laplace)
+COLUMNS = (*QUICK, *SLOW, *BY_OTHER_METHODS)
 
 
 def columns_of(row: Row) -> tuple[Callable[[Row], None], ...]:

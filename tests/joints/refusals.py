@@ -48,6 +48,14 @@ def refusal(row: Row, column: str) -> str | None:
         return "has log probabilities that ppl.scale multiplies"
     if column == "calibrate" and row.has(BLOCK):
         return f"has no site {oracle.full('v')!r}"
+    if column == "nested_laplace" and row.has(SCALE, WEIGH):
+        return "and no normal distribution is drawn to a power"
+    if column == "nested_laplace" and oracle.out:
+        return "and each of their values may have a mode of its own"
+    if column == "nested_laplace" and oracle.is_bare:
+        return "no latent site is normal given the others"
+    if column == "nested_laplace" and oracle.fixes_b:
+        return "are normal a priori, and nothing is left to spread points over"
     if column in FROM_PRIOR and "v" in oracle.latent:
         return "is observed in part, so draws from the prior have no weights"
     if column in FROM_PRIOR and "mu" in oracle.out:
