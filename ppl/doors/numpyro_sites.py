@@ -315,7 +315,8 @@ def _align(name: str, d: Any, value: Any) -> tuple[Any, jax.Array]:
     if event != tuple(d.event_shape) or joint is None:
         raise ValueError(
             f"from_numpyro: site {name!r} has data of shape {data.shape}, and a distribution of "
-            f"batch shape {tuple(d.batch_shape)} and event shape {tuple(d.event_shape)}."
+            f"batch shape {tuple(d.batch_shape)} and event shape {tuple(d.event_shape)}. Give data "
+            "of the site's shape, or the size of its plate by an argument of the model."
         )
     if np.prod(joint) > max(np.prod(batch), np.prod(d.batch_shape)):
         raise ValueError(

@@ -331,7 +331,7 @@ def _explained(what: str, hint: Callable[[str], str] = lambda _: "") -> Iterator
 
 def _hint_at_missing(error: str, text: str) -> str:
     """Words for data that the program declares and that are not there; text is their JSON."""
-    found = re.search(r"unknown data variable (\w+)", error)
+    found = re.search(r"unknown (?:data variable|int) (\w+)", error)
     given = list(json.loads(text or "{}"))
     if found is None or found[1] in given:
         return ""

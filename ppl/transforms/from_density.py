@@ -205,7 +205,8 @@ def _call_note(position: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
     return (
         "ppl.from_density: the error came from log_density, which is called with a position and "
         f"the model's arguments, here ({', '.join(arguments)}). JAX transforms it, so that "
-        "arrays may be tracers."
+        "arrays may be tracers: write it with jax.numpy, and call other code by jax.pure_callback, "
+        "with a derivative by jax.custom_jvp."
     )
 
 

@@ -237,7 +237,7 @@ MISTAKES = {
     "outer product": (broadcast, "site 'x': data of shape .*broadcast to"),
     "shape": (
         lambda: numpyro.sample("x", npd.Normal(jnp.zeros(4), 1.0), obs=jnp.zeros(3)),
-        r"site 'x' has data of shape \(3,\), and a distribution of batch shape \(4,\)",
+        r"site 'x' has data of shape \(3,\), and a distribution of batch shape \(4,\) .* its plate",
     ),
     "NaN": (lambda: normal(obs=np.nan), "site 'x' has data that are NaN.*obs_mask="),
     "reparam around scan": (

@@ -428,6 +428,7 @@ def test_what_needs_more_than_a_density_is_refused(coin, use, error, words):
         (COIN, [1], TypeError, r"data must be a dict .*, got \[1\]"),
         (COIN, "nowhere.json", FileNotFoundError, r"no file 'nowhere\.json'"),
         (COIN, {"N": 5}, ValueError, "no data 'y'; there are \\['N'\\]. Stan says: .*variable y"),
+        (COIN, None, ValueError, r"no data 'N'; there are \[\]. Stan says: .*unknown int N"),
         (COIN, {"N": 2, "y": [1]}, ValueError, r"variable name=y.*dims declared=\(2\)"),
         (COIN, {"N": 2, "y": [1, 2]}, ValueError, "y is 2, but must be less than or equal to 1"),
         (COIN, {"N": 2, "y": [1.5, 0]}, ValueError, "non-int values; .*variable name=y"),
