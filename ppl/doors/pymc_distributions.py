@@ -8,29 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random
 
+from ppl.common.real_numbers import Identity, Reals
 from ppl.doors.pytensor_graphs import Graph
 from ppl.harvest.pytrees import register_dataclass
 
 _HALF_LOG_TWO_PI = 0.9189385332046727
-
-
-@dataclasses.dataclass(frozen=True)
-class Reals:
-    """Support of a random variable that has no transform: all finite numbers."""
-
-    is_unrestricted: ClassVar[bool] = True
-    is_discrete: ClassVar[bool] = False
-    event_ndims: ClassVar[int] = 0
-    description: ClassVar[str] = "finite"
-
-    def check(self, value: Any) -> jax.Array:
-        """Whether each number is finite."""
-        return jnp.isfinite(value)
-
-    def feasible(self, shape: tuple[int, ...] = ()) -> float:
-        """A point of the support: 0."""
-        del shape
-        return 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,23 +43,6 @@ class Integers:
         if self.low is not None:
             return self.low
         return 0 if self.high is None else min(0, self.high)
-
-
-@dataclasses.dataclass(frozen=True)
-class Identity:
-    """Bijector of numbers without a constraint: values are positions."""
-
-    def forward(self, position: Any) -> Any:
-        """The position itself."""
-        return position
-
-    def inverse(self, value: Any) -> Any:
-        """The value itself."""
-        return value
-
-    def forward_log_det_jacobian(self, position: Any) -> jax.Array:
-        """0 for each number."""
-        return jnp.zeros_like(position)
 
 
 @dataclasses.dataclass(frozen=True)

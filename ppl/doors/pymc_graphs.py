@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ppl.doors.pymc_distributions import Integers, Reals, TransformGraphs, VariableGraphs
+from ppl.common.real_numbers import Reals
+from ppl.doors.pymc_distributions import Integers, TransformGraphs, VariableGraphs
 from ppl.doors.pytensor_graphs import Graph, scan_inputs
 
 Shapes = Mapping[str, tuple[int, ...]]

@@ -10,6 +10,7 @@ import numpy as np
 from jax import random
 from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, Partial, SequenceKey
 
+from ppl.common.real_numbers import Identity, Reals
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.harvest import leaf_values, nest
 from ppl.harvest.leaf_values import short_repr
@@ -80,39 +81,6 @@ def from_density(log_density: Callable[..., Any], position: Any) -> Model:
     return Partial(_DensityModel(tree, sites), as_pytree(log_density))
 
 
-@dataclasses.dataclass(frozen=True)
-class _Reals:
-    """Support of the flat prior: the finite real numbers."""
-
-    is_unrestricted: ClassVar[bool] = True
-    is_discrete: ClassVar[bool] = False
-    event_ndims: ClassVar[int] = 0
-    description: ClassVar[str] = "finite"
-
-    def check(self, value: Any) -> jax.Array:
-        """Whether each number is finite."""
-        return jnp.isfinite(value)
-
-    def feasible(self, shape: tuple[int, ...] = ()) -> float:
-        """A point of the support: 0."""
-        del shape
-        return 0.0
-
-
-@dataclasses.dataclass(frozen=True)
-class _Identity:
-    """Bijector of the flat prior: values are positions."""
-
-    def forward(self, position: Any) -> Any:
-        return position
-
-    def inverse(self, value: Any) -> Any:
-        return value
-
-    def forward_log_det_jacobian(self, position: Any) -> jax.Array:
-        return jnp.zeros_like(position)
-
-
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class FlatPrior:
@@ -123,8 +91,8 @@ class FlatPrior:
 
     event_shape: ClassVar[tuple[int, ...]] = ()
     is_closed: ClassVar[bool] = True
-    support: ClassVar[_Reals] = _Reals()
-    bijector: ClassVar[_Identity] = _Identity()
+    support: ClassVar[Reals] = Reals()
+    bijector: ClassVar[Identity] = Identity()
 
     def log_prob(self, value: Any) -> jax.Array:
         """0 at finite numbers and -inf elsewhere."""
