@@ -19,6 +19,7 @@ from ppl.marginal.finite_supports import find_states
 from ppl.marginal.gaussian_integral import GaussianIntegral
 from ppl.marginal.marginal_strategies import Enumerate, Gaussian, Strategy
 from ppl.marginal.marginalize import marginalize
+from ppl.marginal.ordered_layout import find_known_inputs
 from ppl.marginal.quadratic_scores import TracedScores
 from ppl.primitives.site_kinds import LATENT, RANDOM, kind_of
 from ppl.transforms.density import LogDensity, LogProbs
@@ -216,6 +217,7 @@ class _Planning:
             _MAX_COUPLED,
             tuple(self._found),
             find_equal_inputs(self._program.inputs),
+            known=find_known_inputs(self._program.inputs),
         )
         try:
             scores.check([path])

@@ -29,6 +29,11 @@ from ppl.marginal.degree import Degree
 from ppl.marginal.element_dependence import Indexed
 from ppl.marginal.filtered_evidence import log_evidence_of_steps
 from ppl.marginal.group_factors import Axes
+from ppl.marginal.ordered_layout import (
+    OrderedLayout,
+    find_ordered_layout,
+    is_worth_order,
+)
 from ppl.marginal.quadratic_scores import MergeKnown, Score, TracedScores
 from ppl.marginal.score_dependence import DependenceReader, Dependences
 from ppl.primitives.site_kinds import RANDOM
@@ -85,6 +90,7 @@ class BlockIntegral:
         max_block: The largest number of elements that are coupled as a whole.
         scored: The paths of `sites` and of all sites whose scores depend on `sites`.
         inputs: For each input of the program, the number of the first input known to be equal.
+        known: The inputs of the program that are known, by number, for an order of the elements.
         strategy: The name of the strategy that users ask for.
         is_exact: Whether the log density is a square.
     """
@@ -94,6 +100,7 @@ class BlockIntegral:
     max_block: int
     scored: tuple[Path, ...]
     inputs: tuple[int, ...]
+    known: Mapping[int, Any] = dataclasses.field(default_factory=dict, kw_only=True)
     strategy: ClassVar[str]
     is_exact: ClassVar[bool] = True
 
@@ -108,8 +115,11 @@ class BlockIntegral:
     @functools.cached_property
     def _fingerprint(self) -> Any:
         program = tuple(fingerprint_constants(self.jaxpr, ())), fingerprint_wiring(self.jaxpr)
-        fields = [f.name for f in dataclasses.fields(self) if f.name != "jaxpr"]
-        return type(self), program, *(getattr(self, name) for name in fields)
+        names = {f.name for f in dataclasses.fields(self)} - {"jaxpr", "known"}
+        fields = tuple(getattr(self, name) for name in sorted(names))
+        layouts = (self._layouts[group] for group in self._layouts)
+        orders = tuple(x.order if isinstance(x, OrderedLayout) else None for x in layouts)
+        return type(self), program, fields, orders
 
     @functools.cached_property
     def _found(self) -> Sites:
@@ -190,12 +200,28 @@ class BlockIntegral:
         return Harvester(self._program(inputs), action).run(plants, live_outs=False)[1]
 
     def _layout(self, group: tuple[Path, ...]) -> BlockLayout:
-        dependences, reader = self._structure
-        layout = self._find_layout(group, dependences)
+        layout = self._layouts[group]
         size = max(layout.size_of_block, layout.size_of_border)
         if size > self.max_block:
-            raise ValueError(self._explain_size(group, size, reader.causes))
+            raise ValueError(self._explain_size(group, size, self._structure[1].causes))
         return layout
+
+    @functools.cached_property
+    def _layouts(self) -> dict[tuple[Path, ...], BlockLayout]:
+        """The layout of each group; by an order of its elements where that costs clearly less."""
+        found = {}
+        for group in filter(None, dict.fromkeys(self.groups.values())):
+            found[group] = self._find_layout(group, self._structure[0])
+            if is_worth_order(found[group]):
+                found[group] = self._order(group, found[group])[0] or found[group]
+        return found
+
+    def _order(
+        self, group: tuple[Path, ...], layout: BlockLayout
+    ) -> tuple[OrderedLayout | None, bool]:
+        paths = [path for path, key in self.groups.items() if key == group]
+        shapes = {path: self.aval(path).shape for path in group}
+        return find_ordered_layout(self._traced, paths, shapes, self.known, layout)
 
     def _find_layout(self, group: tuple[Path, ...], dependences: Dependences) -> BlockLayout:
         mine = {path: dependences[path] for path, key in self.groups.items() if key == group}
@@ -432,6 +458,12 @@ class BlockIntegral:
 
     def _explain_size(self, group: Sequence[Path], size: int, causes: Mapping[Path, str]) -> str:
         words = "".join(f" {describe(p)}: {causes[p]}." for p in group if p in causes)
+        if self._order(tuple(group), self._layouts[tuple(group)])[1]:
+            words += (
+                " They are read by indices that are arguments of the model or computed from them. "
+                "Indices that the model takes from a closure or a global are known in advance, and "
+                "so is what they couple."
+            )
         return (
             f"marginalize: {size} elements of {describe_all(group)} are coupled as a whole, more "
             f"than max_block={self.max_block}; the cost is their number cubed.{words} Let each "

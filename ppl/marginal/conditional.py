@@ -28,6 +28,7 @@ from ppl.marginal.full_conditional import (
 from ppl.marginal.gaussian_integral import GaussianIntegral
 from ppl.marginal.marginal_strategies import Enumerate, Gaussian
 from ppl.marginal.natural_parameters import fit_natural
+from ppl.marginal.ordered_layout import find_known_inputs
 from ppl.marginal.summation import Summation
 from ppl.primitives.site_kinds import FACTOR, LATENT, OBSERVED, RANDOM, kind_of
 from ppl.transforms.density import LogDensity
@@ -167,6 +168,7 @@ class _Search:
             Gaussian().max_block,
             self._scored,
             find_equal_inputs(self._inputs),
+            known=find_known_inputs(self._inputs),
         )
         try:
             integral.check()

@@ -15,6 +15,7 @@ from ppl.marginal.block_integral import BlockIntegral, find_equal_inputs
 from ppl.marginal.finite_supports import find_states
 from ppl.marginal.gaussian_integral import GaussianIntegral
 from ppl.marginal.laplace_integral import LaplaceIntegral
+from ppl.marginal.ordered_layout import find_known_inputs
 from ppl.marginal.summation import Summation
 from ppl.primitives.site_kinds import LATENT, Hidden, kind_of
 
@@ -116,13 +117,15 @@ def make_elimination(
         return Summation(program.jaxpr, find_states(program, sites), max_states, scored, equal)
     max_block = max(strategy.max_block for strategy in (*gaussian, *laplace))
     common = program.jaxpr, tuple(sites), max_block, scored, equal
+    known = find_known_inputs(program.inputs)
     if laplace:
         tolerance = min(strategy.tolerance for strategy in laplace)
         max_steps = max(strategy.max_steps for strategy in laplace)
         num_proposals = max(strategy.num_proposals for strategy in laplace)
-        integral = LaplaceIntegral(*common, tolerance, max_steps, num_proposals)
+        numbers = tolerance, max_steps, num_proposals
+        integral = LaplaceIntegral(*common, *numbers, known=known)
     else:
-        integral = GaussianIntegral(*common)
+        integral = GaussianIntegral(*common, known=known)
     integral.check()
     return integral
 
