@@ -198,8 +198,9 @@ class Eliminator:
             x.variable == v and x != label for x in product.locals
         ):
             self._refuse(product)
-        rest = tuple(x for x in product.labels if x != label)
-        table = self._log_sum(product.over((label, *rest)), axis=0)
+        axis = product.labels.index(label)
+        rest = (*product.labels[:axis], *product.labels[axis + 1 :])
+        table = self._log_sum(product.table, axis=axis)
         return [f for f in factors if f not in mine] + [LogFactor(rest, table)]
 
     def _check_plates(self, product: LogFactor, plates: Collection[Plate]) -> None:

@@ -6,7 +6,7 @@ variable, whose states run along the axis.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -96,8 +96,22 @@ def multiply(factors: Sequence[LogFactor]) -> LogFactor:
 
 def unite_labels(factors: Sequence[LogFactor]) -> tuple[Any, ...]:
     """The union of the labels of factors: locals, then plates."""
+    sizes = {x: n for f in factors for x, n in zip(f.labels, f.table.shape, strict=True)}
     labels = dict.fromkeys(x for f in factors for x in f.locals)
-    return tuple(labels | dict.fromkeys(p for f in factors for p in f.plates))
+    return with_longest_last(labels | dict.fromkeys(p for f in factors for p in f.plates), sizes)
+
+
+def with_longest_last(labels: Iterable[Any], sizes: Mapping[Any, int]) -> tuple[Any, ...]:
+    """Labels in their order, but for the longest axis, which comes last.
+
+    XLA loops over the last axis inside of all others, and a short loop is not vectorized.
+    """
+    labels = list(labels)
+    if labels:
+        longest = max(reversed(labels), key=lambda x: sizes[x])
+        labels.remove(longest)
+        labels.append(longest)
+    return tuple(labels)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))

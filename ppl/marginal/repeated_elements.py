@@ -7,6 +7,7 @@ runs. `vmap` does the same for operands that it does not map; here the program i
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.custom_derivatives import SymbolicZero
 from jax.extend import core as jex
 
 from ppl.harvest import jax_core, jaxprs
@@ -24,7 +26,9 @@ from ppl.harvest.wirings import Call
 from ppl.marginal.array_axes import axes_of
 
 _MAX_RUNS = 4  # along an axis
+_MIN_ELEMENTS = 1024  # of an array whose axes may be stored in another order
 _IDEMPOTENT = ("reduce_max", "reduce_min", "reduce_and", "reduce_or")
+_REDUCTIONS = (*_IDEMPOTENT, "reduce_sum")
 
 Starts = tuple[int, ...] | None
 
@@ -37,11 +41,13 @@ class Runs:
         stored: The elements that are stored.
         shape: The shape of the array.
         starts: For each axis, the indices where runs start; None if all elements are stored.
+        last: The axis that is stored behind all others; None if they are stored in their order.
     """
 
     stored: Any
     shape: tuple[int, ...]
     starts: tuple[Starts, ...]
+    last: int | None = None
 
     @classmethod
     def of(cls, x: Any) -> "Runs":
@@ -57,20 +63,40 @@ class Runs:
         """The lengths of the runs along an axis."""
         return np.diff([*(self.starts[axis] or ()), self.shape[axis]]).tolist()
 
+    def place(self, axis: int) -> int:
+        """The axis of the stored elements that an axis of the array is."""
+        if self.last is None or axis < self.last:
+            return axis
+        return len(self.shape) - 1 if axis == self.last else axis - 1
+
+    def with_last(self, axis: int | None) -> "Runs":
+        """The array with one axis stored behind all others."""
+        end = len(self.shape) - 1
+        axis = None if axis == end else axis
+        if axis == self.last:
+            return self
+        x = self.stored if self.last is None else jnp.moveaxis(self.stored, end, self.last)
+        x = x if axis is None else jnp.moveaxis(x, axis, end)
+        return dataclasses.replace(self, stored=x, last=axis)
+
     def expand(self, axes: Sequence[int]) -> "Runs":
         """The array with all elements along some axes stored."""
         x = self.stored
-        starts = list(self.starts)
+        axes = [axis for axis in axes if self.starts[axis] is not None]
+        single = [axis for axis in axes if len(self.starts[axis] or ()) == 1]
+        if single:
+            sizes = {self.place(axis): self.shape[axis] for axis in single}
+            x = jnp.broadcast_to(x, [sizes.get(i, n) for i, n in enumerate(np.shape(x))])
         for axis in axes:
-            if starts[axis] is not None:
-                x = _repeat(x, axis, self.lengths(axis))
-                starts[axis] = None
-        return Runs(x, self.shape, tuple(starts))
+            if axis not in single:
+                x = _repeat(x, self.place(axis), self.lengths(axis))
+        starts = tuple(None if i in axes else run for i, run in enumerate(self.starts))
+        return dataclasses.replace(self, stored=x, starts=starts)
 
     @property
     def full(self) -> Any:
         """The array with all elements."""
-        return self.expand(range(len(self.shape))).stored
+        return self.expand(range(len(self.shape))).with_last(None).stored
 
 
 def _repeat(x: Any, axis: int, lengths: Sequence[int]) -> Any:
@@ -105,15 +131,24 @@ def _evaluate(jaxpr: Jaxpr, args: Sequence[Runs]) -> list[Runs]:
 def _equation(eqn: jex.JaxprEqn, operands: list[Runs]) -> list[Runs]:
     name = eqn.primitive.name
     if name == "broadcast_in_dim" and len(operands) == 1:
-        return [_broadcast(eqn, operands[0])]
-    if any(x.repeats for x in operands):
+        return [_broadcast(eqn, operands[0].with_last(None))]
+    is_by_element = array_primitive(eqn).kind is Kind.BY_ELEMENT
+    if is_by_element and len({x.shape for x in operands} - {()}) > 1:
+        return _by_element(eqn, operands)
+    if any(x.repeats or x.last is not None for x in operands):
         wiring = wiring_of(eqn)
         if isinstance(wiring, Call) and wiring.is_transparent:
             return _evaluate(wiring.body, [operands[i] for i in wiring.operands])
-        if array_primitive(eqn).kind is Kind.BY_ELEMENT:
+        if is_by_element:
             return _by_element(eqn, operands)
+        if name == "custom_jvp_call" and isinstance(wiring, Call) and _has_rules(wiring.body):
+            return _with_derivative(eqn, wiring, operands)
+        if name in _REDUCTIONS:
+            return [_reduce(eqn, operands[0])]
+        if name == "squeeze":
+            return [_remove(eqn, operands[0], "dimensions")]
         if name in _RULES:
-            return [_RULES[name](eqn, operands)]
+            return [_RULES[name](eqn, [x.with_last(None) for x in operands])]
     return [Runs.of(x) for x in jax_core.bind(eqn, [x.full for x in operands])]
 
 
@@ -144,24 +179,118 @@ def _refine(x: Runs, axis: int, starts: Any) -> Runs:
     if x.starts[axis] == starts:
         return x
     new = (*x.starts[:axis], starts, *x.starts[axis + 1 :])
-    return Runs(_repeat(x.stored, axis, [len(starts)]), x.shape, new)
+    stored = _repeat(x.stored, x.place(axis), [len(starts)])
+    return dataclasses.replace(x, stored=stored, starts=new)
 
 
 def _by_element(eqn: jex.JaxprEqn, operands: list[Runs]) -> list[Runs]:
     shape = eqn.outvars[0].aval.shape  # pyright: ignore[reportAttributeAccessIssue]
     arrays = [i for i, x in enumerate(operands) if x.shape]
-    aligned = _align([_stretch(operands[i], shape) for i in arrays], range(len(shape)))
+    stretched = [_stretch(operands[i], shape) for i in arrays]
+    last = _choose_last(stretched, shape)
+    aligned = _align([x.with_last(last) for x in stretched], range(len(shape)))
     stored = [x.stored for x in operands]
     for i, x in zip(arrays, aligned, strict=True):
         stored[i] = x.stored
-    return [Runs(x, shape, aligned[0].starts) for x in jax_core.bind(eqn, stored)]
+    return [dataclasses.replace(aligned[0], stored=x) for x in jax_core.bind(eqn, stored)]
+
+
+def _has_rules(jaxpr: Jaxpr) -> bool:
+    """Whether no equation of a program needs repeated elements one by one."""
+    for eqn in jaxprs.raw(jaxpr)[0].eqns:
+        wiring = wiring_of(eqn)
+        if isinstance(wiring, Call):
+            if not _has_rules(wiring.body):
+                return False
+        elif array_primitive(eqn).kind is not Kind.BY_ELEMENT and (
+            eqn.primitive.name not in ("broadcast_in_dim", "squeeze", *_RULES, *_REDUCTIONS)
+        ):
+            return False
+    return True
+
+
+def _with_derivative(eqn: jex.JaxprEqn, wiring: Call, operands: list[Runs]) -> list[Runs]:
+    """Results of a function that has a derivative of its own, which is kept.
+
+    Tangents repeat the elements that their primals repeat, and so do the tangents of the results.
+    """
+    empty = [dataclasses.replace(x, stored=None) for x in operands]
+    like: list[Runs] = []
+
+    def body(*stored: Any) -> list[Any]:
+        values = _fill(empty, stored)
+        outs = _evaluate(wiring.body, [values[i] for i in wiring.operands])
+        like[:] = (dataclasses.replace(x, stored=None) for x in outs)
+        return [x.stored for x in outs]
+
+    def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        moving = [i for i, dot in enumerate(tangents) if not isinstance(dot, SymbolicZero)]
+
+        def derivative(values: Sequence[Any], dots: Sequence[Any]) -> Any:
+            def of_moving(*moved: Any) -> list[Any]:
+                new = dict(zip(moving, moved, strict=True))
+                return jax_core.bind(eqn, [new.get(i, x) for i, x in enumerate(values)])
+
+            return jax.jvp(of_moving, [values[i] for i in moving], dots)
+
+        values = _fill(empty, primals)
+        dots = _fill([empty[i] for i in moving], [tangents[i] for i in moving])
+        avals = [[jax.ShapeDtypeStruct(x.shape, x.stored.dtype) for x in y] for y in (values, dots)]
+        found = _evaluate(jax.make_jaxpr(derivative)(*avals), [*values, *dots])
+        stored = [_store_as(x, model) for x, model in zip(found, [*like, *like], strict=True)]
+        return stored[: len(like)], stored[len(like) :]
+
+    stored = [x.stored for x in operands]
+    traced = jax.make_jaxpr(body)(*stored)
+    function = jax.custom_jvp(lambda *args: jax_core.evaluate(traced, args))
+    function.defjvp(rule, symbolic_zeros=True)
+    return _fill(like, function(*stored))
+
+
+def _fill(empty: Sequence[Runs], stored: Sequence[Any]) -> list[Runs]:
+    return [dataclasses.replace(x, stored=y) for x, y in zip(empty, stored, strict=True)]
+
+
+def _store_as(x: Runs, model: Runs) -> Any:
+    """The stored elements of an array whose elements are equal wherever those of `model` are."""
+    x = x.with_last(model.last)
+    for axis, starts in enumerate(model.starts):
+        if x.starts[axis] == (0,) and starts is not None:
+            x = _refine(x, axis, starts)
+        elif x.starts[axis] != starts:
+            x = x.expand([axis])
+            if starts is not None:  # Equal elements are not known to be equal.
+                stored = jnp.take(x.stored, np.array(starts), x.place(axis))
+                new = (*x.starts[:axis], starts, *x.starts[axis + 1 :])
+                x = dataclasses.replace(x, stored=stored, starts=new)
+    return x.stored
+
+
+def _choose_last(operands: Sequence[Runs], shape: Sequence[int]) -> int | None:
+    """The axis to store behind all others in an elementwise result.
+
+    XLA loops over the last axis inside of all others, and a short loop is not vectorized. So the
+    result has its longest axis last if it has more elements than each operand, and else the order
+    of the largest operand.
+    """
+    sizes = [
+        1 if all(x.starts[i] is not None for x in operands) else n for i, n in enumerate(shape)
+    ]
+    largest = max(operands, key=lambda x: np.size(x.stored))
+    if math.prod(sizes) <= max(np.size(largest.stored), _MIN_ELEMENTS):
+        return largest.last
+    return _longest(sizes)
+
+
+def _longest(sizes: Sequence[int]) -> int:
+    return max(range(len(sizes)), key=lambda i: (sizes[i], i))
 
 
 def _stretch(x: Runs, shape: Sequence[int]) -> Runs:
     """An array broadcast to a shape: each repeated axis becomes one run."""
     pairs = zip(x.shape, shape, x.starts, strict=True)
     starts = tuple((0,) if a != b else run for a, b, run in pairs)
-    return Runs(x.stored, tuple(shape), starts)
+    return dataclasses.replace(x, shape=tuple(shape), starts=starts)
 
 
 def _broadcast(eqn: jex.JaxprEqn, x: Runs) -> Runs:
@@ -194,16 +323,25 @@ def _place(eqn: jex.JaxprEqn, x: Runs, places: Sequence[int | None]) -> Runs:
     return Runs(_bind(eqn, x.stored, **params), shape, tuple(starts))
 
 
-def _reduce(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
-    (x,), (places,) = operands, axes_of(eqn)
+def _reduce(eqn: jex.JaxprEqn, x: Runs) -> Runs:
+    gone = eqn.params["axes"]
     stored = x.stored
     if eqn.primitive.name not in _IDEMPOTENT:
-        for axis in eqn.params["axes"]:
+        for axis in gone:
             if x.starts[axis] is not None:
-                others = [i for i in range(stored.ndim) if i != axis]
+                others = [i for i in range(stored.ndim) if i != x.place(axis)]
                 times = jnp.asarray(x.lengths(axis), stored.dtype)
                 stored = stored * jnp.expand_dims(times, others)
-    return _place(eqn, dataclasses.replace(x, stored=stored), places)
+    return _remove(eqn, dataclasses.replace(x, stored=stored), "axes")
+
+
+def _remove(eqn: jex.JaxprEqn, x: Runs, param: str) -> Runs:
+    """The result of a primitive that removes the axes in the parameter `param`."""
+    gone = eqn.params[param]
+    kept = [i for i in range(len(x.shape)) if i not in gone]
+    last = kept.index(x.last) if x.last in kept[:-1] else None
+    stored = _bind(eqn, x.stored, **{param: tuple(sorted(map(x.place, gone)))})
+    return Runs(stored, tuple(x.shape[i] for i in kept), tuple(x.starts[i] for i in kept), last)
 
 
 def _slice(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
@@ -279,7 +417,9 @@ def _gather(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
         gone = [i for i, _ in shared]
         stored = lax.squeeze(stored, gone)
         params = _without_batch(numbers, sizes, gone)
-    return Runs(_bind(eqn, stored, index.stored, **params), out, tuple(starts))
+    found = Runs(_bind(eqn, stored, index.stored, **params), out, tuple(starts))
+    is_larger = np.size(found.stored) > max(np.size(stored), _MIN_ELEMENTS)
+    return found.with_last(_longest(np.shape(found.stored))) if is_larger else found
 
 
 def _without_batch(numbers: Any, sizes: Sequence[int], gone: Sequence[int]) -> dict[str, Any]:
@@ -305,9 +445,8 @@ def _without_batch(numbers: Any, sizes: Sequence[int], gone: Sequence[int]) -> d
 
 
 _RULES: dict[str, Callable[[jex.JaxprEqn, list[Runs]], Runs]] = {
-    **dict.fromkeys(("transpose", "squeeze", "reshape"), _move),
+    **dict.fromkeys(("transpose", "reshape"), _move),
     "slice": _slice,
     "concatenate": _concatenate,
     "gather": _gather,
-    **dict.fromkeys((*_IDEMPOTENT, "reduce_sum"), _reduce),
 }

@@ -16,7 +16,15 @@ from ppl.harvest.program import Harvester, Program
 from ppl.harvest.survey import Path, describe
 from ppl.marginal.element_dependence import Aligned, Indexed, Source
 from ppl.marginal.elimination import Eliminator, TimePlates
-from ppl.marginal.factors import EliminationError, Gather, Local, LogFactor, Variable, show_count
+from ppl.marginal.factors import (
+    EliminationError,
+    Gather,
+    Local,
+    LogFactor,
+    Variable,
+    show_count,
+    with_longest_last,
+)
 from ppl.marginal.group_factors import Axes
 from ppl.marginal.score_dependence import DependenceReader, Dependences
 from ppl.marginal.score_tables import Coordinate, Evaluator, ScoreStates, ScoreTable
@@ -401,4 +409,5 @@ def _merge_labels(labels: Sequence[Any], table: Any) -> LogFactor:
             labels = [x for k, x in enumerate(labels) if k not in (i, j)] + [label]
     wanted = [x for x in labels if isinstance(x, Local)]
     wanted += [x for x in labels if not isinstance(x, Local)]
-    return LogFactor(tuple(wanted), LogFactor(tuple(labels), table).over(wanted))
+    wanted = with_longest_last(wanted, dict(zip(labels, table.shape, strict=True)))
+    return LogFactor(wanted, LogFactor(tuple(labels), table).over(wanted))

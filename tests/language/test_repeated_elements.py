@@ -1,17 +1,47 @@
 """Programs evaluated with repeated elements computed once: equal results, of fewer elements."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.custom_derivatives import SymbolicZero
 
+from ppl.marginal import repeated_elements
 from ppl.marginal.repeated_elements import evaluate_once
 
 pytestmark = pytest.mark.usefixtures("x64")
 ROWS = np.arange(12.0).reshape(3, 4) / 7 + 0.1
 DATA = np.sin(np.arange(6.0))
 AT = np.array([2, 0, 1, 3, 3, 0])
+GRID = np.cos(np.arange(60.0)).reshape(6, 5, 2)
+
+
+@jax.custom_jvp
+def cube(x, y):
+    return x**3 + y
+
+
+@cube.defjvp
+def _cube_jvp(primals, tangents):
+    (x, y), (dx, dy) = primals, tangents
+    return cube(x, y), 3 * x * x * dx + dy
+
+
+def constant_in_first(x, y):
+    return jnp.exp(x) * y
+
+
+constant_in_first = jax.custom_jvp(constant_in_first)
+
+
+@functools.partial(constant_in_first.defjvp, symbolic_zeros=True)
+def _constant_in_first_jvp(primals, tangents):
+    if not isinstance(tangents[0], SymbolicZero):
+        raise NotImplementedError
+    return constant_in_first(*primals), jnp.exp(primals[0]) * tangents[1]
 
 
 def spread(x):
@@ -70,6 +100,16 @@ CASES = {
     "axes of one beside longer ones": lambda x, k: jnp.broadcast_to(
         (x * DATA)[:, None] + jnp.zeros(2), (1, 6, 2)
     ),
+    "short axis": lambda x, k: jnp.exp(x * k + GRID).sum(-1) * spread(x)[:, None],
+    "short axis, moved": lambda x, k: jnp.exp(x * k + GRID).transpose(2, 1, 0)[..., AT] * k,
+    "short axis of runs": lambda x, k: (
+        jnp.exp(x * first_and_rest(k)[:, None, None] + GRID).max(1).sum(0)
+    ),
+    "short axis, all summed": lambda x, k: (jnp.exp(x * k + GRID) * GRID).sum((0, 1, 2)),
+    "derivative of equal elements": lambda x, k: cube(spread(x * k), 2 * x) * DATA,
+    "derivative of runs": lambda x, k: cube(x * first_and_rest(k), spread(x)),
+    "derivative of a short axis": lambda x, k: cube(cube(x * k + GRID, x), x),
+    "derivative in one operand": lambda x, k: constant_in_first(spread(k), x * DATA),
     "both axes of one": lambda x, k: jnp.broadcast_to(
         spread(x)[:, None] * first_and_rest(k) + DATA[:, None], (2, 6, 6)
     ),
@@ -91,6 +131,21 @@ def test_results_and_derivatives_are_equal(name):
         np.testing.assert_allclose(a, b, rtol=1e-13)
 
 
+@pytest.mark.parametrize("name", [name for name in CASES if "axis" in name or "runs" in name])
+def test_results_are_equal_in_any_order_of_axes(name, monkeypatch):
+    monkeypatch.setattr(repeated_elements, "_MIN_ELEMENTS", 0)
+    test_results_and_derivatives_are_equal(name)
+
+
+def test_longest_axis_comes_last(monkeypatch):
+    monkeypatch.setattr(repeated_elements, "_MIN_ELEMENTS", 100)
+    f = lambda x, k: jnp.exp(x * k + GRID[:5]).sum(-1)  # noqa: E731
+    once = lambda x: evaluate_once(jax.vmap(f, (None, 0)), x, jnp.arange(7))  # noqa: E731
+    jaxpr = jax.make_jaxpr(jax.grad(lambda x: once(x).sum()))(0.7)
+    shapes = {v.aval.shape for e in jaxpr.eqns for v in e.outvars if v.aval.size == 7 * 50}
+    assert shapes == {(5, 5, 2, 7)}
+
+
 def largest(jaxpr, name):
     """The number of elements of the largest result of a primitive."""
     sizes = [
@@ -108,6 +163,8 @@ def largest(jaxpr, name):
         ("gather of runs", "exp", 6),
         ("gather of a batch of equal rows", "gather", 18),
         ("elements", "exp", 1),
+        ("derivative of equal elements", "custom_jvp_call", 3),
+        ("derivative of runs", "custom_jvp_call", 6),
         ("runs with others", "exp", 6),
         ("sums", "mul", 6),
     ],
