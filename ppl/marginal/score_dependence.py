@@ -98,6 +98,7 @@ class DependenceReader:
         scored: Paths of the sites whose scores are read, including summed sites.
         planted: Values of sites, by path, from which indices may be computed.
         bounds_summed: Whether supports of summed sites are checked, too.
+        traced: The functions of sites that are traced so far, which readers of one program share.
 
     Attributes:
         causes: By path of a summed site, the reason why a score depends on many of its elements.
@@ -112,6 +113,7 @@ class DependenceReader:
         planted: Mapping[Path, Sequence[Any]],
         *,
         bounds_summed: bool = False,
+        traced: dict[Any, Any] | None = None,
     ):
         self._summed = summed
         self._scored = scored
@@ -119,7 +121,7 @@ class DependenceReader:
         self._bounds_summed = bounds_summed
         self._terms = Terms({})
         self._loops: dict[int, int] = {}
-        self._scores: dict[tuple[int, Any], Any] = {}
+        self._traced: dict[Any, Any] = {} if traced is None else traced
         self.causes: dict[Path, str] = {}
         self.bounded: set[Path] = set()
         self.num_parts: dict[Path, int] = {}
@@ -239,12 +241,8 @@ class DependenceReader:
         self, eqn: jex.JaxprEqn, site: Site, extras: Sequence[AbstractValue]
     ) -> tuple[tuple[int, ...], Uses]:
         """The shape of the log probability at a site, and its dependence through parameters."""
-        values, _, atoms, _ = site.split(eqn.invars)
-        if (id(eqn), site) not in self._scores:
-            self._scores[id(eqn), site] = _trace_at_site(
-                distribution_protocol.log_prob_by_part, site, values, atoms
-            )
-        jaxpr, known = self._scores[id(eqn), site]
+        values = site.split(eqn.invars)[0]
+        jaxpr, known = self._trace(distribution_protocol.log_prob_by_part, eqn)
         given = [self._fresh(v, {}) for v in values]
         given += [x for x, skip in zip(extras, known, strict=True) if not skip]
         outs = self._walk(jaxpr, given, {})
@@ -256,22 +254,30 @@ class DependenceReader:
         families = {kind.__name__ for kind, _ in nodes(site.extra_tree)}
         if families.isdisjoint(distribution_protocol.FAMILIES_OF_PARTS):
             return 0
-        values, _, atoms, _ = site.split(eqn.invars)
-        jaxpr, _ = _trace_at_site(distribution_protocol.log_prob, site, values, atoms)
+        jaxpr, _ = self._trace(distribution_protocol.log_prob, eqn)
         return num_axes - len(jaxpr.out_avals[0].shape)
 
     def _depends(
         self, fn: Callable[[Any, Any], Any], eqn: jex.JaxprEqn, extras: Sequence[AbstractValue]
     ) -> bool:
         """Whether `fn(distribution, value)` at a site depends on a summed site by parameters."""
-        site = eqn.params["site"]
-        values, _, atoms, _ = site.split(eqn.invars)
         if not any(x.uses for x in extras):
             return False
-        jaxpr, known = _trace_at_site(fn, site, values, atoms)
+        values = eqn.params["site"].split(eqn.invars)[0]
+        jaxpr, known = self._trace(fn, eqn)
         given = [self._fresh(v, {}) for v in values]
         given += [x for x, skip in zip(extras, known, strict=True) if not skip]
         return any(out.uses for out in self._walk(jaxpr, given, {}))
+
+    def _trace(self, fn: Callable[[Any, Any], Any], eqn: jex.JaxprEqn) -> tuple[Any, list[bool]]:
+        """A program for `fn(distribution, value)` at a site, as `_trace_at_site` gives it."""
+        site = eqn.params["site"]
+        name = id(eqn), fn
+        if name not in self._traced:
+            values, _, atoms, _ = site.split(eqn.invars)
+            # The equation is kept, so that no other one gets its `id`.
+            self._traced[name] = eqn, _trace_at_site(fn, site, values, atoms)
+        return self._traced[name][1]
 
     @property
     def _loops_entered(self) -> tuple[int, ...]:

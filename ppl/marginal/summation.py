@@ -81,6 +81,11 @@ class Summation:
         return Harvester(program, ScoreStates()).sites[path].collapse().avals[0]
 
     @functools.cached_property
+    def _traced(self) -> dict[Any, Any]:
+        """Functions of the sites of the program that are traced so far."""
+        return {}
+
+    @functools.cached_property
     def _abstract(self) -> SumStructure:
         """The structure of the sum; indices are not known."""
         return self._structure([None] * len(self.jaxpr.invars), {})
@@ -230,7 +235,7 @@ class Summation:
     def _structure(
         self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
     ) -> SumStructure:
-        reader = DependenceReader(self.states, self.scored, plants)
+        reader = DependenceReader(self.states, self.scored, plants, traced=self._traced)
         dependences = reader.read(self.jaxpr, inputs, self.inputs)
         self._check_elements(dependences)
         bounded = frozenset(reader.bounded)
