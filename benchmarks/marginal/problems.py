@@ -165,6 +165,35 @@ def annotators(num: int) -> Problem:
     return Problem(model, ["z"], by_hand, values, {"label": label})
 
 
+def abundance(num: int) -> Problem:
+    """An N-mixture: two counts on each of seven days at each site, of unknown totals up to 100."""
+    num_days, num_counts, most = 7, 2, 100
+
+    def model(key):
+        rate = ppl.sample(key, dist.Gamma(10.0, 1.0), name="rate")
+        found = ppl.sample(key, dist.Beta(2.0, 2.0), name="found")
+        rates = rate * jnp.ones((num, num_days))
+        total = ppl.sample(key, dist.Truncated(dist.Poisson(rates), high=most), name="total")
+        trials = total[..., None] * np.ones(num_counts, int)
+        ppl.sample(key, dist.Binomial(trials, probs=found), name="count")
+
+    def by_hand(values, observed):
+        """The sum over a last axis of totals, by the same probabilities of counts."""
+        rate, found = values["rate"], values["found"]
+        prior = dist.Gamma(10.0, 1.0).log_prob(rate) + dist.Beta(2.0, 2.0).log_prob(found)
+        total, count = np.arange(most + 1), observed["count"][..., None]
+        rates = rate * jnp.ones((num, num_days, 1))
+        log_probs = dist.Binomial(total, probs=found).log_prob(count).sum(-2)
+        log_probs += dist.Truncated(dist.Poisson(rates), high=most).log_prob(total)
+        return prior + logsumexp(log_probs, -1).sum()
+
+    rng = np.random.default_rng(5)
+    total = rng.poisson(10, (num, num_days, 1))
+    values = {"rate": 9.0, "found": 0.45}
+    count = rng.binomial(total, 0.4, (num, num_days, num_counts))
+    return Problem(model, ["total"], by_hand, values, {"count": count})
+
+
 EFFECTS = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
 ERRORS = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
 
@@ -385,6 +414,7 @@ PROBLEMS: dict[str, tuple[Callable[[int], Problem], int]] = {
     "hidden Markov model": (hmm, 1000),
     "mixture": (mixture, 1000),
     "Dawid and Skene": (annotators, 500),
+    "N-mixture": (abundance, 95),
     "eight schools": (eight_schools, 8),
     "radon": (radon, 919),
     "local level": (local_level, 1000),
