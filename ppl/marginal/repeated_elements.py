@@ -3,6 +3,7 @@
 A state that is planted in all elements of a site is an array of equal numbers. So are many values
 that are computed from it, as the transitions of a chain. An axis of equal elements is stored by its
 runs. `vmap` does the same for operands that it does not map; here the program is already mapped.
+Where elements are repeated for an operation, the longest axis of the result is stored last.
 """
 
 import dataclasses
