@@ -182,8 +182,8 @@ def rows(group: list[Entry]) -> list[str]:
         if "error" in entry:
             cells = [name, entry["tool"], entry["error"].replace("|", "/"), *[""] * 7]
         else:
-            is_peer = ours is not None and entry["tool"] in TOOLS[1:]
-            ratio = f"{entry['cpu'] / ours['cpu']:.1f}" if is_peer else ""
+            is_peer = entry["tool"] in TOOLS[1:]
+            ratio = f"{entry['cpu'] / ours['cpu']:.1f}" if ours and is_peer else ""
             errors = [*entry.get("means", ()), *entry.get("sds", ())]
             note = entry["note"]
             if entry["tool"] == REFERENCE:
