@@ -172,6 +172,6 @@ class LaplaceIntegral(BlockIntegral):
         layout = self._layout(group)
         dependences = {path: self._structure[0][path] for path in others}
         shapes = {path: self.aval(path).shape for path in group}
-        is_diagonal = not couples(dependences, layout.inner or layout.shapes, shapes)
+        is_diagonal = not couples(dependences, layout.inner or shapes, shapes)
         dtype = self._dtype(group)
         return SplitDensity(layout, dtype, scores, log_density.total, others, is_diagonal), known
