@@ -85,7 +85,7 @@ def epil(key, base, is_treated, age, num_visits=4):
     patient = alpha0 + alpha_base * log_base + alpha_age * jnp.log(age) + b1
     patient += is_treated * (alpha_trt + alpha_bt * log_base)
     is_last = jnp.arange(num_visits) == num_visits - 1
-    log_rate = patient[:, None] + alpha_v4 * is_last + b
+    log_rate = patient[:, None] + alpha_v4 * is_last[None] + b
     return ppl.sample(key, dist.Poisson(log_rate=log_rate), name="seizures")
 
 
