@@ -22,7 +22,7 @@ from ppl.harvest.leaf_values import vary_alike
 from ppl.harvest.program import Harvester, Program
 from ppl.harvest.survey import Path, Sites, describe, describe_all
 from ppl.marginal.block_layout import BlockLayout
-from ppl.marginal.block_matrices import BlockVector
+from ppl.marginal.block_matrices import BlockVector, Shear
 from ppl.marginal.completed_square import CompletedSquare
 from ppl.marginal.coupled_elements import find_layout
 from ppl.marginal.degree import Degree
@@ -36,6 +36,8 @@ from ppl.marginal.ordered_layout import (
 )
 from ppl.marginal.quadratic_scores import MergeKnown, Score, TracedScores
 from ppl.marginal.score_dependence import DependenceReader, Dependences
+from ppl.marginal.tree_layout import TreeLayout
+from ppl.marginal.tree_matrices import TreeShear
 from ppl.primitives.site_kinds import RANDOM
 
 _SINGLE = 1e-10  # of a dtype with a larger epsilon, rounding errors of the maximum matter
@@ -201,7 +203,7 @@ class BlockIntegral:
 
     def _layout(self, group: tuple[Path, ...]) -> BlockLayout:
         layout = self._layouts[group]
-        size = max(layout.size_of_block, layout.size_of_border)
+        size = layout.size_as_whole
         if size > self.max_block:
             raise ValueError(self._explain_size(group, size, self._structure[1].causes))
         return layout
@@ -242,8 +244,7 @@ class BlockIntegral:
         if not group:
             scores = self._scores([p for p, g in self.groups.items() if not g], inputs, plants)
             return functools.reduce(jnp.add, map(jnp.sum, scores.values()))
-        density = self._log_density(group, inputs, plants)
-        return self._complete_square(group, density).log_integral()
+        return self._square(group, inputs, plants).log_integral()
 
     def axes(self, path: Path) -> Axes:
         """The axes along which the integral of a score's group is a product of integrals."""
@@ -267,7 +268,7 @@ class BlockIntegral:
         self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
     ) -> CompletedSquare:
         """The log density as a quadratic form in the sites, which are one group."""
-        return self._complete_square(self.sites, self._log_density(self.sites, inputs, plants))
+        return self._square(self.sites, inputs, plants)
 
     @property
     def layout(self) -> BlockLayout:
@@ -287,9 +288,9 @@ class BlockIntegral:
         layout = self._layout(group)
         if not self._is_by_step(layout):
             density = self._log_density_of_groups(group, inputs, plants)
-            return self._complete_square(group, density).log_integral()
-        square = self._complete_square(group, self._log_density(group, inputs, plants))
-        point = square.mode if square.shear is None else square.mode.sheared(square.shear)
+            return self._square(group, inputs, plants, density).log_integral()
+        square = self._square(group, inputs, plants)
+        point = square.mode if square.shear is None else square.shear.apply(square.mode)
         scores = self._group_scores(group, inputs, plants)
         found = log_evidence_of_steps(
             layout, lambda x: layout.total_of_steps(scores(x)), lax.stop_gradient(point)
@@ -377,7 +378,7 @@ class BlockIntegral:
         plants: Mapping[Path, Sequence[Any]],
     ) -> tuple[BlockVector, jax.Array, jax.Array]:
         """A joint draw of the sites of one group, its log weight, and the log of the integral."""
-        square = self._complete_square(group, self._log_density(group, inputs, plants))
+        square = self._square(group, inputs, plants)
         drawn, _ = square.draw(key)
         return drawn, jnp.zeros(()), jnp.sum(square.log_integral())
 
@@ -392,7 +393,7 @@ class BlockIntegral:
         found: dict[Path, Any] = {}
         log_integral = jnp.zeros(())
         for group in dict.fromkeys(filter(None, self.groups.values())):
-            square = self._complete_square(group, self._log_density(group, inputs, plants))
+            square = self._square(group, inputs, plants)
             found |= self._values(self._layout(group), square.maximum)
             log_integral += jnp.sum(square.log_integral())
         found |= self._merge_known(found, inputs, plants)
@@ -418,8 +419,23 @@ class BlockIntegral:
         inner, border, _ = vary_alike([zeros.inner, zeros.border, log_density(zeros)])
         return BlockVector(inner, border)
 
+    def _square(
+        self,
+        group: tuple[Path, ...],
+        inputs: Sequence[Any],
+        plants: Mapping[Path, Sequence[Any]],
+        log_density: ScoredDensity | None = None,
+    ) -> CompletedSquare:
+        """The log density of a group of sites, or one with a number for each plate, as a square."""
+        layout = self._layout(group)
+        if isinstance(layout, TreeLayout):  # Its indices are read from the inputs.
+            reader = DependenceReader(self.sites, self.scored, plants)
+            layout = self._find_layout(group, reader.read(self.jaxpr, inputs, self.inputs))
+        log_density = log_density or self._log_density(group, inputs, plants)
+        return self._complete_square(layout, group, log_density)
+
     def _complete_square(
-        self, group: tuple[Path, ...], log_density: ScoredDensity
+        self, layout: BlockLayout, group: tuple[Path, ...], log_density: ScoredDensity
     ) -> CompletedSquare:
         """The log density of a group of sites, given all others, as a square about a point."""
         raise NotImplementedError
@@ -492,9 +508,9 @@ def value_and_slope(log_density: LogDensity, x: BlockVector) -> tuple[jax.Array,
     return height, slope
 
 
-def sheared(log_density: LogDensity, shear: jax.Array) -> LogDensity:
+def sheared(log_density: LogDensity, shear: Shear | TreeShear) -> LogDensity:
     """A log density after a shear: inner entries are offsets from a linear map of the border."""
-    return lambda x: log_density(x.sheared(shear))
+    return lambda x: log_density(shear.apply(x))
 
 
 def _evaluate(axis: int | Indexed) -> int | Indexed:

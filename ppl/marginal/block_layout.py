@@ -89,6 +89,16 @@ class BlockLayout:
         return sum(map(math.prod, self.shapes.values()))
 
     @property
+    def size_as_whole(self) -> int:
+        """The largest number of elements that are coupled as a whole."""
+        return max(self.size_of_block, self.size_of_border)
+
+    @property
+    def num_shears(self) -> int:
+        """The number of levels of elements that can be measured from their means given others."""
+        return int(self.num_plates > 0 and self.size_of_border > 0)
+
+    @property
     def num_elements(self) -> int:
         """The number of elements of all sites."""
         return self.size_of_border + self.num_plates * self.num_steps * self.size_of_step
@@ -184,6 +194,14 @@ class BlockLayout:
             start += size
         return found
 
+    def like(self, matrix: Any) -> "BlockLayout":
+        """The layout with the indices of a matrix."""
+        return self
+
+    def matrix(self, diagonal: jax.Array, below: jax.Array, sides: jax.Array, border: Any) -> Any:
+        """A matrix with this layout."""
+        return BlockMatrix(diagonal, below, sides, border)
+
     def hessian(self, multiply: Callable[[BlockVector], BlockVector], dtype: Any) -> BlockMatrix:
         """A symmetric matrix with this layout, from its products with a few vectors.
 
@@ -191,6 +209,13 @@ class BlockLayout:
             multiply: The product with a vector.
             dtype: The dtype of the matrix.
         """
+        inner = self.blocks_of_hessian(multiply, dtype)
+        return BlockMatrix(*inner, *self.border_of_hessian(multiply, dtype))
+
+    def blocks_of_hessian(
+        self, multiply: Callable[[BlockVector], BlockVector], dtype: Any
+    ) -> tuple[jax.Array, jax.Array]:
+        """The diagonal blocks of a symmetric matrix, and the blocks below these."""
         n = self.num_plates
         t = self.num_blocks
         d = self.size_of_block
@@ -211,7 +236,7 @@ class BlockLayout:
             found = columns(jnp.arange(colors), jnp.arange(d)).inner  # (colors, d, n, t, d)
             diagonal = _pick_rows(found, 0)
             below = _pick_rows(found, 1) if t > 1 else below
-        return BlockMatrix(diagonal, below, *self.border_of_hessian(multiply, dtype))
+        return diagonal, below
 
     def border_of_hessian(
         self, multiply: Callable[[BlockVector], BlockVector], dtype: Any

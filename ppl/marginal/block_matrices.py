@@ -36,10 +36,17 @@ class BlockVector:
     inner: jax.Array
     border: jax.Array
 
-    def sheared(self, shear: jax.Array) -> "BlockVector":
-        """The vector with the product of a matrix and its border added to its inner entries."""
-        inner = self.inner + _einsum("ntdm,m->ntd", shear, self.border)
-        return dataclasses.replace(self, inner=inner)
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Shear:
+    """Linear map, of shape (n, t, d, m), from the border of a vector to an offset of the rest."""
+
+    entries: jax.Array
+
+    def apply(self, x: BlockVector) -> BlockVector:
+        """The vector with the offset added to its inner entries."""
+        return dataclasses.replace(x, inner=x.inner + einsum("ntdm,m->ntd", self.entries, x.border))
 
 
 @register_dataclass
@@ -72,8 +79,8 @@ class BlockMatrix:
             inner = inner + pad(below, 1, 0) + pad(above, 0, 1)
         if not self.border.size:
             return BlockVector(inner, x.border)
-        inner = inner + _einsum("ntim,m->nti", self.sides, x.border)
-        border = self.border @ x.border + _einsum("ntim,nti->m", self.sides, x.inner)
+        inner = inner + einsum("ntim,m->nti", self.sides, x.border)
+        border = self.border @ x.border + einsum("ntim,nti->m", self.sides, x.inner)
         return BlockVector(inner, border)
 
     def inner_product(self, other: "BlockMatrix") -> jax.Array:
@@ -88,6 +95,14 @@ class BlockMatrix:
         sides = 2 * jnp.sum(self.sides * other.sides)
         return jnp.sum(inner) + sides + jnp.sum(self.border * other.border)
 
+    def add(self, other: "BlockMatrix") -> "BlockMatrix":
+        """The sum with a matrix that has the same blocks."""
+        return jax.tree.map(jnp.add, self, other)
+
+    def with_entries(self, tangent: "BlockMatrix") -> "BlockMatrix":
+        """A tangent of this matrix as a matrix."""
+        return tangent
+
     def factor(self) -> "BlockFactor":
         """The Cholesky factor, NaN where the matrix is not positive definite."""
         zeros = [jnp.zeros(x.shape[:-1], x.dtype) for x in (self.diagonal, self.border)]
@@ -96,7 +111,7 @@ class BlockMatrix:
     def factor_and_solve(self, x: BlockVector) -> tuple["BlockFactor", BlockVector]:
         """The Cholesky factor `L`, and the solution of `L y = x`, by one pass over the steps."""
         columns = jnp.concatenate([self.sides, x.inner[..., None]], -1)
-        diagonal, below, solved = _factor_blocks(self.diagonal, self.below, columns)
+        diagonal, below, solved = factor_blocks(self.diagonal, self.below, columns)
         return _factor_border(self.border, diagonal, below, solved, x.border)
 
 
@@ -110,9 +125,10 @@ class BlockFactor:
     sides: jax.Array
     border: jax.Array
 
-    def shear(self) -> jax.Array:
+    def shear(self, depth: int = 0) -> Shear:
         """Derivatives of the mean of inner entries given the border, for a normal vector."""
-        return -_solve_blocks_transposed(self.diagonal, self.below, self.sides)
+        assert not depth
+        return Shear(-solve_blocks_transposed(self.diagonal, self.below, self.sides))
 
     def pivots(self) -> tuple[jax.Array, jax.Array]:
         """The diagonal: its inner entries and its border entries."""
@@ -125,46 +141,28 @@ class BlockFactor:
         border = solve_lower(self.border, jnp.eye(num_border, dtype=self.border.dtype))
         border = _multiply(_transpose(border), border)
         corner = jnp.broadcast_to(border, (len(self.diagonal), *border.shape))
-        inverse = _invert(self.diagonal)
-        own = _multiply(_transpose(inverse), inverse)
-        across = _multiply(_transpose(self.sides), inverse)
-        down = _multiply(self.below, inverse[:, :-1])
-
-        side = -_multiply(corner, across[:, -1])
-        last = own[:, -1] - _multiply(_transpose(across[:, -1]), side)
-
-        def step(after: Any, blocks: Any) -> tuple[Any, Any]:
-            (diagonal, side), (own, across, down) = after, blocks
-            below = -_multiply(diagonal, down) - _multiply(_transpose(side), across)
-            side = -_multiply(side, down) - _multiply(corner, across)
-            here = own - _multiply(_transpose(down), below) - _multiply(_transpose(across), side)
-            return (here, side), (here, below, side)
-
-        blocks = tuple(map(_front, (own[:, :-1], across[:, :-1], down)))
-        _, found = lax.scan(step, (last, side), blocks, reverse=True)
-        diagonal, below, sides = map(_front, found)
-        diagonal = jnp.concatenate([diagonal, last[:, None]], 1)
-        sides = jnp.concatenate([sides, side[:, None]], 1)
-        return BlockMatrix(diagonal, below, _transpose(sides), border)
+        return BlockMatrix(
+            *invert_blocks(self.diagonal, self.below, self.sides, corner), border=border
+        )
 
     def replace_border_and_solve(
         self, matrix: BlockMatrix, x: BlockVector
     ) -> tuple["BlockFactor", BlockVector]:
         """The factor of a matrix that differs only in its border, and the solution of `L y = x`."""
         columns = jnp.concatenate([matrix.sides, x.inner[..., None]], -1)
-        solved = _solve_blocks(self.diagonal, self.below, columns)
+        solved = solve_blocks(self.diagonal, self.below, columns)
         return _factor_border(matrix.border, self.diagonal, self.below, solved, x.border)
 
     def solve(self, x: BlockVector) -> BlockVector:
         """The solution of `L y = x`."""
-        inner = _solve_blocks(self.diagonal, self.below, x.inner[..., None])[..., 0]
+        inner = solve_blocks(self.diagonal, self.below, x.inner[..., None])[..., 0]
         return BlockVector(inner, self.solve_border(inner, x.border))
 
     def solve_border(self, inner: jax.Array, border: jax.Array) -> jax.Array:
         """The border of the solution of `L y = x`, from its inner entries and the border of `x`."""
         if not border.size:
             return border
-        rest = border - _einsum("ntdi,ntd->i", self.sides, inner)
+        rest = border - einsum("ntdi,ntd->i", self.sides, inner)
         return solve_lower(self.border, rest[:, None])[:, 0]
 
     def solve_transposed(self, x: BlockVector) -> BlockVector:
@@ -173,12 +171,13 @@ class BlockFactor:
         rest = x.inner
         if self.border.size:
             border = solve_lower(self.border, border[:, None], transposed=True)[:, 0]
-            rest = rest - _einsum("ntdi,i->ntd", self.sides, border)
-        inner = _solve_blocks_transposed(self.diagonal, self.below, rest[..., None])[..., 0]
+            rest = rest - einsum("ntdi,i->ntd", self.sides, border)
+        inner = solve_blocks_transposed(self.diagonal, self.below, rest[..., None])[..., 0]
         return BlockVector(inner, border)
 
 
-def _einsum(how: str, *operands: Any) -> jax.Array:
+def einsum(how: str, *operands: Any) -> jax.Array:
+    """Products and sums in full precision."""
     return jnp.einsum(how, *operands, precision=lax.Precision.HIGHEST)
 
 
@@ -242,7 +241,7 @@ def _apply(a: jax.Array, x: jax.Array) -> jax.Array:
     return _multiply(a, x[..., None])[..., 0]
 
 
-def _factor_blocks(
+def factor_blocks(
     diagonal: jax.Array, below: jax.Array, columns: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """The factor `L` of block tridiagonal matrices, and the solutions of `L y = columns`.
@@ -277,12 +276,46 @@ def _factor_border(
     """The factor `L`, and the solution of `L y = x`, given the inner entries of both."""
     sides = solved[..., :-1]
     inner = solved[..., -1]
-    corner = border - _einsum("ntdi,ntdj->ij", sides, sides)
+    corner = border - einsum("ntdi,ntdj->ij", sides, sides)
     factor = BlockFactor(diagonal, below, sides, cholesky(corner))
     return factor, BlockVector(inner, factor.solve_border(inner, x))
 
 
-def _solve_blocks(diagonal: jax.Array, below: jax.Array, x: jax.Array) -> jax.Array:
+def invert_blocks(
+    diagonal: jax.Array, below: jax.Array, sides: jax.Array, corner: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The inner blocks and the sides of an inverse matrix, by Takahashi's equations.
+
+    Args:
+        diagonal: The diagonal blocks of the Cholesky factor, of shape (n, t, d, d).
+        below: Its blocks below the diagonal.
+        sides: Its sides, transposed, of shape (n, t, d, m).
+        corner: For each block, the inverse in the columns of the sides, of shape (n, m, m).
+    """
+    inverse = _invert(diagonal)
+    own = _multiply(_transpose(inverse), inverse)
+    across = _multiply(_transpose(sides), inverse)
+    down = _multiply(below, inverse[:, :-1])
+
+    side = -_multiply(corner, across[:, -1])
+    last = own[:, -1] - _multiply(_transpose(across[:, -1]), side)
+
+    def step(after: Any, blocks: Any) -> tuple[Any, Any]:
+        (diagonal, side), (own, across, down) = after, blocks
+        below = -_multiply(diagonal, down) - _multiply(_transpose(side), across)
+        side = -_multiply(side, down) - _multiply(corner, across)
+        here = own - _multiply(_transpose(down), below) - _multiply(_transpose(across), side)
+        return (here, side), (here, below, side)
+
+    blocks = tuple(map(_front, (own[:, :-1], across[:, :-1], down)))
+    _, found = lax.scan(step, (last, side), blocks, reverse=True)
+    diagonal, below, sides = map(_front, found)
+    diagonal = jnp.concatenate([diagonal, last[:, None]], 1)
+    sides = jnp.concatenate([sides, side[:, None]], 1)
+    return diagonal, below, _transpose(sides)
+
+
+def solve_blocks(diagonal: jax.Array, below: jax.Array, x: jax.Array) -> jax.Array:
     """The solution of `L y = x` for x of shape (n, t, d, k).
 
     All is multiplied by the inverse of each diagonal block, so that a step is one product.
@@ -293,7 +326,7 @@ def _solve_blocks(diagonal: jax.Array, below: jax.Array, x: jax.Array) -> jax.Ar
     return _recur(-_multiply(inverse[:, 1:], below), _multiply(inverse, x), reverse=False)
 
 
-def _solve_blocks_transposed(diagonal: jax.Array, below: jax.Array, x: jax.Array) -> jax.Array:
+def solve_blocks_transposed(diagonal: jax.Array, below: jax.Array, x: jax.Array) -> jax.Array:
     """The solution of `L^T y = x` for x of shape (n, t, d, k)."""
     if diagonal.shape[1] == 1 or x.shape[-1] == 0:
         return solve_lower(diagonal, x, transposed=True)
@@ -344,7 +377,8 @@ def solve(matrix: BlockMatrix, factor: BlockFactor, x: BlockVector) -> BlockVect
 def _solve_jvp(primals: Any, tangents: Any) -> Any:
     matrix, factor, _ = primals
     found = solve(*primals)
-    rest = jax.tree.map(jnp.subtract, tangents[2], tangents[0].multiply(found))
+    product = matrix.with_entries(tangents[0]).multiply(found)
+    rest = jax.tree.map(jnp.subtract, tangents[2], product)
     return found, solve(matrix, factor, rest)
 
 
@@ -358,7 +392,8 @@ def half_square(matrix: BlockMatrix, factor: BlockFactor, x: BlockVector) -> jax
 @half_square.defjvp
 def _half_square_jvp(primals: Any, tangents: Any) -> Any:
     found = solve(*primals)
-    rest = jax.tree.map(lambda t, y: t - y / 2, tangents[2], tangents[0].multiply(found))
+    product = primals[0].with_entries(tangents[0]).multiply(found)
+    rest = jax.tree.map(lambda t, y: t - y / 2, tangents[2], product)
     return half_square(*primals), inner_product(found, rest)
 
 

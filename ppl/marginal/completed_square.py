@@ -13,10 +13,12 @@ from ppl.marginal.block_matrices import (
     BlockFactor,
     BlockMatrix,
     BlockVector,
+    Shear,
     half_log_det,
     half_square,
     solve,
 )
+from ppl.marginal.tree_matrices import TreeFactor, TreeMatrix, TreeShear
 
 _LOG_TWO_PI = math.log(2 * math.pi)
 
@@ -32,17 +34,17 @@ class CompletedSquare:
         matrix: The precision `P`.
         factor: Its Cholesky factor.
         layout: The layout of the variables.
-        shear: The linear map, of shape (n, t, d, m), from the border to an offset; draws add the
-            offset to their inner entries. None for no offset.
+        shear: The linear map from the border to an offset; draws add the offset to their inner
+            entries. None for no offset.
     """
 
     mode: BlockVector
     height: jax.Array
     slope: BlockVector
-    matrix: BlockMatrix
-    factor: BlockFactor
+    matrix: BlockMatrix | TreeMatrix
+    factor: BlockFactor | TreeFactor
     layout: BlockLayout
-    shear: jax.Array | None = None
+    shear: Shear | TreeShear | None = None
 
     @functools.cached_property
     def log_det(self) -> jax.Array:
@@ -82,7 +84,7 @@ class CompletedSquare:
     def maximum(self) -> BlockVector:
         """The point of the largest density."""
         found = jax.tree.map(jnp.add, self.mode, self.step)
-        return found if self.shear is None else found.sheared(self.shear)
+        return found if self.shear is None else self.shear.apply(found)
 
     def draw(self, key: jax.Array) -> tuple[BlockVector, jax.Array]:
         """A draw from the normal distribution with this density, and its log density.
@@ -98,12 +100,12 @@ class CompletedSquare:
         inner, border = noise
         squares = self._total(jnp.sum(inner**2, (1, 2))) + jnp.sum(border**2)
         log_prob = self.log_det - self._num_each * _LOG_TWO_PI / 2 - squares / 2
-        return drawn if self.shear is None else drawn.sheared(self.shear), log_prob
+        return drawn if self.shear is None else self.shear.apply(drawn), log_prob
 
 
 def negative_hessian(layout: BlockLayout, multiply: Any, dtype: Any) -> BlockMatrix:
     """Minus the Hessian, by its products with a few vectors."""
-    return jax.tree.map(jnp.negative, layout.hessian(multiply, dtype))
+    return layout.hessian(negated(multiply), dtype)
 
 
 def precision_of(layout: BlockLayout, multiply: Any, dtype: Any) -> BlockMatrix:
@@ -116,5 +118,10 @@ def precision_of(layout: BlockLayout, multiply: Any, dtype: Any) -> BlockMatrix:
 
 def border_of(layout: BlockLayout, multiply: Any, dtype: Any, matrix: BlockMatrix) -> BlockMatrix:
     """A precision with the inner blocks of another, and a border of its own."""
-    sides, border = layout.border_of_hessian(multiply, dtype)
-    return dataclasses.replace(matrix, sides=-sides, border=-border)
+    sides, border = layout.border_of_hessian(negated(multiply), dtype)
+    return dataclasses.replace(matrix, sides=sides, border=border)
+
+
+def negated(multiply: Any) -> Any:
+    """Minus the product of a matrix with a vector, as a function of the vector."""
+    return lambda x: jax.tree.map(jnp.negative, multiply(x))

@@ -1,8 +1,9 @@
 """Layout of sites in blocks, found from the dependences of all scores.
 
 An axis of sites is a plate if no score couples its elements. It is the time of a chain if scores
-couple each element only with near elements. The sites that have all plates and the time are inner;
-all other sites make the border.
+couple each element only with near elements. The sites that have all plates and the time are inner.
+Sites whose elements are their parents, or parents of these, have layouts above; all other sites
+make the border.
 """
 
 import dataclasses
@@ -13,9 +14,10 @@ from typing import Any
 from ppl.harvest.survey import Path
 from ppl.marginal.block_layout import BlockLayout, RecordedAxes
 from ppl.marginal.element_dependence import ALL, Aligned, Indexed, Use
+from ppl.marginal.nested_plates import Axis, Level, Plate, Reads, find_levels
 from ppl.marginal.score_dependence import ScoreDependence
+from ppl.marginal.tree_layout import TreeLayout
 
-Axis = tuple[Path, int]  # an axis of a site: in the body, then the loops, innermost first
 Key = tuple[Any, ...]  # the index of an element along an axis, as an element of a score reads it
 
 
@@ -24,16 +26,18 @@ def find_layout(
     sites: Collection[Path],
     shapes: Mapping[Path, tuple[int, ...]],
 ) -> BlockLayout:
-    """The layout of an integral over some sites: plates, the steps of a chain, and a border.
+    """The layout of an integral over some sites: plates, the steps of a chain, parents, a border.
 
     Args:
         dependences: The dependences of the sites, and of all scores that depend on them.
         sites: The sites.
         shapes: The shapes of their values.
     """
-    reads = [
-        _read(dependence, path, path in sites, shapes) for path, dependence in dependences.items()
+    uses = [
+        _uses_of(dependence, path, path in sites, shapes)
+        for path, dependence in dependences.items()
     ]
+    reads = [[(axis, *_key(use)) for axis, use in each] for each in uses]
     axes = [(path, i) for path in sites for i in range(len(shapes[path]))]
     classes = _Axes(axes, reads, lambda axis: _length(axis, dependences, shapes))
     # The largest number of elements that some classes of axes span.
@@ -56,36 +60,86 @@ def find_layout(
         path: _axes_of_score(dependences[path], read, plates)
         for path, read in zip(dependences, reads, strict=True)
     }
-    # Sites with all of these axes are inner, all others make the border.
-    inner = {}
-    for path in sites:
-        ndim = len(shapes[path])
-        mine = classes.of_site(path, ndim)
-        if set(mine) == set(best):
-            recorded = _recorded_axes(dependences[path], ndim)
-            wanted = [mine[c] for c in plates] + ([mine[time]] if time is not None else [])
-            wanted += [i for i in range(ndim) if i not in wanted]
-            inner[path] = RecordedAxes(shapes[path], tuple(recorded.index(i) for i in wanted))
-    border = {path: shapes[path] for path in sites if path not in inner}
+    # Sites with all of these axes are inner, others are their parents or make the border.
+    first, *others = _levels(sites, plates, time, classes, shapes)
+    levels = find_levels(first, others, uses, classes.length) if plates else [first]
+    nested = [
+        _record_axes(level, None if level.links else time, classes, dependences, shapes)
+        for level in levels
+    ]
+    border = {path: shapes[path] for path in sites if not any(path in x for x in nested)}
     step_axes = None
     is_reversed = False
     if time is not None and classes.reach(time) == 1:
         step_axes, is_reversed = _axes_of_steps(dependences, reads, time, classes.length(time))
-    are_apart = plates and not border and all(x is not None for x in group_axes.values())
+    are_apart = (
+        plates
+        and not border
+        and len(levels) == 1
+        and all(x is not None for x in group_axes.values())
+    )
     are_aligned = are_apart and all(
         isinstance(i, int) for x in group_axes.values() for i in x or ()
     )
-    return BlockLayout(
-        inner,
-        border,
-        tuple(classes.length(c) for c in plates),
-        1 if time is None else classes.length(time),
-        0 if time is None else classes.reach(time),
-        group_axes if are_aligned else None,  # pyright: ignore[reportArgumentType]
-        step_axes,
-        is_reversed,
-        group_axes if are_apart else None,  # pyright: ignore[reportArgumentType]
-    )
+    sizes = [tuple(map(classes.length, level.plates)) for level in levels]
+    options: dict[str, Any] = {
+        "num_steps": 1 if time is None else classes.length(time),
+        "reach": 0 if time is None else classes.reach(time),
+        "score_axes": group_axes if are_aligned else None,
+        "step_axes": step_axes,
+        "is_reversed": is_reversed,
+        "group_axes": group_axes if are_apart else None,
+    }
+    if len(levels) == 1:
+        return BlockLayout(nested[0], border, sizes[0], **options)
+    above = BlockLayout(nested[-1], border, sizes[-1])
+    for i in reversed(range(1, len(levels) - 1)):
+        above = TreeLayout(nested[i], {}, sizes[i], above=above, links=levels[i + 1].links)
+    return TreeLayout(nested[0], {}, sizes[0], **options, above=above, links=levels[1].links)
+
+
+def _levels(
+    sites: Collection[Path],
+    plates: Sequence[Plate],
+    time: Plate | None,
+    classes: "_Axes",
+    shapes: Mapping[Path, tuple[int, ...]],
+) -> list[Level]:
+    """The sites with all plates and the time, then those with other plates alone, largest first."""
+    first = frozenset(plates) if time is None else frozenset([*plates, time])
+    found: dict[Any, list[Path]] = {first: []}
+    for path in sites:
+        mine = frozenset(classes.of_site(path, len(shapes[path])))
+        if mine == first or (mine and not any(map(classes.reach, mine))):
+            found.setdefault(mine, []).append(path)
+
+    def order(item: Any) -> int:
+        return -math.prod(map(classes.length, item[0]))
+
+    levels = [Level(tuple(found.pop(first)), tuple(plates))]
+    for _, paths in sorted(found.items(), key=order):
+        along = classes.of_site(paths[0], len(shapes[paths[0]]))
+        levels.append(Level(tuple(paths), tuple(along)))
+    return levels
+
+
+def _record_axes(
+    level: Level,
+    time: Plate | None,
+    classes: "_Axes",
+    dependences: Mapping[Path, ScoreDependence],
+    shapes: Mapping[Path, tuple[int, ...]],
+) -> dict[Path, RecordedAxes]:
+    """The recorded axes of the sites of a level: plates, then time, then all others."""
+    found = {}
+    for path in level.sites:
+        ndim = len(shapes[path])
+        mine = classes.of_site(path, ndim)
+        recorded = _recorded_axes(dependences[path], ndim)
+        wanted = [mine[c] for c in (*level.plates, *([] if time is None else [time]))]
+        wanted += [i for i in range(ndim) if i not in wanted]
+        found[path] = RecordedAxes(shapes[path], tuple(recorded.index(i) for i in wanted))
+    return found
 
 
 def couples(
@@ -112,7 +166,7 @@ def couples(
 def _axes_of_steps(
     dependences: Mapping[Path, ScoreDependence],
     reads: "Sequence[Sequence[Read]]",
-    time: frozenset[Axis],
+    time: Plate,
     num_steps: int,
 ) -> tuple[dict[Path, int | None] | None, bool]:
     """The axis of each score along the steps, and whether time runs backward.
@@ -134,7 +188,7 @@ def _axes_of_steps(
 
 
 def _axes_of_score(
-    dependence: ScoreDependence, reads: "Sequence[Read]", plates: Sequence[frozenset[Axis]]
+    dependence: ScoreDependence, reads: "Sequence[Read]", plates: Sequence[Plate]
 ) -> tuple[int | Indexed, ...] | None:
     """For each plate, the axis of the recorded score along it, or the index that reads it.
 
@@ -176,15 +230,15 @@ def _length(
 Read = tuple[Axis, Key | None, frozenset[int]]  # an axis, its index in a score (None: all), lags
 
 
-def _read(
+def _uses_of(
     dependence: ScoreDependence, path: Path, is_site: bool, shapes: Mapping[Path, tuple[int, ...]]
-) -> list[Read]:
-    """For each axis of a site that a score depends on, the index by which the score reads it."""
-    found: list[Read] = []
+) -> Reads:
+    """For each axis of a site that a score depends on, its use by the score."""
+    found: list[tuple[Axis, Use]] = []
     for source, uses in dependence.uses.items():
-        found += [((source.path, i), *_key(use)) for i, use in enumerate(uses)]
+        found += [((source.path, i), use) for i, use in enumerate(uses)]
     if is_site:
-        found += [((path, i), *_key(use)) for i, use in enumerate(_own(dependence, shapes[path]))]
+        found += [((path, i), use) for i, use in enumerate(_own(dependence, shapes[path]))]
     return found
 
 
@@ -219,7 +273,7 @@ class _Axes:
                 for b, other, _ in score:
                     if key is not None and key == other:
                         self._join(a, b)
-        self._reach: dict[frozenset[Axis], float] = {}
+        self._reach: dict[Plate, float] = {}
         for each in set(self._class.values()):
             self._reach[each] = max((self._reach_in(score, each) for score in reads), default=0)
         lagged = sorted(
@@ -228,7 +282,7 @@ class _Axes:
         for each in lagged[1:]:  # One chain only: other times are dense.
             self._reach[each] = math.inf
 
-    def _order(self, each: frozenset[Axis]) -> Any:
+    def _order(self, each: Plate) -> Any:
         return -self.length(each), repr(sorted(each, key=repr))
 
     def _join(self, a: Axis, b: Axis) -> None:
@@ -236,7 +290,7 @@ class _Axes:
         for axis in united:
             self._class[axis] = united
 
-    def _reach_in(self, score: Sequence[Read], each: frozenset[Axis]) -> float:
+    def _reach_in(self, score: Sequence[Read], each: Plate) -> float:
         """The largest distance of elements of a class in one score; infinity if all are coupled."""
         mine = [(axis, key, lags) for axis, key, lags in score if axis in each]
         is_same = len({key for _, key, _ in mine}) <= 1 and all(k is not None for _, k, _ in mine)
@@ -247,15 +301,15 @@ class _Axes:
         lags = frozenset().union(*(lags for _, _, lags in mine))
         return max(lags) - min(lags) if lags else 0
 
-    def length(self, each: frozenset[Axis]) -> int:
+    def length(self, each: Plate) -> int:
         """The length of the axes of a class."""
         return self._length(next(iter(each)))
 
-    def reach(self, each: frozenset[Axis]) -> int:
+    def reach(self, each: Plate) -> int:
         """The largest distance, in steps, of elements of a class in any score."""
         return int(self._reach[each])
 
-    def of_site(self, path: Path, ndim: int) -> dict[frozenset[Axis], int]:
+    def of_site(self, path: Path, ndim: int) -> dict[Plate, int]:
         """The classes among the axes of a site that no score couples as a whole."""
         found = {self._class[path, i]: i for i in range(ndim)}
         return {c: i for c, i in found.items() if self._reach[c] < math.inf and self.length(c) > 1}

@@ -124,13 +124,13 @@ def move_axes(uses: Uses, places: Sequence[Place]) -> dict[Source, tuple[Use, ..
                     return Aligned(place, lags)
                 return ALL if place is None or lags != {0} else place
             case Indexed(axes):
-                return _compose(use, [x if isinstance(x, Step) else places[x] for x in axes])
+                return compose(use, [x if isinstance(x, Step) else places[x] for x in axes])
         return use
 
     return map_uses(uses, move)
 
 
-def _compose(use: Indexed, places: Sequence[Place]) -> Use:
+def compose(use: Indexed, places: Sequence[Place]) -> Use:
     """An index after its own axes have moved to `places`, or have been indexed themselves."""
     if any(place is None for place in places):
         return ALL
@@ -222,7 +222,7 @@ def after(use: Use, loop: int, last: int) -> Use:
         case Indexed(axes) if Step(loop) in axes:
             at_last = find_use(np.asarray(last), last + 1, ())
             places: list[Place] = [at_last if x == Step(loop) else x for x in axes]  # pyright: ignore
-            return _compose(use, places)
+            return compose(use, places)
     return use
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,7 @@ from ppl.marginal.block_integral import (
     sheared,
     value_and_slope,
 )
+from ppl.marginal.block_layout import BlockLayout
 from ppl.marginal.block_matrices import BlockVector, vary_like
 from ppl.marginal.completed_square import CompletedSquare, border_of, precision_of
 from ppl.marginal.degree import Degree
@@ -41,7 +42,9 @@ class GaussianIntegral(BlockIntegral):
     def _degrees(self) -> dict[Path, Degree]:
         return self._traced.check(self.sites)
 
-    def _complete_square(self, group: tuple[Path, ...], log_density: LogDensity) -> CompletedSquare:
+    def _complete_square(
+        self, layout: BlockLayout, group: tuple[Path, ...], log_density: LogDensity
+    ) -> CompletedSquare:
         """The log density as a quadratic form about its maximum.
 
         The integral does not depend on the point of expansion, so the maximum gets no derivative.
@@ -50,7 +53,6 @@ class GaussianIntegral(BlockIntegral):
         differences from their means given the border, as large terms would cancel in the precision
         of the border if inner elements have a small scale. This shear changes no volume.
         """
-        layout = self._layout(group)
         dtype = self._dtype(group)
         fixed = lax.stop_gradient
         zeros = self._start(group, log_density)
@@ -59,10 +61,12 @@ class GaussianIntegral(BlockIntegral):
         is_finite = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(slope)]
         matrix = precision_of(layout, multiply, dtype)
         factor, half = fixed(matrix).factor_and_solve(fixed(slope))
+        plain = log_density
         shear = None
-        if is_single(dtype) and zeros.inner.size and zeros.border.size:
-            shear = factor.shear()
-            log_density = sheared(log_density, shear)
+        for depth in range(layout.num_shears if is_single(dtype) else 0):
+            more: Any = factor.shear(depth)
+            shear = more if shear is None else shear.join(more)
+            log_density = sheared(plain, shear)
             slope, multiply = jax.linearize(_gradient_of(log_density), zeros)
             matrix = border_of(layout, vary_like(zeros, multiply), dtype, matrix)
             factor, half = factor.replace_border_and_solve(fixed(matrix), fixed(slope))

@@ -12,6 +12,7 @@ from jax.scipy.special import logsumexp
 from ppl.harvest import jax_core
 from ppl.harvest.survey import Path, describe, describe_all
 from ppl.marginal.block_integral import BlockIntegral, ScoredDensity
+from ppl.marginal.block_layout import BlockLayout
 from ppl.marginal.block_matrices import BlockVector
 from ppl.marginal.completed_square import CompletedSquare
 from ppl.marginal.coupled_elements import couples
@@ -83,7 +84,7 @@ class LaplaceIntegral(BlockIntegral):
         The weight of the draw is the product over the parts of the mean weight of their proposals.
         """
         density = self._log_density_of_groups(group, inputs, plants)
-        square = self._complete_square(group, density)
+        square = self._square(group, inputs, plants, density)
         here = square.log_integral()
 
         def propose(key: jax.Array) -> tuple[BlockVector, jax.Array]:
@@ -106,7 +107,7 @@ class LaplaceIntegral(BlockIntegral):
         return x, jnp.sum(log_mean), jnp.sum(here)
 
     def _complete_square(
-        self, group: tuple[Path, ...], log_density: ScoredDensity
+        self, layout: BlockLayout, group: tuple[Path, ...], log_density: ScoredDensity
     ) -> CompletedSquare:
         """The log density as a quadratic form about its maximum.
 
@@ -114,11 +115,12 @@ class LaplaceIntegral(BlockIntegral):
         near their modes as the border moves, and keep precision where their scale is small.
         """
         start = self._start(group, log_density)
-        density, known = self._split(group, log_density, start)
+        density, known = self._split(layout, group, log_density, start)
         given = density.give(known, start)
-        if start.inner.size and start.border.size:
-            shear = lax.stop_gradient(density.precision(given, start)).factor().shear()
-            given = density.shear(given, start, jnp.where(jnp.isfinite(shear), shear, 0))
+        for depth in range(layout.num_shears):
+            more = lax.stop_gradient(density.precision(given, start)).factor().shear(depth)
+            more = jax.tree.map(lambda x: jnp.where(jnp.isfinite(x), x, 0), more)
+            given = density.shear(given, start, more)
         mode = find_mode(density, given, start, self.tolerance, self.max_steps)
         height, slope, matrix = density.expand(given, mode.x)
         slope = lax.stop_gradient(slope)  # 0, but for the error of Newton's method
@@ -164,12 +166,15 @@ class LaplaceIntegral(BlockIntegral):
                 )
 
     def _split(
-        self, group: tuple[Path, ...], log_density: ScoredDensity, start: BlockVector
+        self,
+        layout: BlockLayout,
+        group: tuple[Path, ...],
+        log_density: ScoredDensity,
+        start: BlockVector,
     ) -> tuple[SplitDensity, list[Any]]:
         """The log density in two parts, and the values that it needs to know."""
         scores, known = split_scores(log_density.scores, start)
         others = frozenset(p for p in scores.scores if self._degrees[p].degree > 2)
-        layout = self._layout(group)
         dependences = {path: self._structure[0][path] for path in others}
         shapes = {path: self.aval(path).shape for path in group}
         is_diagonal = not couples(dependences, layout.inner or shapes, shapes)

@@ -16,6 +16,7 @@ from ppl.marginal.block_matrices import (
     inner_product,
 )
 from ppl.marginal.split_density import Expansion, Given, SplitDensity
+from ppl.marginal.tree_matrices import TreeMatrix
 
 _FIRST_DAMPING = 1e-2  # relative to the diagonal of the precision
 _LEAST_DAMPING = 1e-4  # a smaller damping becomes 0
@@ -182,6 +183,8 @@ def _choose(is_first: jax.Array, first: Any, second: Any) -> Any:
     if isinstance(first, Expansion):
         parts = zip(first, second, strict=True)
         return Expansion(*(_choose(is_first, x, y) for x, y in parts))
+    if isinstance(first, TreeMatrix):  # one block, as there is a border
+        return jax.tree.map(border, first, second)
     if isinstance(first, BlockVector | BlockMatrix):
         names = [field.name for field in dataclasses.fields(first)]
         pick = {name: border if name == "border" else inner for name in names}
@@ -205,7 +208,7 @@ def _shorten(step: BlockVector) -> BlockVector:
     return BlockVector(shorten(step.inner), shorten(step.border[None])[0])
 
 
-def _damp(matrix: BlockMatrix, damping: jax.Array) -> BlockMatrix:
+def _damp(matrix: Any, damping: jax.Array) -> Any:
     """A matrix with a multiple of the absolute values of its diagonal added; of 1 where it is 0."""
 
     def damped(x: jax.Array, damping: jax.Array) -> jax.Array:
@@ -213,8 +216,10 @@ def _damp(matrix: BlockMatrix, damping: jax.Array) -> BlockMatrix:
         more = damping[..., None] * jnp.where(scale > 0, scale, 1.0)
         return x + more[..., None] * jnp.broadcast_to(jnp.eye(x.shape[-1], dtype=x.dtype), x.shape)
 
+    if isinstance(matrix, jax.Array):
+        return damped(matrix, damping[0])
     return dataclasses.replace(
         matrix,
         diagonal=damped(matrix.diagonal, damping[:, None]),
-        border=damped(matrix.border, damping[0]),
+        border=_damp(matrix.border, damping),
     )

@@ -148,7 +148,7 @@ def find_ordered_layout(
 def is_worth_order(layout: BlockLayout) -> bool:
     """Whether blocks are so large that an order of the elements may be better."""
     is_apart = layout.group_axes is not None or layout.has_steps
-    return not is_apart and max(layout.size_of_block, layout.size_of_border) >= _LEAST_SIZE
+    return not is_apart and layout.size_as_whole >= _LEAST_SIZE
 
 
 def _cost(layout: BlockLayout, product: float) -> float:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from ppl.harvest.survey import Path
 from ppl.marginal.block_layout import BlockLayout
 from ppl.marginal.block_matrices import BlockMatrix, BlockVector, vary_like
-from ppl.marginal.completed_square import border_of, negative_hessian, precision_of
+from ppl.marginal.completed_square import border_of, negated, negative_hessian, precision_of
 from ppl.marginal.known_work import ScoreProgram
 
 
@@ -30,7 +30,7 @@ class Given(NamedTuple):
 
     known: Sequence[Any]
     base: BlockMatrix
-    shear: jax.Array | None = None
+    shear: Any = None
 
 
 class Expansion(NamedTuple):
@@ -68,11 +68,13 @@ class SplitDensity:
         multiply = self._multiply(known, None, quadratic, start)
         return Given(known, precision_of(self.layout, multiply, self.dtype))
 
-    def shear(self, given: Given, start: BlockVector, shear: jax.Array) -> Given:
+    def shear(self, given: Given, start: BlockVector, shear: Any) -> Given:
         """All that is given, for inner entries that are offsets from a map of the border."""
         quadratic = frozenset(self.scores.scores) - self.others
+        shear = shear if given.shear is None else given.shear.join(shear)
         multiply = self._multiply(given.known, shear, quadratic, start)
-        base = border_of(self.layout, multiply, self.dtype, given.base)
+        layout = self.layout.like(given.base)
+        base = border_of(layout, multiply, self.dtype, given.base)
         return Given(given.known, base, shear)
 
     def expand(self, given: Given, x: BlockVector) -> Expansion:
@@ -95,12 +97,14 @@ class SplitDensity:
         if not self.others:
             return given.base
         multiply = self._multiply(given.known, given.shear, self.others, x)
-        return jax.tree.map(jnp.add, given.base, self._other_precision(multiply))
+        return given.base.add(self._other_precision(self.layout.like(given.base), multiply))
 
-    def _other_precision(self, multiply: Callable[[BlockVector], BlockVector]) -> BlockMatrix:
+    def _other_precision(
+        self, layout: BlockLayout, multiply: Callable[[BlockVector], BlockVector]
+    ) -> BlockMatrix:
         if not self.is_diagonal:
-            return negative_hessian(self.layout, multiply, self.dtype)
-        zeros = self.layout.zeros(self.dtype)
+            return negative_hessian(layout, multiply, self.dtype)
+        zeros = layout.zeros(self.dtype)
         n, t, d = zeros.inner.shape
         below = jnp.zeros((n, max(t - 1, 0), d, d), self.dtype)
         if not zeros.inner.size:
@@ -108,8 +112,8 @@ class SplitDensity:
             sides = jnp.zeros((n, t, d, zeros.border.size), self.dtype)
             return BlockMatrix(_diagonal(zeros.inner), below, sides, -_diagonal(found.border))
         found = multiply(dataclasses.replace(zeros, inner=jnp.ones_like(zeros.inner)))
-        sides, border = self.layout.border_of_hessian(multiply, self.dtype)
-        return BlockMatrix(-_diagonal(found.inner), below, -sides, -border)
+        sides, border = layout.border_of_hessian(negated(multiply), self.dtype)
+        return layout.matrix(-_diagonal(found.inner), below, sides, border)
 
     def _slope(
         self, known: Sequence[Any], shear: Any, paths: frozenset[Path], x: BlockVector
@@ -130,8 +134,8 @@ class SplitDensity:
         return vary_like(x, multiply)
 
 
-def _sheared(x: BlockVector, shear: jax.Array | None) -> BlockVector:
-    return x if shear is None else x.sheared(shear)
+def _sheared(x: BlockVector, shear: Any) -> BlockVector:
+    return x if shear is None else shear.apply(x)
 
 
 def _diagonal(x: jax.Array) -> jax.Array:

@@ -15,6 +15,8 @@ import ppl
 
 Y = np.array([0.3, -1.0, 2.0, 1.2, 0.4])
 GROUP = np.array([0, 2, 1, 1, 0])
+TOWN = np.array([3, 0, 2, 3, 1])  # of each observation
+REGION = np.array([1, 0, 1, 1])  # of each town
 
 
 @dataclasses.dataclass(frozen=True)
@@ -281,6 +283,85 @@ def chosen(key):
     ppl.sample(key, dist.Normal(loc, 0.5), name="y")
 
 
+def nested(key):
+    scale = scale_of(key)
+    mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
+    z = ppl.sample(key, dist.Normal(mu, scale * jnp.ones(2)), name="z")
+    x = ppl.sample(key, dist.Normal(z[REGION], 0.5), name="x")
+    ppl.sample(key, dist.Normal(x[TOWN] + 0.1 * mu, 0.7), name="y")
+
+
+def nested_uncentered(key):
+    scale = scale_of(key)
+    z = ppl.sample(key, dist.Normal(jnp.zeros(2), scale), name="z")
+    x = ppl.sample(key, dist.Normal(jnp.zeros(4), 1.0), name="x")
+    loc = 0.5 * x + z[REGION]
+    ppl.sample(key, dist.Normal(loc[TOWN // 2], 0.7), name="y")
+    ppl.sample(key, dist.Normal(loc[2 + TOWN // 2], 0.7), name="w")
+
+
+def nested_in_vmap(key):
+    scale = scale_of(key)
+    mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
+
+    def region(key):
+        z = ppl.sample(key, dist.Normal(mu, scale), name="z")
+        x = ppl.sample(key, dist.Normal(z * jnp.ones(4), 0.5), name="x")
+        return ppl.sample(key, dist.Normal(x, 0.7), name="y")
+
+    return jax.vmap(region)(split(key, 3))
+
+
+def nested_twice(key):
+    scale = scale_of(key)
+    mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
+    w = ppl.sample(key, dist.Normal(mu, scale * jnp.ones(2)), name="w")
+    z = ppl.sample(key, dist.Normal(w[np.array([1, 1, 0])], 0.4), name="z")
+    x = ppl.sample(key, dist.Normal(z[np.array([2, 0, 1, 2])], scale), name="x")
+    ppl.sample(key, dist.Normal(x[TOWN], 0.7), name="y")
+
+
+def nested_slopes(key):
+    scale = scale_of(key)
+    at = jnp.array([0.1, -0.3, 0.5, 1.0, 2.0])
+    mu = ppl.sample(key, dist.Normal(jnp.zeros(2), 3.0), name="mu")
+    z = ppl.sample(key, dist.Normal(mu * jnp.ones((3, 1)), scale), name="z")
+    w = ppl.sample(key, dist.Normal(jnp.zeros(3), 0.3), name="w")
+    index = np.array([2, 0, 2, 1])
+    x = ppl.sample(key, dist.Normal((z + w[:, None])[index], 0.5), name="x")
+    ppl.sample(key, dist.Normal(x[TOWN, 0] + x[TOWN, 1] * at, 0.7), name="y")
+
+
+def nested_chains(key):
+    scale = scale_of(key)
+    z = ppl.sample(key, dist.Normal(jnp.zeros(2), scale), name="z")
+    drift = z[REGION[1:]]
+
+    def chain(key, drift):
+        def step(x, key):
+            x = ppl.sample(key, dist.Normal(drift + 0.5 * x, scale), name="x")
+            return x, ppl.sample(key, dist.Normal(x, 0.5), name="y")
+
+        return lax.scan(step, 0.0, split(key, 4))[1]
+
+    return jax.vmap(chain)(split(key, 3), drift)
+
+
+def nested_residuals(key):
+    scale = scale_of(key)
+    z = ppl.sample(key, dist.Normal(jnp.zeros(2), scale), name="z")
+    w = ppl.sample(key, dist.Normal(z[REGION], 0.5), name="w")
+    x = ppl.sample(key, dist.Normal(jnp.zeros(5), 0.5), name="x")
+    ppl.sample(key, dist.Normal(x + w[TOWN] - z[REGION][TOWN], 0.7), name="y")
+
+
+def nested_but_for_one(key):
+    scale = scale_of(key)
+    z = ppl.sample(key, dist.Normal(jnp.zeros(2), scale), name="z")
+    x = ppl.sample(key, dist.Normal(z[REGION], 0.5), name="x")
+    ppl.sample(key, dist.Normal(x[TOWN] + z[TOWN % 2], 0.7), name="y")
+
+
 INTEGRALS = [
     Integral(schools, ("mu", "x"), blocks=(5, 1, 1, 1)),
     Integral(mapped),
@@ -306,4 +387,12 @@ INTEGRALS = [
     Integral(in_scope, ("part.x",)),
     Integral(two_blocks, ("x", "z"), {"y": Y, "w": np.array(0.3)}),
     Integral(chosen),
+    Integral(nested, ("x", "z", "mu"), blocks=(4, 1, 1, 3)),
+    Integral(nested_uncentered, ("x", "z"), {"y": Y, "w": -Y}, (4, 1, 1, 2)),
+    Integral(nested_in_vmap, ("mu", "x", "z"), {"y": Y[:3, None] * Y[:4]}, blocks=(12, 1, 1, 4)),
+    Integral(nested_twice, ("mu", "w", "x", "z"), blocks=(4, 1, 1, 6)),
+    Integral(nested_slopes, ("mu", "x", "w", "z"), blocks=(4, 1, 2, 11)),
+    Integral(nested_chains, ("x", "z"), {"y": Y[:3, None] * Y[:4]}, (3, 4, 1, 2)),
+    Integral(nested_residuals, ("w", "x", "z"), blocks=(5, 1, 1, 6)),
+    Integral(nested_but_for_one, ("x", "z"), blocks=(4, 1, 1, 2)),
 ]

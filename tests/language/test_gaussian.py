@@ -83,6 +83,7 @@ def test_integrals_equal_those_of_the_quadratic_form(case, monkeypatch):
 
 NUM_DRAWS = 40_000
 DRAWN = ["second_order", "schools", "several_chains", "level_and_trend", "levels_and_slopes"]
+DRAWN += ["nested_twice"]
 
 
 @pytest.mark.quick_rows("schools")
