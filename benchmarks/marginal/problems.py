@@ -251,6 +251,44 @@ def radon(num: int) -> Problem:
     return Problem(model, {"level": ppl.Gaussian()}, by_hand, values, {"y": y}, (x,))
 
 
+def nested_effects(num: int) -> Problem:
+    """Levels of towns in regions, a town for 5 rows, a region for 500; both are integrated out."""
+    num_towns, num_regions = num // 5, num // 500
+    rng = np.random.default_rng(5)
+    town_of = rng.integers(num_towns, size=num)
+    region_of = rng.integers(num_regions, size=num_towns)
+
+    def model(key):
+        mu = ppl.sample(key, dist.Normal(0.0, 5.0), name="mu")
+        scales = ppl.sample(key, dist.HalfNormal(jnp.ones(3)), name="scales")
+        region = ppl.sample(key, dist.Normal(mu * jnp.ones(num_regions), scales[0]), name="region")
+        town = ppl.sample(key, dist.Normal(region[region_of], scales[1]), name="town")
+        ppl.sample(key, dist.Normal(town[town_of], scales[2]), name="y")
+
+    def by_hand(values, observed):
+        mu, scales, y = values["mu"], values["scales"], observed["y"]
+        prior = normal(mu, 0.0, 5.0) + half_normal(scales, 1.0).sum()
+        of_region, of_town, of_row = 1 / scales**2
+        count = np.bincount(town_of, minlength=num_towns)
+        told = of_row * jax.ops.segment_sum(y, town_of, num_towns)
+        precision = of_town + of_row * count
+        weight = of_town * of_row * count / precision
+        above = of_region + jax.ops.segment_sum(weight, region_of, num_regions)
+        rest = jax.ops.segment_sum(of_town * told / precision, region_of, num_regions)
+        region = (of_region * mu + rest) / above
+        town = (of_town * region[region_of] + told) / precision
+        at_mode = normal(y, town[town_of], scales[2]).sum() + normal(region, mu, scales[0]).sum()
+        at_mode += normal(town, region[region_of], scales[1]).sum()
+        log_dets = jnp.log(precision).sum() + jnp.log(above).sum()
+        return prior + at_mode + 0.5 * ((num_towns + num_regions) * LOG_2PI - log_dets)
+
+    effect = 1.0 + 0.5 * rng.normal(size=num_regions)[region_of] + 0.3 * rng.normal(size=num_towns)
+    y = effect[town_of] + 0.8 * rng.normal(size=num)
+    values = {"mu": 0.9, "scales": np.array([0.4, 0.35, 0.75])}
+    sites = dict.fromkeys(["region", "town"], ppl.Gaussian())
+    return Problem(model, sites, by_hand, values, {"y": y})
+
+
 def local_level(num: int) -> Problem:
     """A random walk with noise; the levels are integrated out."""
 
@@ -417,6 +455,7 @@ PROBLEMS: dict[str, tuple[Callable[[int], Problem], int]] = {
     "N-mixture": (abundance, 95),
     "eight schools": (eight_schools, 8),
     "radon": (radon, 919),
+    "nested effects": (nested_effects, 10_000),
     "local level": (local_level, 1000),
     "counts in groups": (counts, 200),
     "stochastic volatility": (volatility, 500),
