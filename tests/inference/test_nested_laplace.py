@@ -173,6 +173,27 @@ def test_the_field_is_found_by_the_program():
     assert find_latent_field(ppl.unconstrain(series)).paths == (("h",), ("level",))
 
 
+def test_a_field_on_a_graph_is_found_and_normal():
+    path = np.diag(np.ones(5), 1) + np.diag(np.ones(5), -1)
+
+    def areas(key):
+        memory = ppl.sample(key, dist.Uniform(0.0, 1.0), name="memory")
+        graph = dist.CAR(0.0, correlation=memory, conditional_precision=2.0, adj_matrix=path)
+        x = ppl.sample(key, graph, name="x")
+        ppl.sample(key, dist.Normal(x, 0.5), name="y")
+
+    y = np.array([0.3, -0.2, 1.0, 0.4, -1.1, 0.2])
+    posterior = ppl.condition(areas, {"y": jnp.asarray(y)})
+    field = find_latent_field(ppl.unconstrain(posterior))
+    assert field.paths == (("x",),)
+    assert field.is_exact
+    precision = 2 * (np.diag(path.sum(0)) - 0.3 * path)
+    covariance = np.linalg.inv(precision) + 0.25 * np.eye(6)
+    found = ppl.log_density(ppl.marginalize(posterior, {"x": ppl.Gaussian()}))({"memory": 0.3})
+    exact = st.multivariate_normal(np.zeros(6), covariance).logpdf(y)
+    np.testing.assert_allclose(found, exact, rtol=1e-5)
+
+
 def test_a_second_mode_is_told():
     def loadings(key):
         loading = ppl.sample(key, dist.Normal(0.0, 1.0), name="loading")
