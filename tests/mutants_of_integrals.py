@@ -77,8 +77,8 @@ MUTANTS = (
     Mutant(
         name="shear-sign",
         file="ppl/marginal/block_matrices.py",
-        old="return Shear(-solve_blocks_transposed(self.diagonal, self.below, self.sides))",
-        new="return Shear(solve_blocks_transposed(self.diagonal, self.below, self.sides))",
+        old="columns = jnp.concatenate([-matrix.sides,",
+        new="columns = jnp.concatenate([matrix.sides,",
         breaks="effects with a tiny scale cost the precision of what all of them share",
         tests=("tests/language/test_gaussian.py",),
         keyword="tiny_scales and centered",
@@ -113,8 +113,8 @@ MUTANTS = (
     Mutant(
         name="draw-ignores-border",
         file="ppl/marginal/block_matrices.py",
-        old='rest = rest - einsum("ntdi,i->ntd", self.sides, border)',
-        new="rest = rest + 0.0",
+        old='inner=x.inner + einsum("ntdm,m->ntd", self.entries, x.border)',
+        new="inner=x.inner + 0.0",
         breaks="recover draws the elements of a plate without the draw of what they share",
         tests=("tests/language/test_gaussian.py",),
         keyword="recovered and schools",

@@ -3,7 +3,8 @@
 The precision matrix of jointly normal sites has an entry for each pair of elements that one score
 depends on. `coupled_elements.find_layout` finds the plates among the axes of the sites, whose
 elements no score couples, and the axis that is the time of a chain. The sites that have all plates
-and the time are inner; all other sites make the border.
+and the time are inner. Sites that only the first step depends on lead the chain, as a block before
+it. All other sites make the border.
 """
 
 import dataclasses
@@ -46,6 +47,9 @@ class BlockLayout:
         is_reversed: Whether the last step comes first.
         group_axes: For each score, its axes along the plates, or the indices by which it reads
             the plates; None if the plates are not independent, as with a border.
+        leading: The sites with all plates that only the first step depends on, such as initial
+            states. They make a block of their own, padded to the size of a block.
+        leads_at_end: Whether the step that depends on them is the last in the program's order.
     """
 
     inner: Mapping[Path, RecordedAxes]
@@ -57,6 +61,8 @@ class BlockLayout:
     step_axes: Mapping[Path, int | None] | None = None
     is_reversed: bool = False
     group_axes: Mapping[Path, tuple[int | Indexed, ...]] | None = None
+    leading: Mapping[Path, RecordedAxes] = dataclasses.field(default_factory=dict)
+    leads_at_end: bool = False
 
     @property
     def num_plates(self) -> int:
@@ -69,8 +75,8 @@ class BlockLayout:
 
     @property
     def num_blocks(self) -> int:
-        """The number of blocks along the chain; a block holds `reach` steps, at least one."""
-        return -(-self.num_steps // self._steps_in_block)
+        """The number of blocks; along the chain a block holds `reach` steps, at least one."""
+        return -(-self.num_steps // self._steps_in_block) + bool(self.leading)
 
     @property
     def size_of_step(self) -> int:
@@ -82,6 +88,11 @@ class BlockLayout:
     def size_of_block(self) -> int:
         """The size of a diagonal block."""
         return self.size_of_step * self._steps_in_block
+
+    @property
+    def size_of_lead(self) -> int:
+        """The number of elements of leading sites for each element of the plates."""
+        return sum(math.prod(p.shape) for p in self.leading.values()) // max(self.num_plates, 1)
 
     @property
     def size_of_border(self) -> int:
@@ -101,7 +112,8 @@ class BlockLayout:
     @property
     def num_elements(self) -> int:
         """The number of elements of all sites."""
-        return self.size_of_border + self.num_plates * self.num_steps * self.size_of_step
+        size_of_chain = self.size_of_lead + self.num_steps * self.size_of_step
+        return self.size_of_border + self.num_plates * size_of_chain
 
     def zeros(self, dtype: Any) -> BlockVector:
         """A vector of zeros."""
@@ -147,12 +159,12 @@ class BlockLayout:
         return self.step_axes is not None and is_apart
 
     def total_of_steps(self, scores: Mapping[Path, jax.Array]) -> jax.Array:
-        """The sum of scores of each step in order, of shape (n, t).
+        """The sum of scores of each block in order, of shape (n, t), for blocks of one step.
 
-        Scores outside of the chain are added to the first step.
+        Scores outside of the chain are added to the first block.
         """
         assert self.step_axes is not None
-        found = jnp.zeros((self.num_plates, self.num_steps))
+        found = jnp.zeros((self.num_plates, self.num_blocks))
         for path, score in scores.items():
             axes = (self.score_axes or {}).get(path, ())
             time = self.step_axes[path]
@@ -161,7 +173,8 @@ class BlockLayout:
             score = jnp.sum(jnp.transpose(score, (*front, *others)), range(len(front), score.ndim))
             score = score.reshape(self.num_plates, 1 if time is None else -1)
             score = jnp.flip(score, 1) if self.is_reversed else score
-            found = found.astype(score.dtype).at[:, : score.shape[1]].add(score)
+            first = 0 if time is None else bool(self.leading)
+            found = found.astype(score.dtype).at[:, first : first + score.shape[1]].add(score)
         return found
 
     @property
@@ -184,15 +197,15 @@ class BlockLayout:
             start += size
         if not self.inner:
             return found
-        steps = x.inner.reshape(self.num_plates, -1, self.size_of_step)[:, : self.num_steps]
-        start = 0
-        for path, place in self.inner.items():
-            size = math.prod(place.shape) // (self.num_plates * self.num_steps)
-            moved = tuple(place.shape[i] for i in place.order)
-            part = steps[:, :, start : start + size].reshape(moved)
-            found[path] = jnp.transpose(part, tuple(np.argsort(place.order).tolist()))
-            start += size
-        return found
+        if not self.inner:
+            return found
+        chain = x.inner
+        if self.leading:
+            first = self.num_blocks - 1 if self.leads_at_end else 0
+            found |= _values_of_steps(self.leading, x.inner[:, first : first + 1])
+            chain = x.inner[:, :-1] if self.leads_at_end else x.inner[:, 1:]
+        steps = chain.reshape(self.num_plates, -1, self.size_of_step)[:, : self.num_steps]
+        return found | _values_of_steps(self.inner, steps)
 
     def like(self, matrix: Any) -> "BlockLayout":
         """The layout with the indices of a matrix."""
@@ -255,10 +268,28 @@ class BlockLayout:
 
     @property
     def padding(self) -> np.ndarray:
-        """Mask of the entries that pad the last block of the chain, past the last step."""
-        count = np.arange(self.num_blocks * self.size_of_block)
-        is_padding = count >= self.num_steps * self.size_of_step
-        return is_padding.reshape(self.num_blocks, self.size_of_block)
+        """Mask of the entries that pad the last block past the last step, and leading sites."""
+        size = self.size_of_block
+        num = self.num_blocks - bool(self.leading)
+        count = np.arange(num * size).reshape(num, size)
+        chain = count >= self.num_steps * self.size_of_step
+        if not self.leading:
+            return chain
+        lead = np.arange(size)[None] >= self.size_of_lead
+        return np.concatenate([chain, lead] if self.leads_at_end else [lead, chain])
+
+
+def _values_of_steps(sites: Mapping[Path, RecordedAxes], steps: jax.Array) -> dict[Path, jax.Array]:
+    """The values of sites that stand side by side in each step, of shape (n, t, d)."""
+    found = {}
+    start = 0
+    for path, place in sites.items():
+        size = math.prod(place.shape) // math.prod(steps.shape[:2])
+        moved = tuple(place.shape[i] for i in place.order)
+        part = steps[:, :, start : start + size].reshape(moved)
+        found[path] = jnp.transpose(part, tuple(np.argsort(place.order).tolist()))
+        start += size
+    return found
 
 
 def _pick_rows(columns: jax.Array, shift: int) -> jax.Array:

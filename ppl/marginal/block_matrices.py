@@ -48,6 +48,11 @@ class Shear:
         """The vector with the offset added to its inner entries."""
         return dataclasses.replace(x, inner=x.inner + einsum("ntdm,m->ntd", self.entries, x.border))
 
+    def project(self, x: BlockVector) -> BlockVector:
+        """The product with the transpose of the map of `apply`."""
+        border = x.border + einsum("ntdm,ntd->m", self.entries, x.inner)
+        return dataclasses.replace(x, border=border)
+
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -72,11 +77,7 @@ class BlockMatrix:
         if self.below.shape[1]:
             above = _apply(_transpose(self.below), x.inner[:, 1:])
             below = _apply(self.below, x.inner[:, :-1])
-
-            def pad(x, *ends):
-                return jnp.pad(x, ((0, 0), ends, (0, 0)))
-
-            inner = inner + pad(below, 1, 0) + pad(above, 0, 1)
+            inner = inner + _pad_steps(below, 1, 0) + _pad_steps(above, 0, 1)
         if not self.border.size:
             return BlockVector(inner, x.border)
         inner = inner + einsum("ntim,m->nti", self.sides, x.border)
@@ -113,6 +114,51 @@ class BlockMatrix:
         columns = jnp.concatenate([self.sides, x.inner[..., None]], -1)
         diagonal, below, solved = factor_blocks(self.diagonal, self.below, columns)
         return _factor_border(self.border, diagonal, below, solved, x.border)
+
+
+@dataclasses.dataclass(frozen=True)
+class InnerSolution:
+    """A matrix without its border, factored and solved for the border and for a vector.
+
+    Attributes:
+        shear: Derivatives of the mean of inner entries given the border, for a normal vector; of
+            shape (n, t, d, m).
+        solved: The inner entries that solve for the vector, if its border is 0.
+        factor: The factor of the inner entries, beside a border of no size.
+        inverse: The blocks of the inverse of the inner entries, beside a border of no size.
+    """
+
+    shear: jax.Array
+    solved: jax.Array
+    factor: "BlockFactor"
+    inverse: BlockMatrix
+
+    @classmethod
+    def of(cls, matrix: BlockMatrix, x: jax.Array) -> "InnerSolution":
+        """The solution by two passes over the steps, of which the second runs backward."""
+        columns = jnp.concatenate([-matrix.sides, x[..., None]], -1)
+        diagonal, below, half = factor_blocks(matrix.diagonal, matrix.below, columns)
+        solved, own, beside = _solve_transposed_and_invert(diagonal, below, half)
+        none = x[..., :0, None], jnp.zeros((0, 0), x.dtype)
+        factor = BlockFactor(diagonal, below, *none)
+        return cls(solved[..., :-1], solved[..., -1], factor, BlockMatrix(own, beside, *none))
+
+    def with_border(self, border: jax.Array) -> tuple["BlockFactor", BlockMatrix]:
+        """Factor and inverse beside a border that is not coupled to inner entries."""
+        sides = jnp.zeros_like(self.shear)
+        factor = cholesky(border)
+        half = _invert(factor)
+        return (
+            dataclasses.replace(self.factor, sides=sides, border=factor),
+            dataclasses.replace(
+                self.inverse, sides=sides, border=_multiply(_transpose(half), half)
+            ),
+        )
+
+    def complete(self, factor: "BlockFactor", border: jax.Array) -> BlockVector:
+        """The solution for all entries, beside a border that is not coupled to inner entries."""
+        half = solve_lower(factor.border, border[:, None])
+        return BlockVector(self.solved, solve_lower(factor.border, half, transposed=True)[:, 0])
 
 
 @register_dataclass
@@ -248,10 +294,9 @@ def factor_blocks(
 
     Returns the diagonal blocks of the factor, the blocks below the diagonal, and the solutions.
     """
-    first = cholesky(diagonal[:, 0])
-    start = first, solve_lower(first, columns[:, 0])
     if diagonal.shape[1] == 1:
-        return first[:, None], below, start[1][:, None]
+        factor = cholesky(diagonal)
+        return factor, below, solve_lower(factor, columns)
 
     def step(before: Any, blocks: Any) -> tuple[Any, Any]:
         (factor, solved), (here, beside, column) = before, blocks
@@ -261,13 +306,12 @@ def factor_blocks(
         solved = solve_lower(factor, column - _multiply(_transpose(side), solved))
         return (factor, solved), (factor, _transpose(side), solved)
 
-    blocks = tuple(map(_front, (diagonal[:, 1:], below, columns[:, 1:])))
-    _, (factors, sides, solved) = lax.scan(step, start, blocks)
-
-    def join(x, rest):
-        return jnp.concatenate([x[:, None], _front(rest)], 1)
-
-    return join(start[0], factors), _front(sides), join(start[1], solved)
+    # The first step goes on from one that it is not coupled to.
+    start = jnp.zeros_like(diagonal[:, 0]) + jnp.eye(diagonal.shape[-1], dtype=diagonal.dtype)[None]
+    blocks = tuple(map(_front, (diagonal, _pad_steps(below, 1, 0), columns)))
+    _, found = lax.scan(step, (start, jnp.zeros_like(columns[:, 0])), blocks)
+    factors, sides, solved = map(_front, found)
+    return factors, sides[:, 1:], solved
 
 
 def _factor_border(
@@ -323,7 +367,8 @@ def solve_blocks(diagonal: jax.Array, below: jax.Array, x: jax.Array) -> jax.Arr
     if diagonal.shape[1] == 1 or x.shape[-1] == 0:
         return solve_lower(diagonal, x)
     inverse = _invert(diagonal)
-    return _recur(-_multiply(inverse[:, 1:], below), _multiply(inverse, x), reverse=False)
+    before = _multiply(inverse, _pad_steps(below, 1, 0))
+    return _recur(-before, _multiply(inverse, x), reverse=False)
 
 
 def solve_blocks_transposed(diagonal: jax.Array, below: jax.Array, x: jax.Array) -> jax.Array:
@@ -331,24 +376,53 @@ def solve_blocks_transposed(diagonal: jax.Array, below: jax.Array, x: jax.Array)
     if diagonal.shape[1] == 1 or x.shape[-1] == 0:
         return solve_lower(diagonal, x, transposed=True)
     inverse = _invert(diagonal)
-    down = _transpose(_multiply(below, inverse[:, :-1]))
+    down = _transpose(_multiply(_pad_steps(below, 0, 1), inverse))
     return _recur(-down, _multiply(_transpose(inverse), x), reverse=True)
 
 
+def _solve_transposed_and_invert(
+    diagonal: jax.Array, below: jax.Array, x: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The solution of `L^T y = x` for x of shape (n, t, d, k), and the blocks of `(L L^T)^-1`.
+
+    Both run backward over the steps, by Takahashi's equations for the blocks on and below the
+    diagonal.
+    """
+    inverse = _invert(diagonal)
+    own = _multiply(_transpose(inverse), inverse)
+    x = _multiply(_transpose(inverse), x)
+    if diagonal.shape[1] == 1:
+        return x, own, below
+    down = _multiply(_pad_steps(below, 0, 1), inverse)
+
+    def step(after: Any, blocks: Any) -> tuple[Any, Any]:
+        (y, diagonal), (x, own, down) = after, blocks
+        below = -_multiply(diagonal, down)
+        y = x - _multiply(_transpose(down), y)
+        diagonal = own - _multiply(_transpose(down), below)
+        return (y, diagonal), (y, diagonal, below)
+
+    start = jnp.zeros_like(x[:, 0]), jnp.zeros_like(own[:, 0])
+    _, found = lax.scan(step, start, tuple(map(_front, (x, own, down))), reverse=True)
+    solved, diagonal, below = map(_front, found)
+    return solved, diagonal, below[:, :-1]
+
+
 def _recur(matrices: jax.Array, x: jax.Array, *, reverse: bool) -> jax.Array:
-    """Each y = A y_before + x along the second axis, of shape (n, t, d, k); the first y is x."""
+    """Each y = A y_before + x along the second axis, of shape (n, t, d, k); the first A is 0."""
 
     def step(before: jax.Array, inputs: Any) -> tuple[jax.Array, jax.Array]:
         matrix, here = inputs
         here = _multiply(matrix, before) + here
         return here, here
 
-    first, rest = (x[:, -1], x[:, :-1]) if reverse else (x[:, 0], x[:, 1:])
-    unroll = 4 if x.shape[-2] == 1 else 1  # A loop costs more than a step of few numbers.
-    inputs = _front(matrices), _front(rest)
-    _, found = lax.scan(step, first, inputs, reverse=reverse, unroll=unroll)
-    parts = [_front(found), first[:, None]] if reverse else [first[:, None], _front(found)]
-    return jnp.concatenate(parts, 1)
+    inputs = _front(matrices), _front(x)
+    return _front(lax.scan(step, jnp.zeros_like(x[:, 0]), inputs, reverse=reverse)[1])
+
+
+def _pad_steps(x: jax.Array, before: int, after: int) -> jax.Array:
+    """Blocks of steps with zeros for further steps before or after."""
+    return jnp.pad(x, ((0, 0), (before, after), *((0, 0),) * (x.ndim - 2)))
 
 
 def _with_own_derivative(function: Callable[..., Any]) -> Any:
@@ -398,10 +472,13 @@ def _half_square_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @_with_own_derivative
-def half_log_det(matrix: BlockMatrix, factor: BlockFactor) -> jax.Array:
+def half_log_det(
+    matrix: BlockMatrix, factor: BlockFactor, inverse: BlockMatrix | None = None
+) -> jax.Array:
     """Half the log determinant, by the factor; without a border a number for each matrix.
 
     The derivative is half the inner product with the inverse, of which only the blocks are needed.
+    They are computed from the factor unless they are known.
     """
     inner, border = factor.pivots()
     found = jnp.sum(jnp.log(inner), (1, 2))
@@ -414,9 +491,9 @@ def _half_log_det_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @_with_own_derivative
-def _inverse(matrix: BlockMatrix, factor: BlockFactor) -> BlockMatrix:
+def _inverse(matrix: BlockMatrix, factor: BlockFactor, inverse: BlockMatrix | None) -> BlockMatrix:
     """The blocks of the inverse matrix; the JVP differentiates a new factorization."""
-    return factor.inverse()
+    return factor.inverse() if inverse is None else inverse
 
 
 @_inverse.defjvp

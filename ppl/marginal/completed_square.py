@@ -36,6 +36,7 @@ class CompletedSquare:
         layout: The layout of the variables.
         shear: The linear map from the border to an offset; draws add the offset to their inner
             entries. None for no offset.
+        inverse: The blocks of the inverse of `P`, if they are known.
     """
 
     mode: BlockVector
@@ -45,11 +46,12 @@ class CompletedSquare:
     factor: BlockFactor | TreeFactor
     layout: BlockLayout
     shear: Shear | TreeShear | None = None
+    inverse: BlockMatrix | None = None
 
     @functools.cached_property
     def log_det(self) -> jax.Array:
         """Half the log determinant of the precision."""
-        return self._total(half_log_det(self.matrix, self.factor))
+        return self._total(half_log_det(self.matrix, self.factor, self.inverse))
 
     @functools.cached_property
     def step(self) -> BlockVector:

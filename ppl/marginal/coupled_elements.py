@@ -13,7 +13,7 @@ from typing import Any
 
 from ppl.harvest.survey import Path
 from ppl.marginal.block_layout import BlockLayout, RecordedAxes
-from ppl.marginal.element_dependence import ALL, Aligned, Indexed, Use
+from ppl.marginal.element_dependence import ALL, Aligned, Indexed, Source, Use
 from ppl.marginal.nested_plates import Axis, Level, Plate, Reads, find_levels
 from ppl.marginal.score_dependence import ScoreDependence
 from ppl.marginal.tree_layout import TreeLayout
@@ -60,18 +60,23 @@ def find_layout(
         path: _axes_of_score(dependences[path], read, plates)
         for path, read in zip(dependences, reads, strict=True)
     }
-    # Sites with all of these axes are inner, others are their parents or make the border.
-    first, *others = _levels(sites, plates, time, classes, shapes)
-    levels = find_levels(first, others, uses, classes.length) if plates else [first]
+    # Sites with all of these axes are inner, others lead to the chain, are parents, or the border.
+    leading, at_end = _find_leading(dependences, reads, sites, plates, time, classes, shapes)
+    levels = _nest(uses, [p for p in sites if p not in leading], plates, time, classes, shapes)
+    if leading and len(levels) > 1:
+        leading = {}
+        levels = _nest(uses, sites, plates, time, classes, shapes)
     nested = [
         _record_axes(level, None if level.links else time, classes, dependences, shapes)
         for level in levels
     ]
-    border = {path: shapes[path] for path in sites if not any(path in x for x in nested)}
+    border = {p: shapes[p] for p in sites if not any(p in x for x in (*nested, leading))}
     step_axes = None
     is_reversed = False
     if time is not None and classes.reach(time) == 1:
         step_axes, is_reversed = _axes_of_steps(dependences, reads, time, classes.length(time))
+        if leading and at_end != is_reversed:
+            step_axes = None
     are_apart = (
         plates
         and not border
@@ -91,11 +96,53 @@ def find_layout(
         "group_axes": group_axes if are_apart else None,
     }
     if len(levels) == 1:
+        options |= {"leading": leading, "leads_at_end": at_end}
         return BlockLayout(nested[0], border, sizes[0], **options)
     above = BlockLayout(nested[-1], border, sizes[-1])
     for i in reversed(range(1, len(levels) - 1)):
         above = TreeLayout(nested[i], {}, sizes[i], above=above, links=levels[i + 1].links)
     return TreeLayout(nested[0], {}, sizes[0], **options, above=above, links=levels[1].links)
+
+
+def _nest(
+    uses: "Sequence[Reads]",
+    sites: Collection[Path],
+    plates: Sequence[Plate],
+    time: Plate | None,
+    classes: "_Axes",
+    shapes: Mapping[Path, tuple[int, ...]],
+) -> list[Level]:
+    """The level of the inner sites, and those of their parents."""
+    first, *others = _levels(sites, plates, time, classes, shapes)
+    return list(find_levels(first, others, uses, classes.length)) if plates else [first]
+
+
+def _find_leading(
+    dependences: Mapping[Path, ScoreDependence],
+    reads: "Sequence[Sequence[Read]]",
+    sites: Collection[Path],
+    plates: Sequence[Plate],
+    time: Plate | None,
+    classes: "_Axes",
+    shapes: Mapping[Path, tuple[int, ...]],
+) -> tuple[dict[Path, RecordedAxes], bool]:
+    """The sites that lead to a chain, and whether they lead to its last step in program order."""
+    if time is None:
+        return {}, False
+    along = {path: classes.of_site(path, len(shapes[path])) for path in sites}
+    num_each = math.prod(map(classes.length, plates))
+    num_inner = sum(math.prod(shapes[p]) for p in sites if set(along[p]) == {*plates, time})
+    size_of_block = num_inner * classes.reach(time) // (num_each * classes.length(time))
+    for at_end in (False, True):
+        leading = {
+            path: _in_order(dependences[path], shapes[path], [mine[c] for c in plates])
+            for path, mine in along.items()
+            if set(mine) == set(plates) and _leads(path, dependences, reads, time, at_end)
+        }
+        if leading:
+            size = sum(math.prod(x.shape) for x in leading.values())
+            return (leading if size <= num_each * size_of_block else {}), at_end
+    return {}, False
 
 
 def _levels(
@@ -161,6 +208,56 @@ def couples(
         if len(reads) > 1 or any(key is None or len(lags) > 1 for key, lags in keys):
             return True
     return False
+
+
+def _in_order(
+    dependence: ScoreDependence, shape: tuple[int, ...], first: Sequence[int]
+) -> RecordedAxes:
+    """The axes of a recorded site in an order that begins with some of them."""
+    recorded = _recorded_axes(dependence, len(shape))
+    wanted = [*first, *(i for i in range(len(shape)) if i not in first)]
+    return RecordedAxes(shape, tuple(recorded.index(i) for i in wanted))
+
+
+def _leads(
+    path: Path,
+    dependences: Mapping[Path, ScoreDependence],
+    reads: "Sequence[Sequence[Read]]",
+    time: frozenset[Axis],
+    at_end: bool,
+) -> bool:
+    """Whether scores couple a site with one step of a chain alone, the first or the last.
+
+    Args:
+        path: The site.
+        dependences: The dependences of all scores.
+        reads: What they read.
+        time: The axes along the steps.
+        at_end: Whether the step is the last.
+    """
+    is_read = False
+    for (scored, dependence), read in zip(dependences.items(), reads, strict=True):
+        of_time = [(key, lags) for axis, key, lags in read if axis in time]
+        sources = [source for source in dependence.uses if source.path == path]
+        if not of_time or not (sources or scored == path):
+            continue
+        is_read = True
+        axes = {("aligned", _axis_of_loop(dependence, source)) for source in sources}
+        is_aligned = axes == {key for key, _ in of_time}
+        # The steps that a score reads beside the first are none before it.
+        is_first = all(lag == 0 or (lag < 0) == at_end for _, lags in of_time for lag in lags)
+        starts = {source.is_last for source in sources}
+        if scored == path or not is_aligned or not is_first or starts != {at_end}:
+            return False
+    return is_read
+
+
+def _axis_of_loop(dependence: ScoreDependence, source: Source) -> int | None:
+    """The axis of a score along the loop whose first step depends on a site."""
+    if source.start not in dependence.loops:
+        return None
+    num_body = len(dependence.shape) - len(dependence.loops)
+    return num_body + dependence.loops.index(source.start)
 
 
 def _axes_of_steps(

@@ -66,10 +66,14 @@ Place = int | Step | Indexed | None  # where an axis goes, or the index by which
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A site that a value depends on; with a `start`, only in the first step of loop `start`."""
+    """A site that a value depends on; with a `start`, only in the first step of loop `start`.
+
+    `is_last` tells whether the loop runs backward, so that its first step has the last row.
+    """
 
     path: tuple[Hashable, ...]
     start: int | None = None
+    is_last: bool = False
 
 
 Uses = Mapping[Source, tuple[Use, ...]]

@@ -33,16 +33,22 @@ def log_evidence_of_steps(
     The rise is 0 as long as the integral does not exist, as with a border without a prior.
 
     Args:
-        layout: The layout of the states, whose blocks are steps.
-        log_density: The sum of the scores of each step, in the order of the chain, of shape (n, t).
+        layout: The layout of the states, whose blocks are steps, and what leads to them.
+        log_density: The sum of the scores of each block, in the order of the chain; shape (n, t).
         point: The point about which the scores are expanded.
 
     Returns:
-        Numbers of shape (n, t).
+        Numbers of shape (n, t), for the steps.
     """
-    squares = _squares(layout, log_density, point)
-    evidence = jax.vmap(lambda *square: _filter(layout.size_of_block, *square))(*squares)
-    return jnp.diff(evidence, axis=1, prepend=0)
+    height, slope, precision = _squares(layout, log_density, point)
+    size = layout.size_of_block
+    padding = layout.padding[::-1] if layout.is_reversed else layout.padding
+    padding = jnp.asarray(padding, slope.dtype)[None]
+    one = padding[..., None] * jnp.eye(size, dtype=slope.dtype)[None, None]
+    precision = precision.at[:, :, :size, :size].add(one)  # Padding is standard normal.
+    height = height - jnp.sum(padding, -1) * _LOG_TWO_PI / 2
+    evidence = jax.vmap(lambda *square: _filter(size, *square))(height, slope, precision)
+    return jnp.diff(evidence[:, bool(layout.leading) :], axis=1, prepend=0)
 
 
 def _squares(

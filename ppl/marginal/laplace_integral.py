@@ -177,6 +177,7 @@ class LaplaceIntegral(BlockIntegral):
         others = frozenset(p for p in scores.scores if self._degrees[p].degree > 2)
         dependences = {path: self._structure[0][path] for path in others}
         shapes = {path: self.aval(path).shape for path in group}
-        is_diagonal = not couples(dependences, layout.inner or shapes, shapes)
+        inner = *layout.inner, *layout.leading
+        is_diagonal = not couples(dependences, inner or shapes, shapes)
         dtype = self._dtype(group)
         return SplitDensity(layout, dtype, scores, log_density.total, others, is_diagonal), known

@@ -319,7 +319,8 @@ class DependenceReader:
         for path in steps[-1][1]:
             later = steps[-1][1][path]
             first = [found[path] for _, found in steps[:-1]]
-            extra = [_mark_start(s.uses, later.uses, loop, len(steps) == 2) for s in first]
+            start = functools.partial(Source, start=loop, is_last=scan.reverse)
+            extra = [_mark_start(s.uses, later.uses, start, len(steps) == 2) for s in first]
             dependence = later.join(join(*extra)).leave_loop(loop, scan.length)
             before = dependences.get(path)
             dependences[path] = dependence if before is None else dependence.join(before.uses)
@@ -404,13 +405,13 @@ def _trace_at_site(
     return jax.make_jaxpr(score)(tuple(avals), tuple(unknown)), known
 
 
-def _mark_start(uses: Uses, later: Uses, loop: int, is_first: bool) -> Uses:
+def _mark_start(uses: Uses, later: Uses, start: Callable[[Path], Source], is_first: bool) -> Uses:
     """Dependences of a step; in the first step, sources that no later step has get a `start`."""
 
     def is_new(source):
         return source not in later and source.start is None and is_first
 
-    return {Source(s.path, loop) if is_new(s) else s: each for s, each in uses.items()}
+    return {start(s.path) if is_new(s) else s: each for s, each in uses.items()}
 
 
 def bounds_itself(jaxpr: Jaxpr, path: Path, unknown: Collection[Path]) -> bool:

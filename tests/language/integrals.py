@@ -147,6 +147,23 @@ def local_level_from_number(key):
     lax.scan(step, 0.0, split(key, 5), reverse=True)
 
 
+def panel(key):
+    """Series with two states each, which begin at a site of their own that is a state short."""
+    scale = scale_of(key)
+    start = ppl.sample(key, dist.Normal(jnp.arange(3.0), scale), name="start")
+
+    def series(key, start):
+        def step(state, key):
+            level, trend = state
+            z = ppl.sample(key, dist.Normal(0.9 * trend, 0.3), name="z")
+            x = ppl.sample(key, dist.Normal(level + trend, scale), name="x")
+            return (x, z), ppl.sample(key, dist.Normal(x + 0.1 * level, 0.5), name="y")
+
+        return lax.scan(step, (start, 0.5), split(key, 4), reverse=True)[1]
+
+    return jax.vmap(series)(split(key, 3), start)
+
+
 def state_space(key):
     scale = scale_of(key)
     transition = np.array([[0.9, 0.3], [-0.4, 0.8]])
@@ -371,8 +388,9 @@ INTEGRALS = [
     Integral(cells, ("x", "z"), blocks=(6, 1, 1, 2)),
     Integral(compared, blocks=(0, 1, 0, 9)),
     Integral(crossed, ("x", "z"), blocks=(3, 1, 1, 2)),
-    Integral(local_level, ("start", "x"), blocks=(1, 5, 1, 1)),
+    Integral(local_level, ("start", "x"), blocks=(1, 6, 1, 0)),
     Integral(local_level_from_number, blocks=(1, 5, 1, 0)),
+    Integral(panel, ("start", "x", "z"), {"y": Y[:3, None] * Y[:4]}, (3, 5, 2, 0)),
     Integral(state_space, blocks=(1, 5, 2, 0)),
     Integral(second_order, blocks=(1, 3, 2, 0)),
     Integral(several_chains, ("mu", "x"), {"y": Y[:3, None] * Y[:4]}, (3, 4, 1, 1)),

@@ -81,6 +81,13 @@ def test_integrals_equal_those_of_the_quadratic_form(case, monkeypatch):
     assert case.blocks in layouts
 
 
+def test_a_chain_and_its_gradient_take_four_loops():
+    """The factor, the mode with the inverse, and the solution for the slope, there and back."""
+    density = jax.value_and_grad(ppl.log_density(BY_NAME["local_level"].integrated()))
+    compiled = jax.jit(density).lower({"scale": 0.7}).compile()
+    assert str(compiled.as_text()).count(" while(") == 4
+
+
 NUM_DRAWS = 40_000
 DRAWN = ["second_order", "schools", "several_chains", "level_and_trend", "levels_and_slopes"]
 DRAWN += ["nested_twice"]
