@@ -192,7 +192,7 @@ def test_draws_by_laplace_have_equal_weights_where_it_is_exact():
 def test_single_precision_holds_for_tiny_nested_scales():
     density = jax.jit(ppl.log_density(integrated(nested, {"y": Y.astype(np.float32)})))
     for scales in itertools.product([1e-6, 1e-4, 1e-2, 1.0, 1e4], repeat=2):
-        args = REGIONS[0], TOWN
+        args = np.int32(REGIONS[0]), np.int32(TOWN)
         with jax.enable_x64(False):
             found = density({}, np.array(scales, np.float32), *args)
         np.testing.assert_allclose(found, log_evidence(scales, *args), rtol=2e-6)
