@@ -13,6 +13,7 @@ iterations, a fresh process for each model and tool, which calls twice, with two
   which all models share; nutpie and PyStan keep the compiled model, and ours is found again
 - min ESS: the smallest bulk ESS of all entries of continuous free variables (of the published
   parameters for Stan), by one estimator, mean of both calls; and ESS a CPU second of each call
+- ratios: of ESS a CPU second, ours over that tool's; none where an R-hat is 1.05 or more
 - R-hat, z: of both calls together. `z` is the largest distance of means from ours (from the
   published ones for Stan) in standard errors of the difference, of so many entries; for 100 entries
   with equal means, 2.7 is expected
@@ -62,6 +63,7 @@ HEADINGS = [
     *("R-hat", "divergences", "z"),
 ]
 NUM_REFERENCE_DRAWS = 10_000
+LARGEST_RHAT = 1.05  # of chains that are compared
 Draws = dict[str, np.ndarray]
 Call = Callable[[int], tuple[Draws, int]]  # of a seed: draws by name, number of divergences
 
@@ -329,6 +331,11 @@ def rate(entry: dict[str, Any], call: int) -> float:
     return entry["ess"][call] / entry["cpu"][call]
 
 
+def are_comparable(ours: dict[str, Any], entry: dict[str, Any]) -> bool:
+    """Whether both have effective draws: of chains that disagree, their number means nothing."""
+    return all("error" not in e and e["max_rhat"] < LARGEST_RHAT for e in (ours, entry))
+
+
 def row(entry: dict[str, Any], group: list[dict[str, Any]]) -> str:
     """A line of the table, of a model's group; ratios are ours over this tool's."""
     names = [entry["problem"] if entry is group[0] else "", entry["tool"]]
@@ -337,7 +344,7 @@ def row(entry: dict[str, Any], group: list[dict[str, Any]]) -> str:
         return f"| {' | '.join(cells)} |"
     ratios = ["", ""]
     ours = group[0]
-    if entry is not ours and ours["tool"] == "ppl" and "error" not in ours:
+    if entry is not ours and ours["tool"] == "ppl" and are_comparable(ours, entry):
         ratios = [short(rate(ours, call) / rate(entry, call)) for call in (0, 1)]
     cells = [
         *names,
@@ -415,7 +422,7 @@ def summary(tool: str, groups: list[list[dict[str, Any]]]) -> str:
     """A line on the ratios of all models to a tool."""
     with_ours = [group for group in groups if group[0]["tool"] == "ppl"]
     pairs = [(group[0], entry) for group in with_ours for entry in group if entry["tool"] == tool]
-    both = [(a, b) for a, b in pairs if "error" not in a and "error" not in b]
+    both = [(a, b) for a, b in pairs if are_comparable(a, b)]
     if not both:
         return f"- {tool}: none."
     first, again = (
