@@ -40,18 +40,24 @@ class _Parameters(SiteAction):
 
 
 def _bounded(d: Any) -> dict[str, Any]:
-    """The parameters of a distribution that may not be any real number, by name."""
+    """The parameters of a distribution that may not be any real number, by name.
+
+    Those of a distribution within it, as a component of a mixture, have the names of both.
+    """
+    if isinstance(d, tuple | list):
+        parts = [(i, _bounded(x).items()) for i, x in enumerate(d)]
+        return {f"{i}.{name}": x for i, each in parts for name, x in each}
     if not dataclasses.is_dataclass(d):
         return {}
-    sets = {f.name: f.metadata.get("constraint") for f in dataclasses.fields(d)}
-    return {
-        name: getattr(d, name)
-        for name, each in sets.items()
-        if each is not None
-        and each.event_ndims == 0
-        and not each.is_unrestricted
-        and isinstance(getattr(d, name), jax.Array)
-    }
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(d):
+        value = getattr(d, field.name)
+        constraint = field.metadata.get("constraint")
+        if constraint is None:
+            found |= {f"{field.name}.{name}": x for name, x in _bounded(value).items()}
+        elif constraint.event_ndims == 0 and not constraint.is_unrestricted:
+            found |= {field.name: value} if isinstance(value, jax.Array) else {}
+    return found
 
 
 def find_edges(

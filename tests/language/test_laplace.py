@@ -327,6 +327,12 @@ def unbounded(key):
     ppl.sample(key, dist.Poisson(1 + f**2), name="y")
 
 
+def shape_within(key):
+    f = ppl.sample(key, dist.Normal(0.0, 1.0), name="f")
+    parts = [dist.Gamma(2.0 + f, 1.0), dist.Gamma(1.0, jnp.exp(f))]
+    ppl.sample(key, dist.Mixture(dist.Categorical(probs=jnp.ones(2) / 2), parts), name="y")
+
+
 def wide(key):
     f = ppl.sample(key, dist.Normal(jnp.zeros(9), 1.0), name="f")
     ppl.sample(key, dist.Poisson(jnp.exp(jnp.sum(f))), name="y")
@@ -336,6 +342,7 @@ REFUSED = [
     (bounded, "family Exponential, whose support is not.*ppl.Laplace"),
     (unbounded, "no mode of 'f' given the rest was found in 30 steps"),
     (shape, "parameter concentration of site 'y' is linear in 'f', which may be any number"),
+    (shape_within, "parameter components.0.concentration of site 'y' is linear in 'f'"),
     (log_of_0, "log probability of site 'y' is not finite where 'f' are 0, where ppl.Laplace"),
     (wide, r"9 elements of 'f' are coupled as a whole.*ppl.Laplace\(max_block="),
 ]
@@ -343,7 +350,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("model", "message"), REFUSED, ids=lambda x: getattr(x, "__name__", ""))
 def test_what_has_no_laplace_approximation_is_refused(model, message):
-    data = np.array(1.0 if model in (shape, log_of_0) else 1)
+    data = np.array(1.0 if model in (shape, shape_within, log_of_0) else 1)
     summed = laplace(model, ["f"], data=data, max_block=8, max_steps=30)
     with pytest.raises(ValueError, match=message):
         ppl.log_density(summed)({})
