@@ -23,7 +23,7 @@ from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import put_on_common_devices
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Shown, show_progress
-from ppl.harvest.survey import join_scopes
+from ppl.harvest.survey import describe, join_scopes
 from ppl.marginal.random_values import quick_options
 from ppl.transforms.unconstrain import Unconstrained
 
@@ -63,8 +63,8 @@ def nested_laplace(
     :math:`x` is drawn from the normal distribution :math:`q`. The draws get importance weights of
     the exact posterior where these are reliable (by Pareto k, at most 0.67 for 1000 draws). Where
     they are not, they have the weights of the points alone, and the result says so. The posterior
-    is taken to have one mode of :math:`x` given :math:`\theta`; several modes of :math:`\theta`
-    are looked for, and told.
+    is taken to have one mode of :math:`x` given :math:`\theta`: no draw comes from another, and
+    no weight tells of it. Several modes of :math:`\theta` are looked for, and told.
 
     Args:
         key: Typed or legacy key; with the other arguments it determines the result.
@@ -156,6 +156,12 @@ def _check_field(field: LatentField, sites: Sequence[str] | None) -> None:
     """
     if sites is not None and not field.names:
         raise ValueError("nested_laplace: sites names no site; leave it out to have them found")
+    if not field.paths and field.left_out:
+        names = [join_scopes(path) for path in field.left_out]
+        raise ValueError(
+            f"nested_laplace: no site was chosen to integrate out.{_words_on_left_out(field)} "
+            f"Where they are nearly normal given the others, name them, sites={names}. Or use mcmc."
+        )
     if not field.paths:
         raise ValueError(
             "nested_laplace: no latent site is normal given the others, so there is nothing to "
@@ -167,6 +173,14 @@ def _check_field(field: LatentField, sites: Sequence[str] | None) -> None:
             f"nested_laplace: all latent sites ({', '.join(field.names)}) {why}, and nothing is "
             "left to spread points over. Use laplace, which is the same approximation then."
         )
+
+
+def _words_on_left_out(field: LatentField) -> str:
+    """Reasons why sites that are normal a priori are not integrated out."""
+    return "".join(
+        f" {describe(path)} is normal a priori and was left out: {why}."
+        for path, why in field.left_out.items()
+    )
 
 
 def _target_of_others(model: Any, args: Any, kwargs: Any, field: LatentField) -> Unconstrained:
@@ -182,10 +196,11 @@ def _target_of_others(model: Any, args: Any, kwargs: Any, field: LatentField) ->
         raise ValueError(
             "nested_laplace: beside the sites that are integrated out "
             f"({', '.join(field.names)}), the model has {layout.size} coordinates ({others}), and "
-            f"points can be spread over {_MAX_SIZE}. Name more sites that are nearly normal given "
-            "the others, sites=[...]. Or sample the others: inner = ppl.marginalize(model, {site: "
-            "ppl.Laplace()}) with those sites; result = mcmc(key, inner, *args); then "
-            "ppl.recover(inner, result.draws) draws what was integrated out."
+            f"points can be spread over {_MAX_SIZE}.{_words_on_left_out(field)} Name more sites "
+            "that are nearly normal given the others, sites=[...]. Or sample the "
+            "others: inner = ppl.marginalize(model, {site: ppl.Laplace()}) with those sites; "
+            "result = mcmc(key, inner, *args); then ppl.recover(inner, result.draws) draws "
+            "what was integrated out."
         )
     return target
 

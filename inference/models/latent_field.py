@@ -13,7 +13,7 @@ from ppl.analysis.summed_sites import summed_programs
 from ppl.common.scaled_distribution import factors_at
 from ppl.core.model_pytree import as_pytree
 from ppl.core.model_run import ModelRun, trace_model
-from ppl.harvest.survey import Path, describe_all, join_scopes
+from ppl.harvest.survey import Path, describe, describe_all, join_scopes
 from ppl.marginal.block_integral import BlockIntegral
 from ppl.transforms.density import LogProbs
 from ppl.transforms.unconstrain import Unconstrained
@@ -29,11 +29,13 @@ class LatentField:
         paths: The sites that are normal given the others, in the order of the program.
         is_exact: Whether they are normal given the others and the data, too.
         others: All other latent sites.
+        left_out: Sites that are normal a priori and were left to the others, each with the reason.
     """
 
     paths: tuple[Path, ...]
     is_exact: bool
     others: tuple[Path, ...]
+    left_out: Mapping[Path, str] = dataclasses.field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -60,18 +62,24 @@ def find_latent_field(
 
     Raises:
         TypeError: if `names` are no names.
-        ValueError: if a name is not that of a latent site, or if too many elements are coupled.
+        ValueError: if a name is not that of a latent site or comes twice, or if too many elements
+            are coupled.
     """
     degrees = ScoreDegrees(target)
     size = {p: sum(math.prod(x.shape) for x in jax.tree.leaves(s)) for p, s in target.shapes}
-    field = _find_normal(degrees, size) if names is None else _paths_of(names, size)
+    left_out: dict[Path, str] = {}
+    if names is None:
+        field, left_out = _find_normal(degrees, size)
+    else:
+        field = _paths_of(names, size)
     if names is None and field and not degrees.are_quadratic(field):
         less = _without_small(field, size)
         if _count_parts(target, less, max_block) > _count_parts(target, field, max_block):
             field = less
     paths = tuple(p for p in size if p in field)
     others = tuple(p for p in size if p not in field)
-    return LatentField(paths, bool(field) and degrees.are_quadratic(field), others)
+    is_exact = bool(field) and degrees.are_quadratic(field)
+    return LatentField(paths, is_exact, others, left_out)
 
 
 def _without_small(field: Sequence[Path], size: Mapping[Path, int]) -> list[Path]:
@@ -126,17 +134,25 @@ def _paths_of(names: Sequence[str], known: Iterable[Path]) -> list[Path]:
             raise ValueError(
                 f"sites: the model has no latent site {name!r}. Use some of: {', '.join(by_name)}"
             )
+        if names.count(name) > 1:
+            raise ValueError(f"sites names {name!r} {names.count(name)} times; name it once")
     return [by_name[name] for name in names]
 
 
-def _find_normal(degrees: ScoreDegrees, size: Mapping[Path, int]) -> list[Path]:
+def _find_normal(
+    degrees: ScoreDegrees, size: Mapping[Path, int]
+) -> tuple[list[Path], dict[Path, str]]:
+    """Sites that are normal a priori: those of the field, and why others are not in it."""
     field: list[Path] = []
     for path in sorted(size, key=lambda p: -size[p]):
         if _is_normal(degrees, path, field):
             field.append(path)
-    while path := _multiplier(degrees, field, size) or _lone_number(degrees, field, size):
+    left_out: dict[Path, str] = {}
+    while found := _multiplier(degrees, field, size) or _lone_number(degrees, field, size):
+        path, why = found
         field.remove(path)
-    return field
+        left_out[path] = why
+    return field, left_out
 
 
 def _is_normal(degrees: ScoreDegrees, path: Path, field: list[Path]) -> bool:
@@ -150,22 +166,31 @@ def _is_normal(degrees: ScoreDegrees, path: Path, field: list[Path]) -> bool:
     return all(together[p].cause is None for p in degrees.prior)
 
 
-def _multiplier(degrees: ScoreDegrees, field: list[Path], size: Mapping[Path, int]) -> Path | None:
+def _multiplier(
+    degrees: ScoreDegrees, field: list[Path], size: Mapping[Path, int]
+) -> tuple[Path, str] | None:
     """The smallest site of a product of sites, where a term of the data is a polynomial of it."""
     for p, found in degrees.of(field).items():
         if p not in degrees.latent and found.cause and math.isfinite(found.degree):
-            return min((x for x in field if x in found.cause[1]), key=lambda x: size[x])
+            factors = [x for x in field if x in found.cause[1]]
+            why = (
+                f"the log density of {describe(p)} is a polynomial of degree {found.degree:g} in "
+                f"{describe_all(factors)}"
+            )
+            return min(factors, key=lambda x: size[x]), why
     return None
 
 
-def _lone_number(degrees: ScoreDegrees, field: list[Path], size: Mapping[Path, int]) -> Path | None:
+def _lone_number(
+    degrees: ScoreDegrees, field: list[Path], size: Mapping[Path, int]
+) -> tuple[Path, str] | None:
     """A site of one number that enters a term of the data by a function of its own."""
     for p, found in degrees.of(field).items():
         if p in degrees.latent or found.cause is None:
             continue
-        _, variables = found.cause
+        operation, variables = found.cause
         if len(variables) == 1 and variables != found.variables:
             for path in field:
                 if path in variables and size[path] == 1:
-                    return path
+                    return path, f"it enters {describe(p)} by the operation {operation!r} alone"
     return None

@@ -110,6 +110,7 @@ def _problems(estimate: ElpdEstimate) -> tuple[str, ...]:
     bad = np.flatnonzero(estimate.is_bad)
     if bad.size:
         k = np.asarray(estimate.pareto_k)[bad]
+        refit = np.floor(100 * estimate.largest_k) / 100  # not above the bound
         worst = int(np.argmax(np.where(np.isnan(k), np.inf, k)))
         if np.isnan(k).all():
             found.append("too few draws for Pareto k: ask for 1000 at least.")
@@ -119,8 +120,8 @@ def _problems(estimate: ElpdEstimate) -> tuple[str, ...]:
                 f"{count} above {estimate.largest_k:.2g}, {k[worst]:.2f} for "
                 f"{estimate.names[bad[worst]]}: without such an observation the posterior is far "
                 "from that of all data, and its term is unreliable, mostly too high. Ask for exact "
-                "terms, loo(..., refit=0.7), or look at these observations: the model may be "
-                "wrong for them."
+                f"terms, loo(..., refit={refit:g}), or look at these observations: the model may "
+                "be wrong for them."
             )
     if not np.isfinite(estimate.elpd):
         where = estimate.names[int(np.argmin(np.isfinite(estimate.pointwise)))]

@@ -32,7 +32,8 @@ class NestedLaplaceResult(ImportanceResult):
         is_exact: Whether they are normal given the others and the data.
         is_corrected: Whether `weights` are those of the exact posterior. If not, they are those of
             the points alone, of Laplace's approximation.
-        num_modes: Number of modes of the other sites; 0 if none was found.
+        num_modes: Number of modes of the other sites that were found; 0 if none was. Modes of
+            `integrated` given the others do not count.
         num_lost: Number of points without a density, or where no mode was found.
     """
 
@@ -46,6 +47,7 @@ class NestedLaplaceResult(ImportanceResult):
     def _summarize(self, intervals: float | Sequence[float]) -> Summary:
         summary = super()._summarize(intervals)
         is_approximate = not (self.is_corrected or self.is_exact)
+        fields = self.integrated
         kind = "Laplace's approximation" if is_approximate else "the exact posterior"
         error = self.log_evidence_standard_error
         error = "by Laplace's approximation" if is_approximate else f"standard error {error:.2g}"
@@ -53,7 +55,13 @@ class NestedLaplaceResult(ImportanceResult):
             f"{self.weights.size} draws with weights of {kind}, worth {self.ess:.0f} without; log "
             f"evidence {self.log_evidence:.2f} ({error}), Pareto k {self.pareto_k:.2f}"
         )
-        verdict = "No problem found: one mode was found, Pareto k is low, and ESS is high enough."
+        others = ", ".join(x for x, is_fixed, _ in self.sites if not is_fixed and x not in fields)
+        verdict = (
+            f"No problem found: one mode of {others} was found, Pareto k is low, and ESS is high "
+            "enough."
+        )
+        if not self.is_exact:
+            verdict += f" {', '.join(fields)} may have other modes given these: none was sought."
         return dataclasses.replace(summary, about=about, verdict=verdict)
 
     def _problems(self) -> Iterator[str]:
@@ -95,7 +103,9 @@ class NestedLaplaceResult(ImportanceResult):
                 f"Pareto k of the weights of the exact posterior is {self.pareto_k:.2f}, above "
                 f"{largest:.2g}, so the draws are of Laplace's approximation, and nothing says how "
                 "far it is off. It is good where each element has many observations, and poor for "
-                "binary data with few of them: compare with mcmc."
+                "binary data with few of them: compare with mcmc. Fewer sites may fall into more "
+                f"independent parts, with proposals of their own: {', '.join(self.integrated)} "
+                "were integrated out, name some of them by sites=[...]."
             )
         elif self.ess < _ENOUGH:
             yield f"the weights are worth {self.ess:.0f} draws only: raise num_draws."

@@ -186,7 +186,7 @@ def test_words_on_an_unreliable_term(outlier):
     assert np.flatnonzero(estimate.is_bad).tolist() == [5]
     assert "1 of 30 Pareto k above 0.7" in estimate.problems[0]
     assert "y[5]" in str(estimate)
-    assert "refit=0.7" in estimate._repr_html_()
+    assert "refit=0.69" in estimate._repr_html_()  # the bound for 2000 draws
 
 
 def test_refit_makes_the_term_exact(outlier):
@@ -285,6 +285,13 @@ def test_mistakes():
     one = MCMCResult({"mu": np.zeros((1, 30))}, {}, None)
     with pytest.raises(ValueError, match="two observations at least"):
         inference.loo(one, ppl.condition(joint, {"y": jnp.zeros(5)}))
+
+
+def test_the_bound_that_is_advised_refits_the_term():
+    # Of 1000 draws, a Pareto k of 0.68 is too large, and refit=0.7 would leave the term.
+    k = np.array([0.1, 0.68])
+    found = make_estimate(-np.ones(2), ("y[0]", "y[1]"), "", pareto_k=k, largest_k=0.6667)
+    assert "refit=0.66)" in found.problems[0]
 
 
 def test_few_draws_are_named():

@@ -100,6 +100,8 @@ def test_a_normal_field_is_integrated_exactly():
     assert abs(mean(result, "tau") - np.trapezoid(weight * taus, taus) / evidence) < 0.05
     assert result.is_corrected
     assert not result.summary().problems
+    assert "one mode of mu" not in result.summary().verdict
+    assert "one mode of tau was found" in result.summary().verdict
 
 
 def test_few_trials_a_group_have_exact_weights():
@@ -122,6 +124,7 @@ def test_weights_that_fail_leave_those_of_the_points():
     loose = dataclasses.replace(result, is_corrected=False)
     (problem,) = [x for x in loose.summary().problems if "Laplace's approximation" in x]
     assert "compare with mcmc" in problem
+    assert "sites=[...]" in problem
     assert "weights of Laplace's approximation" in loose.summary().about
 
 
@@ -247,6 +250,28 @@ def test_models_that_do_not_fit_are_refused():
         nested_laplace(key(0), grouped(), num_proposals=0)
     with pytest.raises(ValueError, match=r"^max_block must be an integer of at least 1, got 0"):
         nested_laplace(key(0), grouped(), max_block=0)
+
+
+def test_sites_left_out_are_named_with_the_reason():
+    def squares(key, size=3):
+        s = ppl.sample(key, dist.HalfNormal(1.0), name="s")
+        x = ppl.sample(key, dist.Normal(jnp.zeros(size), 1.0 + s), name="x")
+        ppl.sample(key, dist.Normal((x - 0.3) ** 2, 0.3), name="y")
+
+    def products(key):
+        z = ppl.sample(key, dist.Normal(jnp.zeros(30), 1.0), name="z")
+        w = ppl.sample(key, dist.Normal(jnp.zeros(25), 1.0), name="w")
+        ppl.sample(key, dist.Normal(jnp.outer(z, w), 1.0), name="y")
+
+    posterior = ppl.condition(squares, {"y": jnp.array([1.0, 2.0, 1.5])})
+    why = r"'x' is normal a priori and was left out: .* 'y' is a polynomial of degree 4 in 'x'"
+    with pytest.raises(ValueError, match=why + r".* sites=\['x'\]"):
+        nested_laplace(key(0), posterior)
+    why = r"has 25 coordinates \(w\), .* 'w' is normal a priori .* of degree 4 in 'z', 'w'"
+    with pytest.raises(ValueError, match=why):
+        nested_laplace(key(0), ppl.condition(products, {"y": jnp.zeros((30, 25))}))
+    with pytest.raises(ValueError, match="sites names 'x' 2 times"):
+        nested_laplace(key(0), posterior, sites=["x", "x"])
 
 
 def test_impossible_data_are_told():
