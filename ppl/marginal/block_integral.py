@@ -161,7 +161,7 @@ class BlockIntegral:
     def num_independent(self) -> int:
         """The number of parts of the sites that are independent of each other."""
         layouts = map(self._layout, dict.fromkeys(filter(None, self.groups.values())))
-        return sum(1 if x.size_of_border else x.num_plates for x in layouts)
+        return sum(x.num_independent for x in layouts)
 
     def check_size(self) -> None:
         """Check that few elements are coupled as a whole.

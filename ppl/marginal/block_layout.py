@@ -100,6 +100,11 @@ class BlockLayout:
         return sum(map(math.prod, self.shapes.values()))
 
     @property
+    def num_independent(self) -> int:
+        """The number of parts that are independent of each other."""
+        return 1 if self.size_of_border else self.num_plates
+
+    @property
     def size_as_whole(self) -> int:
         """The largest number of elements that are coupled as a whole."""
         return max(self.size_of_block, self.size_of_border)

@@ -64,7 +64,8 @@ class Laplace:
         max_block: The largest number of elements that are coupled as a whole, whose precision
             matrix is dense, 4,096 by default; more are an error.
         num_proposals: The number of draws from which `recover` chooses one, by importance weights,
-            for each part that is independent of the others. Each part then has the weight of
+            for each part that is independent of the others; effects that are nested in effects
+            are one part, whose draw is chosen as a whole. Each part then has the weight of
             their mean, which varies less than that of one draw: of hundreds of parts with one draw
             each, the product is of no use.
     """

@@ -41,6 +41,11 @@ class TreeLayout(BlockLayout):
         return self._above.num_elements
 
     @property
+    def num_independent(self) -> int:
+        """The number of independent parts: trees, if no border joins them."""
+        return self._above.num_independent
+
+    @property
     def size_as_whole(self) -> int:
         """The largest number of elements that are coupled as a whole."""
         return max(self.size_of_block, self._above.size_as_whole)

@@ -176,6 +176,20 @@ def test_the_field_is_found_by_the_program():
     assert find_latent_field(ppl.unconstrain(series)).paths == (("h",), ("level",))
 
 
+def test_a_level_that_joins_trees_is_left_out():
+    school_of = np.repeat(np.arange(10), 2)
+
+    def model(key):
+        spread = ppl.sample(key, dist.HalfNormal(1.0), name="spread")
+        level = ppl.sample(key, dist.Normal(0.0, 2.0), name="level")
+        school = ppl.sample(key, dist.Normal(jnp.zeros(10), spread), name="school")
+        group = ppl.sample(key, dist.Normal(school[school_of], 0.5), name="group")
+        ppl.sample(key, dist.Poisson(jnp.exp(level + group)), name="y")
+
+    field = find_latent_field(ppl.unconstrain(ppl.condition(model, {"y": jnp.arange(20)})))
+    assert set(field.paths) == {("school",), ("group",)}  # 10 schools, independent of each other
+
+
 def test_a_field_on_a_graph_is_found_and_normal():
     path = np.diag(np.ones(5), 1) + np.diag(np.ones(5), -1)
 
