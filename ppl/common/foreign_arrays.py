@@ -12,6 +12,7 @@ import numpy as np
 
 from ppl.common.columns import Columns, columns_of, convert_column, is_of, numbers_of
 from ppl.harvest import leaf_values
+from ppl.harvest.pytrees import has_explicit_axes, with_automatic_axes
 
 _KNOWN = jax.Array | np.ndarray | np.generic
 _PASSED = jax.Array | int  # arguments that need no look
@@ -27,7 +28,8 @@ def convert_arguments(
         ValueError: If numbers are out of the range of JAX, a column has gaps, or a table no rows.
     """
     given = (args, dict(kwargs))
-    if all(isinstance(x, _PASSED) for x in jax.tree.leaves(given)):
+    leaves = jax.tree.leaves(given)
+    if all(isinstance(x, _PASSED) for x in leaves) and not any(map(has_explicit_axes, leaves)):
         return given
     return jax.tree_util.tree_map_with_path(_convert_argument, given)
 
@@ -43,7 +45,7 @@ def convert_values(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _convert_argument(path: Any, leaf: Any) -> Any:
     if isinstance(leaf, _PASSED):
-        return leaf
+        return with_automatic_axes(leaf)
     name = f"argument {jax.tree_util.keystr(path[1:], simple=True, separator='.')}"
     columns = columns_of(leaf)
     if columns is not None:
@@ -74,7 +76,7 @@ def _check_rows(name: str, table: Any, columns: Columns) -> None:
 
 def _convert_value(path: Any, leaf: Any) -> Any:
     name = f"values of {jax.tree_util.keystr(path, simple=True, separator='.')!r}"
-    return _as_numpy(name, leaf)
+    return _as_numpy(name, with_automatic_axes(leaf))
 
 
 def _as_numpy(name: str, leaf: Any) -> Any:

@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any, TypeVar
 
 import jax
+from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.tree_util import GetAttrKey, register_pytree_with_keys
 
 from ppl.harvest.jax_core import is_traced
@@ -56,3 +57,26 @@ def is_split(leaf: Any) -> bool:
     if not isinstance(leaf, jax.Array) or is_traced(leaf):
         return False
     return len(leaf.sharding.device_set) > 1 and not leaf.is_fully_replicated
+
+
+def has_explicit_axes(leaf: Any) -> bool:
+    """Whether a leaf is an array over a mesh with explicit axes, and no such mesh is set."""
+    if not isinstance(leaf, jax.Array) or is_traced(leaf):
+        return False
+    sharding = leaf.sharding
+    if not isinstance(sharding, NamedSharding) or AxisType.Explicit not in sharding.mesh.axis_types:
+        return False
+    return AxisType.Explicit not in jax.sharding.get_abstract_mesh().axis_types
+
+
+def with_automatic_axes(leaf: Any) -> Any:
+    """The leaf; an array over a mesh with explicit axes is over the same mesh with automatic ones.
+
+    Its bytes stay where they are. With explicit axes, which `jax.make_mesh` makes, the code that
+    indexes by the array would have to say how the result is split.
+    """
+    if not has_explicit_axes(leaf):
+        return leaf
+    mesh = Mesh(leaf.sharding.mesh.devices, leaf.sharding.mesh.axis_names)
+    with jax.ensure_compile_time_eval():
+        return jax.device_put(leaf, NamedSharding(mesh, leaf.sharding.spec))

@@ -129,6 +129,25 @@ def test_chains_of_split_data_draw_the_same(x64, programs, has_mesh, kind):
     check(programs, "jit_advance_chains")
 
 
+def effects(key, group):
+    u = ppl.sample(key, dist.Normal(jnp.zeros(5), 1.0), name="u")
+    return ppl.sample(key, dist.Normal(u[group], 1.0), name="y")
+
+
+def test_a_model_may_index_by_split_data(x64):
+    y, group = np.random.default_rng(0).normal(size=40), np.arange(40) % 5
+    rows, parts = split(mesh_of(AxisType.Explicit, data=4), y, group)
+    at = {"u": np.linspace(-1.0, 1.0, 5)}
+    squares = np.sum((y - at["u"][group]) ** 2) + np.sum(at["u"] ** 2)
+    expected = -0.5 * (squares + 45 * np.log(2 * np.pi))
+    posterior = ppl.condition(effects, {"y": rows})
+    np.testing.assert_allclose(ppl.log_density(posterior)(at, parts), expected, rtol=1e-12)
+    target = put_on_common_devices(ppl.unconstrain(posterior, parts))
+    np.testing.assert_allclose(target.log_density(at), expected, rtol=1e-12)
+    drawn = ppl.predict(effects, {"u": at["u"][None]})(jax.random.key(1), parts)["y"]
+    assert drawn.addressable_data(0).shape == (1, 10)
+
+
 def test_a_device_has_its_part_of_the_data_alone(x64, programs):
     posterior, x = posterior_of(mesh_of(data=4))
     target = put_on_common_devices(ppl.unconstrain(posterior, x))
