@@ -53,7 +53,9 @@ def from_stan(
     as floating numbers. The entries of a tuple `x` are sites `"x:1"`, `"x:2"`; a complex `z` is
     `"z:real"` and `"z:imag"`. Random numbers of generated quantities follow from `seed` and the
     position: the same draw has the same generated quantities. Where a generated quantity fails, it
-    is NaN; with stanli, so are all deterministic sites of that draw.
+    is NaN; with stanli, so are all deterministic sites of that draw. Where stanli lacks a type,
+    such as tuples, it computes no transformed parameters and generated quantities; a warning names
+    those that are lost, and BridgeStan has them.
 
     Without JAX's 64-bit mode, positions, log densities and gradients are rounded to 32 bits at the
     door, though Stan computes them in 64: a log density of a million is exact to 0.06. Enable

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from ppl.doors.stan_declarations import declarations
 from ppl.doors.stan_functions import StanFunctions
 from ppl.harvest.leaf_values import short_repr
 
@@ -304,9 +305,12 @@ def compile_program(
         folder = [] if source is program else [str(Path(program).resolve().parent)]
         with _explained("the program does not compile"):
             mir = stanli.stan_to_mir(source, include_paths=[*include_paths, *folder])
-        hint = functools.partial(_hint_at_missing, text=text)
+        hint = functools.partial(_hint_at_data, text=text)
+        _check_shapes(source, text)
         with _explained("the program does not take these data", hint):
-            return StanProgram(stanli.bridgestan_model(mir=mir, name=name, data=text, seed=seed))
+            model = stanli.bridgestan_model(mir=mir, name=name, data=text, seed=seed)
+        _warn_of_lost_blocks(source, model)
+        return StanProgram(model)
     if source is program:
         raise ValueError(
             "from_stan: BridgeStan compiles files, got the text of a program. Write it to a file "
@@ -329,8 +333,59 @@ def _explained(what: str, hint: Callable[[str], str] = lambda _: "") -> Iterator
         raise ValueError(f"from_stan: {what}. {hint(str(error))}Stan says: {error}") from error
 
 
-def _hint_at_missing(error: str, text: str) -> str:
-    """Words for data that the program declares and that are not there; text is their JSON."""
+def _check_shapes(source: str, text: str) -> None:
+    """Raise a ValueError for data of another shape than declared; stanli compares numbers alone."""
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError:  # Stan has words for it.
+        return
+    for name, sizes in declarations(source, "data").items():
+        try:
+            shape = np.shape(data.get(name))
+        except ValueError:  # rows of several lengths
+            continue
+        if sizes is None or name not in data or 0 in shape:
+            continue
+        known = [int(x) if x.isdecimal() else data.get(x) for x in sizes]
+        known = [n if type(n) is int else None for n in known]
+        if len(shape) == len(sizes) and all(
+            n in (m, None) for m, n in zip(shape, known, strict=True)
+        ):
+            continue
+        shown = [
+            x if n is None or x.isdecimal() else f"{x} = {n}"
+            for x, n in zip(sizes, known, strict=True)
+        ]
+        raise ValueError(
+            f"from_stan: the program does not take these data. {name!r} is declared with the shape "
+            f"({', '.join(shown)}), and has the shape {shape}."
+        )
+
+
+def _warn_of_lost_blocks(source: str, model: Any) -> None:
+    """Warns where stanli computes nothing of a block that declares variables."""
+    sizes = [model.param_num(include_tp=tp, include_gq=gq) for tp, gq in _LEVELS]
+    blocks = zip(("transformed parameters", "generated quantities"), sizes, sizes[1:], strict=False)
+    lost = [x for x, before, behind in blocks if before == behind and declarations(source, x)]
+    if lost:
+        names = [name for block in lost for name in declarations(source, block)]
+        warnings.warn(
+            f"from_stan: stanli computes nothing of the {' and '.join(lost)}, so that there are no "
+            f"sites {', '.join(map(repr, names))}; the density is whole. Most likely it lacks a "
+            "type, such as tuples, and has printed which. With compiler='bridgestan' they are "
+            "there.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+_LEVELS = [(False, False), (True, False), (True, True)]  # whether with each of the two blocks
+
+
+def _hint_at_data(error: str, text: str) -> str:
+    """Words for data that do not fit; text is their JSON."""
+    if "contained non-int values" in error:
+        return "Some are floats where the program declares int: give integers, x.astype(int). "
     found = re.search(r"unknown (?:data variable|int) (\w+)", error)
     given = list(json.loads(text or "{}"))
     if found is None or found[1] in given:
@@ -352,6 +407,8 @@ def _source(program: Any) -> str:
             "from_stan: program must be the path of a .stan file, the text of a program, or a "
             f"bridgestan.StanModel, got {short_repr(program)}."
         )
+    if isinstance(program, str) and not program.strip():
+        raise ValueError("from_stan: program is empty. Give a path, or the text of a program.")
     path = Path(program)
     if not path.is_file():
         raise FileNotFoundError(f"from_stan: program: there is no file {str(path)!r}.")

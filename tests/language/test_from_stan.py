@@ -4,6 +4,7 @@ The tests of a sample fail with probability below 1e-5.
 """
 
 import pickle
+import re
 import sys
 import threading
 import types
@@ -429,9 +430,15 @@ def test_what_needs_more_than_a_density_is_refused(coin, use, error, words):
         (COIN, "nowhere.json", FileNotFoundError, r"no file 'nowhere\.json'"),
         (COIN, {"N": 5}, ValueError, "no data 'y'; there are \\['N'\\]. Stan says: .*variable y"),
         (COIN, None, ValueError, r"no data 'N'; there are \[\]. Stan says: .*unknown int N"),
-        (COIN, {"N": 2, "y": [1]}, ValueError, r"variable name=y.*dims declared=\(2\)"),
+        (
+            COIN,
+            {"N": 2, "y": [1]},
+            ValueError,
+            r"'y' is declared with the shape \(N = 2\), .* \(1,\)",
+        ),
         (COIN, {"N": 2, "y": [1, 2]}, ValueError, "y is 2, but must be less than or equal to 1"),
-        (COIN, {"N": 2, "y": [1.5, 0]}, ValueError, "non-int values; .*variable name=y"),
+        (COIN, {"N": 2, "y": [1.5, 0]}, ValueError, "give integers, .*non-int .*variable name=y"),
+        (" ", None, ValueError, "program is empty"),
         (COIN, {"N": 2, "y": ["a", "b"]}, TypeError, "data 'y': expected a number or an array"),
         (COIN, {"N": 2, "y": [[1], [1, 0]]}, TypeError, "data 'y': expected a number or an array"),
         (COIN, {"N": 2, "y": [1, np.nan]}, ValueError, "data 'y': 1 of 2 numbers are NaN"),
@@ -440,6 +447,31 @@ def test_what_needs_more_than_a_density_is_refused(coin, use, error, words):
 def test_wrong_programs_and_data_are_named(program, data, error, words):
     with pytest.raises(error, match=words):
         ppl.from_stan(program, data)
+
+
+MATRIX = """data { int N; matrix[N, 3] m; array[2] vector<lower=0, upper=N>[N + 1] v; }  // int k;
+parameters { real a; } model { a ~ normal(m[1, 2] + v[1, 1], 1); }"""
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (6,), (2, 3, 1)])
+def test_data_of_another_shape_are_refused(shape):
+    data = {"N": 2, "m": np.zeros((2, 3)), "v": np.zeros((2, 3))}
+    ppl.from_stan(MATRIX, data)
+    words = f"'m' is declared with the shape (N = 2, 3), and has the shape {shape}"
+    with pytest.raises(ValueError, match=re.escape(words)):
+        ppl.from_stan(MATRIX, data | {"m": np.zeros(shape)})
+
+
+def test_blocks_that_stanli_lacks_are_named(recwarn):
+    lost = """parameters { real a; } transformed parameters { real b = 2 * a; }
+    model { a ~ normal(0, 1); }
+    generated quantities { tuple(real, real) c = (a, b); { real inner = 1; } }"""
+    with pytest.warns(UserWarning, match=r"no sites 'b', 'c'; .*compiler='bridgestan'") as found:
+        ppl.from_stan(lost)
+    assert found[0].filename == __file__
+    recwarn.clear()
+    ppl.from_stan(lost.replace("tuple(real, real) c = (a, b);", "real c = a;"))
+    assert not recwarn
 
 
 def test_unknown_compilers_and_text_for_bridgestan_are_named():
