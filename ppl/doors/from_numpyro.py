@@ -36,6 +36,8 @@ def from_numpyro(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Model:
     | `handlers.mask`, `scale`, `reparam`, `scope`, `do`, `lift` | kept |
     | `infer={"enumerate": "parallel"}` | a discrete latent site, for `marginalize` |
 
+    Indices in data are not checked, as in NumPyro: out of range, JAX takes the nearest entry.
+
     Args:
         model: A function with statements of NumPyro, or such a function within NumPyro's handlers.
         *args: The first arguments of the model. Arrays and floats among them are data: new ones of

@@ -44,6 +44,8 @@ def from_pymc(pymc_model: Any, *, observe: bool = True) -> Model:
     A variable of the family Normal without a transform is a normal site of this library, so that
     its centering is learned and ``ppl.Gaussian`` integrates it.
 
+    Indices in data are not checked: where PyMC raises an IndexError, JAX takes the nearest entry.
+
     PyMC computes in float64, and so does the model if JAX does:
     ``jax.config.update("jax_enable_x64", True)``.
 

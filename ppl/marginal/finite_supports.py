@@ -127,6 +127,11 @@ def _remedy(reason: str, name: str, site: Site) -> str:
             f"{{{join_scopes(site.path)!r}: ppl.Gaussian()}}). Else leave it among the sites to "
             "sample."
         )
+    if reason == _INFINITE and "." in name:  # of another library
+        return (
+            "Sample it, by inference.mcmc with kernel=inference.Gibbs.auto(), or give it a family "
+            "with finitely many states in its own model, beyond which nothing matters."
+        )
     if reason == _INFINITE:
         return (
             f"Give it an end, dist.Truncated(dist.{name}(...), high=...), beyond which nothing "

@@ -74,6 +74,12 @@ def test_mixtures_are_summed(x64):
     np.testing.assert_allclose(found, prior + likelihood, rtol=1e-10)
 
 
+def test_advice_on_infinite_states_names_no_family_of_ours():
+    model = ppl.marginalize(ppl.from_numpyro(lambda: numpyro.sample("z", npd.Poisson(1.0))), ["z"])
+    with pytest.raises(ValueError, match=r"numpyro\.Poisson, which has infin.* states\. Sample it"):
+        ppl.log_density(model)({})
+
+
 def test_chains_in_a_scan_are_summed(x64):
     _, (counts,), values, model = example_of("hidden Markov")
     del values["state"]
