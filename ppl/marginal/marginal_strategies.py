@@ -58,8 +58,8 @@ class Laplace:
 
     Attributes:
         tolerance: Newton's method ends at about so many nats below the mode of the sites given all
-            others. The log integral then errs by at most about the square root of twice that. It
-            starts from 0, where the density must not be 0.
+            others, or where rounding hides how far it is. The log integral then errs by at most
+            about the square root of twice that. It starts from 0, where the density must not be 0.
         max_steps: The largest number of Newton steps.
         max_block: The largest number of elements that are coupled as a whole, whose precision
             matrix is dense, 4,096 by default; more are an error.
@@ -70,7 +70,7 @@ class Laplace:
             each, the product is of no use.
     """
 
-    tolerance: float = 1e-8
+    tolerance: float = 1e-20
     max_steps: int = 100
     max_block: int = 2**12
     num_proposals: int = 1

@@ -73,7 +73,7 @@ def varying_logits_density(v):
 
 def modes_of(*names):
     """Sites that are integrated out by Laplace's approximation."""
-    return dict.fromkeys(names, ppl.Laplace(tolerance=1e-12))
+    return dict.fromkeys(names, ppl.Laplace())
 
 
 COUNTED = {"y": EVENTS}
