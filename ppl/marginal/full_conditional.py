@@ -19,7 +19,9 @@ from ppl.harvest.program import Harvester, Program
 from ppl.harvest.pytrees import register_dataclass
 from ppl.harvest.sowing import Site
 from ppl.harvest.survey import Path
-from ppl.marginal.block_matrices import BlockFactor, BlockMatrix, BlockVector, half_log_det
+from ppl.marginal.block_layout import BlockLayout
+from ppl.marginal.block_matrices import BlockFactor, BlockMatrix, BlockVector, Shear, half_log_det
+from ppl.marginal.completed_square import precision_of
 from ppl.marginal.factors import EliminationError
 from ppl.marginal.gaussian_integral import GaussianIntegral
 from ppl.marginal.quadratic_scores import Score
@@ -329,13 +331,29 @@ def normal_conditional(
         make: Gives the normal distribution with natural parameters, for independent elements.
     """
     square = integral.complete_square(inputs, plants)
-    center = jax.tree.map(jnp.add, square.mode, square.step)
-    found = NormalConditional(center, square.matrix, square.factor, integral)
     layout = integral.layout
+    precision, factor = square.matrix, square.factor
+    assert isinstance(precision, BlockMatrix)  # as one site is nested in no other
+    assert isinstance(factor, BlockFactor)
+    if isinstance(square.shear, Shear):
+        precision = _without_shear(layout, precision, square.shear)
+        factor = precision.factor()
+    found = NormalConditional(square.maximum, precision, factor, integral)
     if make is None or (layout.num_elements > 1 and layout.num_plates != layout.num_elements):
         return found
-    precision = found._value(_diagonal(square.matrix))
-    return make(found.mean() * precision, -precision / 2)
+    each = found._value(_diagonal(precision))
+    return make(found.mean() * each, -each / 2)
+
+
+def _without_shear(layout: BlockLayout, matrix: BlockMatrix, shear: Shear) -> BlockMatrix:
+    """The precision of elements, from that of their differences from a map of the border."""
+    back = Shear(-shear.entries)
+
+    def multiply(x: BlockVector) -> BlockVector:
+        found = back.project(matrix.multiply(back.apply(x)))
+        return jax.tree.map(jnp.negative, found)
+
+    return precision_of(layout, multiply, matrix.border.dtype)
 
 
 def finite_conditional(

@@ -10,6 +10,7 @@ import distributions as dist
 import ppl
 from ppl.marginal.block_integral import BlockIntegral
 from ppl.marginal.element_order import color_columns, find_order
+from ppl.marginal.full_conditional import NormalConditional
 from ppl.marginal.hessian_pattern import PatternReader, TooDense
 from ppl.marginal.ordered_layout import OrderedLayout
 
@@ -272,3 +273,31 @@ def test_other_edges_are_another_integral(monkeypatch):
     assert first == same == moved  # the same pairs in another order are the same pattern
     assert first != other
     assert len({first, same, moved, other}) == 2
+
+
+def test_the_conditional_of_a_field_with_a_hub_is_exact():
+    size = 200
+
+    def star(key):
+        x = ppl.sample(key, dist.Normal(jnp.zeros(size), 2.0), name="x")
+        ppl.factor(-jnp.sum((x[1:] - 0.7 * x[np.zeros(size - 1, int)]) ** 2) / 2, name="edges")
+        ppl.sample(key, dist.Normal(x, 1.0), name="y")
+
+    values = np.random.default_rng(1).normal(1, 1, (2, size))
+    posterior = ppl.condition(star, {"y": jnp.asarray(values[0])})
+    found = ppl.conditional(posterior, "x")({})
+    assert isinstance(found, NormalConditional)
+    layout = found.integral.layout
+    assert isinstance(layout, OrderedLayout)
+    assert layout.size_of_border == 1
+    precision = np.eye(size) * 2.25
+    precision[0, 0] = 1.25 + (size - 1) * 0.49
+    precision[0, 1:] = precision[1:, 0] = -0.7
+    covariance = np.linalg.inv(precision)
+    mean = covariance @ values[0]
+    np.testing.assert_allclose(found.mean(), mean, rtol=1e-10)
+    np.testing.assert_allclose(found.variance(), np.diag(covariance), rtol=1e-10)
+    apart = values[1] - mean
+    log_det = np.linalg.slogdet(precision / (2 * np.pi))[1]
+    exact = (log_det - apart @ precision @ apart) / 2
+    np.testing.assert_allclose(found.log_prob(values[1]), exact, rtol=1e-10)
