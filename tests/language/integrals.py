@@ -342,7 +342,7 @@ def nested_slopes(key):
     scale = scale_of(key)
     at = jnp.array([0.1, -0.3, 0.5, 1.0, 2.0])
     mu = ppl.sample(key, dist.Normal(jnp.zeros(2), 3.0), name="mu")
-    z = ppl.sample(key, dist.Normal(mu * jnp.ones((3, 1)), scale), name="z")
+    z = ppl.sample(key, dist.Normal(jnp.tile(mu, (3, 1)), scale), name="z")
     w = ppl.sample(key, dist.Normal(jnp.zeros(3), 0.3), name="w")
     index = np.array([2, 0, 2, 1])
     x = ppl.sample(key, dist.Normal((z + w[:, None])[index], 0.5), name="x")
