@@ -272,8 +272,8 @@ MUTANTS = (
     Mutant(
         name="precision-halved",
         file="ppl/marginal/full_conditional.py",
-        old="make(found.mean() * precision, -precision / 2)",
-        new="make(found.mean() * precision, -precision / 4)",
+        old="make(found.mean() * each, -each / 2)",
+        new="make(found.mean() * each, -each / 4)",
         breaks="the full conditional of normal elements has half of their precision",
         tests=("tests/language/test_conditional.py",),
         keyword="normal or textbooks",
