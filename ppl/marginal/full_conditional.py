@@ -332,7 +332,8 @@ def normal_conditional(
     """
     square = integral.complete_square(inputs, plants)
     layout = integral.layout
-    precision, factor = square.matrix, square.factor
+    precision = square.matrix
+    factor = square.factor
     assert isinstance(precision, BlockMatrix)  # as one site is nested in no other
     assert isinstance(factor, BlockFactor)
     if isinstance(square.shear, Shear):
