@@ -498,7 +498,8 @@ def _inverse(matrix: BlockMatrix, factor: BlockFactor, inverse: BlockMatrix | No
 
 @_inverse.defjvp
 def _inverse_jvp(primals: Any, tangents: Any) -> Any:
-    return jax.jvp(lambda matrix: matrix.factor().inverse(), primals[:1], tangents[:1])
+    _, tangent = jax.jvp(lambda matrix: matrix.factor().inverse(), primals[:1], tangents[:1])
+    return _inverse(*primals), tangent  # mapped by `vmap` where the function is: by the factor
 
 
 def vary_like(x: BlockVector, multiply: Callable[..., Any]) -> Callable[[BlockVector], Any]:
