@@ -21,6 +21,7 @@ from ppl.marginal.block_matrices import (
     einsum,
     factor_blocks,
     invert_blocks,
+    pivots_of,
     solve_blocks,
     solve_blocks_transposed,
 )
@@ -166,8 +167,7 @@ class TreeFactor:
 
     def pivots(self) -> tuple[jax.Array, jax.Array]:
         """The diagonal: its inner entries and its border entries."""
-        inner = jnp.diagonal(self.diagonal, axis1=-2, axis2=-1)
-        return inner, jnp.concatenate([x.ravel() for x in self.border.pivots()])
+        return pivots_of(self.diagonal), jnp.concatenate([x.ravel() for x in self.border.pivots()])
 
     def inverse(self) -> TreeMatrix:
         """The blocks of the inverse of the matrix, by Takahashi's equations."""
