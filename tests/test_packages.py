@@ -245,7 +245,6 @@ APPROXIMATIONS = (
     "svi",
     "svgd",
     "laplace",
-    "nested_laplace",
     "pathfinder",
     "importance",
 )

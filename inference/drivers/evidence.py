@@ -116,7 +116,7 @@ def evidence(
         latent = {".".join(map(str, path)) for path, _ in target.shapes}
         check_model("evidence", result, latent, model, args, kwargs)
         target = put_on_common_devices(in_coordinates_of(result, target))
-        positions, lost = _positions(target, result)
+        positions, lost = flat_draws(target, result)
         found = bridge_sampling(_log_density(target), positions, [*map(int, seed_of(key))])
         eps = float(np.finfo(Layout.of(target.position_shapes).dtype).eps)
     rounding = eps * abs(found.log_density)
@@ -270,7 +270,7 @@ def _check_length(result: MCMCResult) -> None:
         )
 
 
-def _positions(target: Any, result: MCMCResult) -> tuple[np.ndarray, float]:
+def flat_draws(target: Any, result: MCMCResult) -> tuple[np.ndarray, float]:
     """Flat positions of draws, ``(chain, draw, size)``, and the share of those that have none.
 
     A draw without a finite position is replaced by the one before it.

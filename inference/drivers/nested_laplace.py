@@ -1,4 +1,4 @@
-"""nested_laplace: the posterior of a latent Gaussian model, without a Markov chain."""
+"""nested_laplace: the posterior of a latent Gaussian model, by points or few chains."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -12,8 +12,10 @@ from inference.common.argument_checks import check_count
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
 from inference.drivers.calibration_models import merge
+from inference.drivers.chain_points import ChainPoints, sample_points
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.importance import standard_error_of_mean
+from inference.drivers.run_settings import NUM_CHAINS, NUM_WARMUP
 from inference.models.latent_field import LatentField, check_plain, find_latent_field
 from inference.optimization.quadratic_search import Peak, find_peak
 from inference.optimization.spread_points import SpreadPoints, spread
@@ -27,7 +29,7 @@ from ppl.harvest.survey import describe, join_scopes
 from ppl.marginal.random_values import quick_options
 from ppl.transforms.unconstrain import Unconstrained
 
-_MAX_SIZE = 12  # coordinates of hyperparameters
+_MAX_SIZE = 12  # coordinates of hyperparameters; more are sampled
 _NUM_STARTS = 64
 _NUM_CLIMBS = 4
 _FAR = 4.0  # standard deviations between modes
@@ -46,6 +48,8 @@ def nested_laplace(
     num_draws: int = 1000,
     num_proposals: int = 32,
     max_block: int = 4096,
+    num_chains: int = NUM_CHAINS,
+    num_warmup: int = NUM_WARMUP,
     cache_dir: str | os.PathLike[str] | None = None,
     progress: Shown = None,
     **kwargs: Any,
@@ -59,7 +63,9 @@ def nested_laplace(
     .. math:: \tilde p(\theta, y) = \frac{p(x, \theta, y)}{q(x \mid \theta, y)}
         \Big|_{x = \hat x(\theta)},
 
-    whose integral is a weighted sum over points that are spread about its mode. At each point
+    whose integral is a weighted sum over points that are spread about its mode. Where they are more
+    than 12 numbers, draws of :func:`mcmc` take the place of these points, and bridge sampling that
+    of the sum (:func:`evidence`). At each point
     :math:`x` is drawn from the normal distribution :math:`q`. The draws get importance weights of
     the exact posterior where these are reliable (by Pareto k, at most 0.67 for 1000 draws). Where
     they are not, they have the weights of the points alone, and the result says so. The posterior
@@ -80,6 +86,8 @@ def nested_laplace(
             chosen by importance weights.
         max_block: Largest number of elements of :math:`x` that are coupled as a whole, whose
             precision matrix is dense.
+        num_chains: Number of chains of NUTS, where the others have more than 12 coordinates.
+        num_warmup: Iterations of warm-up of each of these chains.
         cache_dir: A directory to keep compiled programs in, for the next process.
         progress: Whether to show the stages; by default in a terminal and in a notebook. Or a
             function that gets a :class:`ProgressReport`.
@@ -90,9 +98,9 @@ def nested_laplace(
 
     Raises:
         TypeError: if an argument has the wrong type.
-        ValueError: if a value is out of range, if no site is normal given the others, if others
-            have more than 12 coordinates, if the density is nowhere finite, or if the model is one
-            of ``ppl.marginalize`` or ``ppl.scale``.
+        ValueError: if a value is out of range, if no site is normal given the others, if the
+            density is nowhere finite, or if the model is one of ``ppl.marginalize`` or
+            ``ppl.scale``.
 
     Example:
         >>> import jax, jax.numpy as jnp, ppl, distributions as dist
@@ -117,6 +125,8 @@ def nested_laplace(
     num_draws = check_count("num_draws", num_draws, least=32)
     num_proposals = check_count("num_proposals", num_proposals, least=1)
     max_block = check_count("max_block", max_block, least=1)
+    num_chains = check_count("num_chains", num_chains, least=1)
+    num_warmup = check_count("num_warmup", num_warmup, least=0)
     with settings(cache_dir), show_progress(progress, 4, "stage") as report:
         report(0, "finding the latent field")
         whole = ppl.unconstrain(model, *args, **kwargs)
@@ -127,20 +137,40 @@ def nested_laplace(
         laplace = ppl.Laplace(max_block=max_block, num_proposals=num_proposals)
         strategy = exact if field.is_exact else laplace
         inner = ppl.marginalize(model, dict.fromkeys(field.names, strategy))
-        target = _target_of_others(inner, args, kwargs, field)
+        target = jax.device_put(put_on_common_devices(ppl.unconstrain(inner, *args, **kwargs)))
         layout = Layout.of(target.position_shapes)
         log_density = _on_points(target, layout)
         report(1, "compiling and climbing")
         rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
-        peak, num_modes = _climb(log_density, _starts(rng, log_density, layout, field))
-        report(2, "points")
-        points = spread(log_density, peak, num_draws, rng.uniform(size=layout.size))
+        chosen: ChainPoints | None = None
+        if layout.size > _MAX_SIZE:
+            num_modes = 1
+            chosen = sample_points(
+                jax.random.fold_in(key, num_draws),  # others are of the draws
+                inner,
+                args,
+                kwargs,
+                target,
+                log_density,
+                num_points=num_draws,
+                num_chains=num_chains,
+                num_warmup=num_warmup,
+                progress=progress,
+            )
+            points = chosen.points
+        else:
+            peak, num_modes = _climb(log_density, _starts(rng, log_density, layout, field))
+            report(2, "points")
+            points = spread(log_density, peak, num_draws, rng.uniform(size=layout.size))
         report(3, "draws")
         draws, corrections = _draw_at(key, target, layout, points.points, num_proposals)
         report(4, "draws")
+    weighed = _weigh(corrections, points, layout.dtype)
+    if chosen is not None:
+        weighed |= _of_chains(weighed, chosen)
     return NestedLaplaceResult(
         draws=jax.tree.map(lambda x: x[None], draws),
-        **_weigh(corrections, points, layout.dtype),
+        **weighed,
         integrated=field.names,
         is_exact=field.is_exact,
         num_modes=num_modes,
@@ -181,28 +211,6 @@ def _words_on_left_out(field: LatentField) -> str:
         f" {describe(path)} is normal a priori and was left out: {why}."
         for path, why in field.left_out.items()
     )
-
-
-def _target_of_others(model: Any, args: Any, kwargs: Any, field: LatentField) -> Unconstrained:
-    """The density of the sites outside of the field.
-
-    Raises:
-        ValueError: if they are more than points can be spread over.
-    """
-    target = jax.device_put(put_on_common_devices(ppl.unconstrain(model, *args, **kwargs)))
-    layout = Layout.of(target.position_shapes)
-    if layout.size > _MAX_SIZE:
-        others = ", ".join(join_scopes(path) for path in field.others)
-        raise ValueError(
-            "nested_laplace: beside the sites that are integrated out "
-            f"({', '.join(field.names)}), the model has {layout.size} coordinates ({others}), and "
-            f"points can be spread over {_MAX_SIZE}.{_words_on_left_out(field)} Name more sites "
-            "that are nearly normal given the others, sites=[...]. Or sample the "
-            "others: inner = ppl.marginalize(model, {site: ppl.Laplace()}) with those sites; "
-            "result = mcmc(key, inner, *args); then ppl.recover(inner, result.draws) draws "
-            "what was integrated out."
-        )
-    return target
 
 
 def _at_each(function: Callable[..., Any], *points: jax.Array) -> Any:
@@ -352,4 +360,18 @@ def _weigh(corrections: np.ndarray, points: SpreadPoints, dtype: np.dtype) -> di
         "points_ess": points.ess,
         "num_lost": int(np.sum(is_lost)),
         "is_corrected": is_corrected,
+    }
+
+
+def _of_chains(weighed: dict[str, Any], chosen: ChainPoints) -> dict[str, Any]:
+    """Facts of a result whose draws depend on each other, as those of chains do."""
+    num_draws = weighed["weights"].size
+    efficiency = min(1.0, chosen.ess / num_draws)
+    of_weights = weighed["log_evidence_standard_error"] / np.sqrt(efficiency)
+    error = np.hypot(chosen.se, of_weights)
+    return {
+        "ess": weighed["ess"] * efficiency,
+        "points_ess": chosen.ess,
+        "log_evidence_standard_error": error,
+        "chains": chosen.chains,
     }

@@ -4,15 +4,18 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from inference.results.importance_result import ImportanceResult
+from inference.results.mcmc_result import MCMCResult
 from inference.results.psis import largest_pareto_k
 from inference.results.summary import Summary
 from ppl.harvest.pytrees import register_dataclass
 
 _ENOUGH = 100  # effective draws or points; below, a warning
 _WORTH = 0.1  # of the points; below, they do not fit the density
+_MAX_SE = 0.5  # nats; a larger standard error is itself uncertain
 
 
 @register_dataclass
@@ -21,13 +24,17 @@ class NestedLaplaceResult(ImportanceResult):
     """Draws with weights from the posterior of a latent Gaussian model. A pytree.
 
     Attributes:
-        draws, log_weights, weights, ess: See :class:`inference.ImportanceResult`.
+        draws, log_weights, weights: See :class:`inference.ImportanceResult`.
+        ess: Effective sample size of the weights, times the efficiency of `chains`, if there are
+            any.
         log_evidence: Log marginal likelihood of the data by the weights.
         log_evidence_standard_error: Its standard error, as if the points were independent. They are
-            spread evenly, so that the error is mostly smaller.
+            spread evenly, so that the error is mostly smaller. With `chains`, that of bridge
+            sampling and of the weights.
         pareto_k: Shape of the tail of the weights of the exact posterior; minus infinity where
             the field is normal given the data and the weights of the points are all equal.
-        points_ess: Effective number of draws by the weights of Laplace's approximation.
+        points_ess: Effective number of draws by the weights of Laplace's approximation; with
+            `chains`, the smallest bulk ESS of a coordinate.
         integrated: Names of the sites that were integrated out.
         is_exact: Whether they are normal given the others and the data.
         is_corrected: Whether `weights` are those of the exact posterior. If not, they are those of
@@ -35,6 +42,8 @@ class NestedLaplaceResult(ImportanceResult):
         num_modes: Number of modes of the other sites that were found; 0 if none was. Modes of
             `integrated` given the others do not count.
         num_lost: Number of points without a density, or where no mode was found.
+        chains: Chains of NUTS that have drawn the other sites, if these have more than 12
+            coordinates; else `None`.
     """
 
     points_ess: Any
@@ -43,6 +52,7 @@ class NestedLaplaceResult(ImportanceResult):
     is_corrected: bool = dataclasses.field(metadata={"static": True})
     num_modes: int = dataclasses.field(metadata={"static": True})
     num_lost: int = dataclasses.field(metadata={"static": True})
+    chains: MCMCResult | None = dataclasses.field(default=None, kw_only=True)
 
     def _summarize(self, intervals: float | Sequence[float]) -> Summary:
         summary = super()._summarize(intervals)
@@ -60,6 +70,15 @@ class NestedLaplaceResult(ImportanceResult):
             f"No problem found: one mode of {others} was found, Pareto k is low, and ESS is high "
             "enough."
         )
+        if self.chains is not None:
+            of_chains = self.chains.summary()
+            num_chains = len(jax.tree.leaves(self.chains.draws)[0])
+            about += f"; {others} by {num_chains} chains of NUTS"
+            checks = of_chains.verdict.removeprefix("No problem found: ").removesuffix(".")
+            verdict = (
+                f"No problem found: chains over {others}: {checks}; Pareto k is low, and ESS is "
+                "high enough."
+            )
         if not self.is_exact:
             verdict += f" {', '.join(fields)} may have other modes given these: none was sought."
         return dataclasses.replace(summary, about=about, verdict=verdict)
@@ -81,13 +100,15 @@ class NestedLaplaceResult(ImportanceResult):
                 "highest: draws and evidence are of this mode alone. Use smc, or "
                 "mcmc(kernel=inference.ParallelTempering())."
             )
+        if self.chains is not None:
+            yield from self._problems_of_chains(self.chains)
         if self.num_lost:
             yield (
                 f"{self.num_lost} of {self.weights.size} points count for nothing, as Newton's "
                 "method found no mode there, or the density is 0: there the posterior may be cut "
                 "off. Compare with mcmc."
             )
-        if self.points_ess < _WORTH * self.weights.size:
+        if self.chains is None and self.points_ess < _WORTH * self.weights.size:
             yield (
                 f"{self.weights.size} points are worth {self.points_ess:.0f}: the posterior of the "
                 "sites that were not integrated out is far from normal on unconstrained space, or "
@@ -109,6 +130,15 @@ class NestedLaplaceResult(ImportanceResult):
             )
         elif self.ess < _ENOUGH:
             yield f"the weights are worth {self.ess:.0f} draws only: raise num_draws."
+
+    def _problems_of_chains(self, chains: MCMCResult) -> Iterator[str]:
+        for problem in chains.summary().problems:
+            yield f"NUTS over the sites that were not integrated out: {problem}"
+        if not self.log_evidence_standard_error <= _MAX_SE:
+            yield (
+                f"the standard error {self.log_evidence_standard_error:.2g} of the log evidence is "
+                "large, and larger errors are themselves uncertain. Raise num_draws."
+            )
 
     def __repr__(self) -> str:
         return f"NestedLaplaceResult({np.shape(self.weights)[1]} draws: {self._sites()})"

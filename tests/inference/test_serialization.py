@@ -201,7 +201,7 @@ def records():
 NEVER_SAVED = re.findall(
     r"\w+",
     """
-    LatentField Peak Shape SpreadPoints
+    ChainPoints LatentField Peak Shape SpreadPoints
     FilterRun PathMove PMMH PMMHInfo PMMHState ParticleGibbs ParticleGibbsInfo ParticleGibbsState
     Block BlockState Conjugate EnumeratedBlock Gibbs GibbsPlan GibbsState GibbsTarget PlannedBlock
     PlannedRun PlannedSite Sweep WeightSum
