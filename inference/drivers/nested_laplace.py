@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import ppl
@@ -24,7 +25,7 @@ from inference.results.psis import largest_pareto_k, psis_of
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import put_on_common_devices
 from inference.runtime.jax_settings import settings
-from inference.runtime.progress import Shown, show_progress
+from inference.runtime.progress import Report, Shown, show_progress
 from ppl.harvest.survey import describe, join_scopes
 from ppl.marginal.random_values import quick_options
 from ppl.transforms.unconstrain import Unconstrained
@@ -127,7 +128,8 @@ def nested_laplace(
     max_block = check_count("max_block", max_block, least=1)
     num_chains = check_count("num_chains", num_chains, least=1)
     num_warmup = check_count("num_warmup", num_warmup, least=0)
-    with settings(cache_dir), show_progress(progress, 4, "stage") as report:
+    with settings(cache_dir), show_progress(progress, 4, "stage") as shown:
+        report = _Stages(shown)
         report(0, "finding the latent field")
         whole = ppl.unconstrain(model, *args, **kwargs)
         check_plain(whole, "nested_laplace")
@@ -139,7 +141,7 @@ def nested_laplace(
         inner = ppl.marginalize(model, dict.fromkeys(field.names, strategy))
         target = jax.device_put(put_on_common_devices(ppl.unconstrain(inner, *args, **kwargs)))
         layout = Layout.of(target.position_shapes)
-        log_density = _on_points(target, layout)
+        log_density = _on_points(target, layout, report)
         report(1, "compiling and climbing")
         rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
         chosen: ChainPoints | None = None
@@ -163,7 +165,7 @@ def nested_laplace(
             report(2, "points")
             points = spread(log_density, peak, num_draws, rng.uniform(size=layout.size))
         report(3, "draws")
-        draws, corrections = _draw_at(key, target, layout, points.points, num_proposals)
+        draws, corrections = _draw_at(key, target, layout, points.points, num_proposals, report)
         report(4, "draws")
     weighed = _weigh(corrections, points, layout.dtype)
     if chosen is not None:
@@ -213,6 +215,23 @@ def _words_on_left_out(field: LatentField) -> str:
     )
 
 
+class _Stages:
+    """Stages of a run, and how far each is."""
+
+    def __init__(self, shown: Report):
+        self._shown = shown
+        self._stage = 0, ""
+
+    def __call__(self, number: int, phase: str) -> None:
+        """Begins a stage."""
+        self._stage = number, phase
+        self._shown(number, phase)
+
+    def tell(self, num_done: int, num_points: int) -> None:
+        """Tells at how many points the stage is finished."""
+        self._shown(*self._stage, f"{num_done} of {num_points} points")
+
+
 def _at_each(function: Callable[..., Any], *points: jax.Array) -> Any:
     """The values of a function at each point.
 
@@ -224,20 +243,32 @@ def _at_each(function: Callable[..., Any], *points: jax.Array) -> Any:
     return jax.vmap(function)(*points)
 
 
-def _values(points: jax.Array, target: Target, layout: Layout) -> jax.Array:
-    """The log density at each point, ``(point,)``."""
-    return _at_each(lambda flat: target.log_density(layout.unravel(flat)), points)
+def _values(count: jax.Array, points: jax.Array, target: Target, layout: Layout) -> jax.Array:
+    """The log density at each point, ``(point,)``; on a CPU, at the first `count` points."""
+
+    def value(flat: jax.Array) -> jax.Array:
+        return target.log_density(layout.unravel(flat)).astype(layout.dtype)
+
+    if jax.default_backend() != "cpu":
+        return jax.vmap(value)(points)
+    zeros = jnp.zeros(len(points), layout.dtype)
+    return jax.lax.fori_loop(0, count, lambda i, x: x.at[i].set(value(points[i])), zeros)
 
 
-def _on_points(target: Target, layout: Layout) -> Callable[[np.ndarray], np.ndarray]:
+def _on_points(
+    target: Target, layout: Layout, report: _Stages
+) -> Callable[[np.ndarray], np.ndarray]:
     """The log density of points on the host, by one compiled program."""
 
     def log_density(points: np.ndarray) -> np.ndarray:
         full = -(-len(points) // _AT_ONCE) * _AT_ONCE
         padded = np.concatenate([points, np.repeat(points[-1:], full - len(points), axis=0)])
-        chunks = np.split(padded.astype(layout.dtype), full // _AT_ONCE)
-        program = compile_once(_values, chunks[0], target, layout)
-        found = [jax.device_get(program(chunk, target, layout)) for chunk in chunks]
+        found = []
+        for first in range(0, full, _AT_ONCE):
+            chunk = padded[first : first + _AT_ONCE].astype(layout.dtype)
+            arguments = np.int32(min(len(points) - first, _AT_ONCE)), chunk, target, layout
+            found.append(jax.device_get(compile_once(_values, *arguments)(*arguments)))
+            report.tell(min(first + _AT_ONCE, len(points)), len(points))
         return np.concatenate(found).astype(np.float64)[: len(points)]
 
     return log_density
@@ -322,7 +353,12 @@ def _draw_options(num_elements: int) -> tuple[tuple[str, Any], ...]:
 
 
 def _draw_at(
-    key: jax.Array, target: Unconstrained, layout: Layout, points: np.ndarray, num_proposals: int
+    key: jax.Array,
+    target: Unconstrained,
+    layout: Layout,
+    points: np.ndarray,
+    num_proposals: int,
+    report: _Stages,
 ) -> tuple[dict[str, Any], np.ndarray]:
     """Draws of all sites, ``(point, *shape)``, and the log weights of those of the field."""
     largest = max(map(np.size, jax.tree.leaves(target)), default=1)
@@ -334,6 +370,7 @@ def _draw_at(
         rows = np.minimum(np.arange(first, first + at_once, dtype=np.uint32), len(points) - 1)
         arguments = key, rows, points[rows].astype(layout.dtype), target, layout
         found.append(jax.device_get(compile_once(_draws, *arguments, options=options)(*arguments)))
+        report.tell(min(first + at_once, len(points)), len(points))
     joined = jax.tree.map(lambda *x: np.concatenate(x)[: len(points)], *found)
     values, drawn, log_weights = joined
     return merge(values, drawn), log_weights.astype(np.float64)

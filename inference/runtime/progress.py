@@ -286,16 +286,17 @@ class _Lines(Report):
         super().__init__(num_steps)
         self.unit = unit
         self.last = 0.0
-        self.told = -1
+        self.told: tuple[int, str] | None = None
         self.look_seconds = None if live is None else _LINE_SECONDS / 2
 
     def tell(self, news: ProgressReport) -> None:
         is_end = news.num_done >= news.num_iterations
         pause = max(_LINE_SECONDS, _LINE_GROWTH * news.seconds)
-        if news.num_done == self.told or not (is_end or news.seconds - self.last >= pause):
+        told = news.num_done, news.text
+        if told == self.told or not (is_end or news.seconds - self.last >= pause):
             return
         self.last = news.seconds
-        self.told = news.num_done
+        self.told = told
         share = f"{news.num_done} of {news.num_iterations} {self.unit}s after {news.seconds:.0f} s"
         text = news.describe() if self.look_seconds is None else news.describe_all()
         parts = (news.phase, share, text)
