@@ -1,7 +1,6 @@
 """Threads that move batches of chains in turn, one for each core; and how chains are batched."""
 
 import collections
-import os
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from inference.runtime.core_threads import num_cores
 from inference.runtime.devices import Share
 from inference.runtime.interrupts import without_interrupts
 from inference.runtime.jax_settings import numbers_of_any_kind
@@ -94,10 +94,3 @@ def batch_size(num_chains: int) -> int:
     """Number of chains of a call; it divides `num_chains`, so that all batches share a program."""
     most = max(1, num_chains // max(_MIN_CHAIN_BATCHES, 2 * num_cores()))
     return next(size for size in range(most, 0, -1) if num_chains % size == 0)
-
-
-def num_cores() -> int:
-    """Number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -23,6 +23,7 @@ from inference.optimization.spread_points import SpreadPoints, spread
 from inference.results.nested_laplace_result import NestedLaplaceResult
 from inference.results.psis import largest_pareto_k, psis_of
 from inference.runtime.compiled_program import compile_once
+from inference.runtime.core_threads import call_on_cores
 from inference.runtime.devices import put_on_common_devices
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Report, Shown, show_progress
@@ -227,9 +228,14 @@ class _Stages:
         self._stage = number, phase
         self._shown(number, phase)
 
-    def tell(self, num_done: int, num_points: int) -> None:
-        """Tells at how many points the stage is finished."""
-        self._shown(*self._stage, f"{num_done} of {num_points} points")
+    def count(self, at_once: int, num_points: int) -> Callable[[int], None]:
+        """A function that tells at how many points the stage is finished, given chunks of them."""
+
+        def tell(num_chunks: int) -> None:
+            num_done = min(num_chunks * at_once, num_points)
+            self._shown(*self._stage, f"{num_done} of {num_points} points")
+
+        return tell
 
 
 def _at_each(function: Callable[..., Any], *points: jax.Array) -> Any:
@@ -263,12 +269,12 @@ def _on_points(
     def log_density(points: np.ndarray) -> np.ndarray:
         full = -(-len(points) // _AT_ONCE) * _AT_ONCE
         padded = np.concatenate([points, np.repeat(points[-1:], full - len(points), axis=0)])
-        found = []
+        calls = []
         for first in range(0, full, _AT_ONCE):
             chunk = padded[first : first + _AT_ONCE].astype(layout.dtype)
-            arguments = np.int32(min(len(points) - first, _AT_ONCE)), chunk, target, layout
-            found.append(jax.device_get(compile_once(_values, *arguments)(*arguments)))
-            report.tell(min(first + _AT_ONCE, len(points)), len(points))
+            calls.append((np.int32(min(len(points) - first, _AT_ONCE)), chunk, target, layout))
+        program = compile_once(_values, *calls[0])
+        found = call_on_cores(program, calls, report.count(_AT_ONCE, len(points)))
         return np.concatenate(found).astype(np.float64)[: len(points)]
 
     return log_density
@@ -365,12 +371,12 @@ def _draw_at(
     num_elements = num_proposals * max(largest, 1)  # of a draw, or nearly
     at_once = int(np.clip(_MAX_ELEMENTS // num_elements, 1, _AT_ONCE))
     options = _draw_options(num_elements * len(points))
-    found = []
+    calls = []
     for first in range(0, len(points), at_once):
         rows = np.minimum(np.arange(first, first + at_once, dtype=np.uint32), len(points) - 1)
-        arguments = key, rows, points[rows].astype(layout.dtype), target, layout
-        found.append(jax.device_get(compile_once(_draws, *arguments, options=options)(*arguments)))
-        report.tell(min(first + at_once, len(points)), len(points))
+        calls.append((key, rows, points[rows].astype(layout.dtype), target, layout))
+    program = compile_once(_draws, *calls[0], options=options)
+    found = call_on_cores(program, calls, report.count(at_once, len(points)))
     joined = jax.tree.map(lambda *x: np.concatenate(x)[: len(points)], *found)
     values, drawn, log_weights = joined
     return merge(values, drawn), log_weights.astype(np.float64)
