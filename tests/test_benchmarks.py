@@ -12,7 +12,7 @@ import pytest
 import distributions as dist
 import inference
 import ppl
-from benchmarks import doors
+from benchmarks import doors, nested_laplace
 from benchmarks.comparison.counting import counted_runs
 from benchmarks.comparison.hard_problems import funnel
 from benchmarks.comparison.problems import Problem
@@ -214,6 +214,63 @@ def test_doors_are_compared_with_their_own_tools():
         "- Ours over PyMC, geometric: 5 in first calls, 0.5 again; below 1 again in 1 of 1.",
         "- nutpie: none.",
     ]
+
+
+def latent_entry(name, tool, cpu, error, **more):
+    times = {"problem": name, "tool": tool, "seconds": 9.0, "cpu": cpu, "note": "500"}
+    return {**times, "means": (error, 2 * error), "sds": (0.01, 0.02), **more}
+
+
+def test_nested_laplace_is_compared_with_chains_that_agree():
+    """Ratios of 20 and 4, one at an error of 0.15; NumPyro's chains disagree on one model."""
+    groups = [
+        [
+            latent_entry("seeds", "nested_laplace", 2.0, 0.03),
+            latent_entry("seeds", "NUTS", 40.0, 0.01, rhat=1.02),
+            latent_entry("seeds", "NumPyro", 8.0, 0.01, rhat=1.0, versions={"jax": "1"}),
+        ],
+        [
+            latent_entry("salm", "nested_laplace", 1.0, 0.15),
+            latent_entry("salm", "NUTS", 20.0, 0.01, rhat=1.0),
+            latent_entry("salm", "NumPyro", 50.0, 0.3, rhat=1.06, versions={"jax": "2"}),
+            {"problem": "salm", "tool": "pymc-extras", "error": "a | b"},
+        ],
+    ]
+    lines = [x for group in groups for x in nested_laplace.rows(group)]
+    table = [[x.strip() for x in line.split("|")[1:-1]] for line in lines]
+    assert {len(row) for row in table} == {len(nested_laplace.HEADINGS)}
+    assert [row[4] for row in table] == ["", "20.0", "4.0", "", "20.0", "", ""]
+    assert [row[0] for row in table] == ["seeds", "", "", "salm", "", "", ""]
+    assert table[1][-1] == "500, R-hat 1.02"
+    assert table[-1][2] == "a / b"
+    assert nested_laplace.versions([*groups[0], *groups[1]]) == "jax 1 and 2"
+    assert nested_laplace.summary(groups) == [
+        "- Errors of nested Laplace, root mean square: below 0.1 sd in 1 of 2.",
+        "- NUTS over nested Laplace, CPU seconds: median 20.0, from 20.0 to 20.0; above 1 in 2 of "
+        "2, above 10 at an error below 0.1 sd in 1.",
+        "- NumPyro over nested Laplace, CPU seconds: median 4.0, from 4.0 to 4.0; above 1 in 1 of "
+        "1, above 10 at an error below 0.1 sd in 0.",
+        "- NumPyro: errors below 0.1 sd in 1 of 2, all means within 0.2 sd in 1.",
+        "- pymc-extras: errors below 0.1 sd in 0 of 1, all means within 0.2 sd in 0.",
+    ]
+
+
+def test_moments_of_nested_laplace_are_in_those_of_the_long_run(tmp_path):
+    """A mean half a standard deviation away, one that is right, and logarithms of a scale."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(4, 500, 2))
+    draws = {"x": z, "sigma": np.exp(2 * z[..., 0])}
+    shifted = {"x": z + np.array([0.5, 0.0]), "sigma": np.exp(2 * z[..., 0]), "more": z}
+    files = [str(tmp_path / f"{name}.npz") for name in ("long", "other")]
+    found = nested_laplace.moments((draws, None, ""), draws, files[0])
+    assert found["rhat"] < 1.01
+    assert 500 < float(found["note"]) < 3000
+    weights = np.full((4, 500), 1 / 2000)
+    assert nested_laplace.moments((shifted, weights, "k"), draws, files[1]) == {"note": "k"}
+    errors = nested_laplace.errors(files[1], files[0])
+    sd = z[..., 0].std()
+    assert errors["means"] == pytest.approx((0.5 / sd / 3**0.5, 0.5 / sd))
+    assert errors["sds"] == pytest.approx((0.0, 0.0), abs=1e-9)
 
 
 def test_cpu_time_has_that_of_processes_that_run():
