@@ -9,7 +9,7 @@ Where elements are repeated for an operation, the longest axis of the result is 
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -418,9 +418,42 @@ def _gather(eqn: jex.JaxprEqn, operands: list[Runs]) -> Runs:
         gone = [i for i, _ in shared]
         stored = lax.squeeze(stored, gone)
         params = _without_batch(numbers, sizes, gone)
-    found = Runs(_bind(eqn, stored, index.stored, **params), out, tuple(starts))
-    is_larger = np.size(found.stored) > max(np.size(stored), _MIN_ELEMENTS)
-    return found.with_last(_longest(np.shape(found.stored))) if is_larger else found
+    last = None
+    shape = _shape_of_read([(axes, sizes), (axes_of_index, np.shape(index.stored))], len(out))
+    if math.prod(shape) > max(np.size(stored), _MIN_ELEMENTS):
+        longest = _longest(shape)
+        last = longest if longest < len(out) - 1 else None
+    if last is None or last not in axes_of_index:
+        found = _bind(eqn, stored, index.stored, **params)
+        return Runs(found, out, tuple(starts)).with_last(last)
+    axis = axes_of_index.index(last)
+    indices = jnp.moveaxis(index.stored, axis, -2)
+    params = _put_last(params, [i for i in range(indices.ndim - 1) if i != axis] + [axis], last)
+    return Runs(_bind(eqn, stored, indices, **params), out, tuple(starts), last)
+
+
+def _shape_of_read(sizes: Sequence[tuple[Sequence[Any], Sequence[int]]], ndim: int) -> list[int]:
+    """The shape of what a gather reads, from the place and the size of each operand's axes."""
+    shape = [0] * ndim
+    for places, each in sizes:
+        for place, n in zip(places, each, strict=True):
+            if place is not None:
+                shape[place] = n
+    return shape
+
+
+def _put_last(params: Mapping[str, Any], order: Sequence[int], last: int) -> dict[str, Any]:
+    """Parameters of a gather that writes the result's axis `last` behind all others.
+
+    The axes of the indices are moved to `order` instead: XLA does not vectorize a transposition of
+    what is read.
+    """
+    numbers = params["dimension_numbers"]
+    numbers = numbers._replace(
+        offset_dims=tuple(i if i < last else i - 1 for i in numbers.offset_dims),
+        start_indices_batching_dims=tuple(map(order.index, numbers.start_indices_batching_dims)),
+    )
+    return {**params, "dimension_numbers": numbers, "indices_are_sorted": False}
 
 
 def _without_batch(numbers: Any, sizes: Sequence[int], gone: Sequence[int]) -> dict[str, Any]:

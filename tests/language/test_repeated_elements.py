@@ -146,6 +146,25 @@ def test_longest_axis_comes_last(monkeypatch):
     assert shapes == {(5, 5, 2, 7)}
 
 
+def test_what_is_read_along_the_longest_axis_is_not_transposed(monkeypatch):
+    """The indices are, as XLA writes a transposed gather element by element."""
+    monkeypatch.setattr(repeated_elements, "_MIN_ELEMENTS", 10)
+    labels = np.arange(44).reshape(11, 4) % 3
+
+    def f(k, x):
+        def item(k, label):
+            return jax.vmap(lambda row, i: row[i])(x[:, k], label).sum()
+
+        return jax.vmap(item)(jnp.broadcast_to(k, (11,)), labels)
+
+    x = jnp.cos(jnp.arange(36.0)).reshape(4, 3, 3)
+    once = lambda x: evaluate_once(jax.vmap(f, (0, None)), jnp.arange(3), x)  # noqa: E731
+    jaxpr = jax.make_jaxpr(once)(x)
+    moved = [e.outvars[0].aval for e in jaxpr.eqns if e.primitive.name == "transpose"]
+    assert not [v for v in moved if v.size == 3 * 44 and jnp.issubdtype(v.dtype, np.floating)]
+    np.testing.assert_allclose(once(x), jax.vmap(f, (0, None))(jnp.arange(3), x), rtol=1e-13)
+
+
 def largest(jaxpr, name):
     """The number of elements of the largest result of a primitive."""
     sizes = [
