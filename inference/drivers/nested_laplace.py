@@ -18,6 +18,7 @@ from inference.drivers.check_inputs import check_inputs
 from inference.drivers.importance import standard_error_of_mean
 from inference.drivers.run_settings import NUM_CHAINS, NUM_WARMUP
 from inference.models.latent_field import LatentField, check_plain, find_latent_field
+from inference.optimization.other_modes import count_modes
 from inference.optimization.quadratic_search import Peak, find_peak
 from inference.optimization.spread_points import SpreadPoints, spread
 from inference.results.nested_laplace_result import NestedLaplaceResult
@@ -27,8 +28,10 @@ from inference.runtime.core_threads import call_on_cores
 from inference.runtime.devices import put_on_common_devices
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Report, Shown, show_progress
+from ppl.harvest.names import nest_by_path, paths_in
 from ppl.harvest.survey import describe, join_scopes
 from ppl.marginal.random_values import quick_options
+from ppl.transforms.condition import condition_and_complete
 from ppl.transforms.unconstrain import Unconstrained
 
 _MAX_SIZE = 12  # coordinates of hyperparameters; more are sampled
@@ -72,7 +75,8 @@ def nested_laplace(
     the exact posterior where these are reliable (by Pareto k, at most 0.67 for 1000 draws). Where
     they are not, they have the weights of the points alone, and the result says so. The posterior
     is taken to have one mode of :math:`x` given :math:`\theta`: no draw comes from another, and
-    no weight tells of it. Several modes of :math:`\theta` are looked for, and told.
+    no weight tells of it. Others are sought at the mode of :math:`\theta`, by climbs from draws of
+    the prior, for at most 4096 elements, and told; so are several modes of :math:`\theta`.
 
     Args:
         key: Typed or legacy key; with the other arguments it determines the result.
@@ -167,6 +171,10 @@ def nested_laplace(
             points = spread(log_density, peak, num_draws, rng.uniform(size=layout.size))
         report(3, "draws")
         draws, corrections = _draw_at(key, target, layout, points.points, num_proposals, report)
+        num_inner_modes = 1
+        if not field.is_exact:
+            nearest = int(np.argmax(points.log_density))
+            num_inner_modes = _count_inner_modes(key, model, args, kwargs, draws, nearest, field)
         report(4, "draws")
     weighed = _weigh(corrections, points, layout.dtype)
     if chosen is not None:
@@ -177,6 +185,7 @@ def nested_laplace(
         integrated=field.names,
         is_exact=field.is_exact,
         num_modes=num_modes,
+        num_inner_modes=num_inner_modes,
         sites=named_sites(whole),
     )
 
@@ -320,6 +329,28 @@ def _climb(
         if peak.has_converged and is_high and min(far) > _FAR:
             apart.append(peak)
     return peaks[0], len(apart) if peaks[0].has_converged else 0
+
+
+def _count_inner_modes(
+    key: jax.Array,
+    model: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    draws: dict[str, Any],
+    nearest: int,
+    field: LatentField,
+) -> int:
+    """Number of modes of the field given one draw of the others; see :func:`count_modes`."""
+    found = dict(paths_in(draws, (*field.others, *field.paths)))
+    others = nest_by_path(
+        {path: jax.tree.map(lambda x: x[nearest], found[path]) for path in field.others}
+    )
+    inner = nest_by_path({path: found[path] for path in field.paths})
+    given = ppl.unconstrain(condition_and_complete(model, others), *args, **kwargs)
+    given = jax.device_put(put_on_common_devices(given))
+    options = tuple(quick_options().items()) if jax.default_backend() == "cpu" else ()
+    positions = jax.vmap(given.unconstrain)(inner)
+    return count_modes(jax.random.fold_in(key, 1), given, positions, nearest, options)
 
 
 def _draws(

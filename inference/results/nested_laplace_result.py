@@ -41,6 +41,8 @@ class NestedLaplaceResult(ImportanceResult):
             the points alone, of Laplace's approximation.
         num_modes: Number of modes of the other sites that were found; 0 if none was. Modes of
             `integrated` given the others do not count.
+        num_inner_modes: Number of modes of `integrated` given the others, near the mode of these: 1
+            where `is_exact`, else 2 if climbs have found another, and 0 if none have ended.
         num_lost: Number of points without a density, or where no mode was found.
         chains: Chains of NUTS that have drawn the other sites, if these have more than 12
             coordinates; else `None`.
@@ -51,6 +53,7 @@ class NestedLaplaceResult(ImportanceResult):
     is_exact: bool = dataclasses.field(metadata={"static": True})
     is_corrected: bool = dataclasses.field(metadata={"static": True})
     num_modes: int = dataclasses.field(metadata={"static": True})
+    num_inner_modes: int = dataclasses.field(metadata={"static": True})
     num_lost: int = dataclasses.field(metadata={"static": True})
     chains: MCMCResult | None = dataclasses.field(default=None, kw_only=True)
 
@@ -66,9 +69,11 @@ class NestedLaplaceResult(ImportanceResult):
             f"evidence {self.log_evidence:.2f} ({error}), Pareto k {self.pareto_k:.2f}"
         )
         others = ", ".join(x for x, is_fixed, _ in self.sites if not is_fixed and x not in fields)
+        inner = "" if self.is_exact or not self.num_inner_modes else ", ".join(fields)
+        also = f" and one of {inner} given these" if inner else ""
         verdict = (
-            f"No problem found: one mode of {others} was found, Pareto k is low, and ESS is high "
-            "enough."
+            f"No problem found: one mode of {others}{also} was found, Pareto k is low, and ESS is "
+            "high enough."
         )
         if self.chains is not None:
             of_chains = self.chains.summary()
@@ -76,11 +81,12 @@ class NestedLaplaceResult(ImportanceResult):
             about += f"; {others} by {num_chains} chains of NUTS"
             checks = of_chains.verdict.removeprefix("No problem found: ").removesuffix(".")
             verdict = (
-                f"No problem found: chains over {others}: {checks}; Pareto k is low, and ESS is "
-                "high enough."
+                f"No problem found: chains over {others}: {checks}; "
+                + f"one mode of {inner} given these was found; " * bool(inner)
+                + "Pareto k is low, and ESS is high enough."
             )
-        if not self.is_exact:
-            verdict += f" {', '.join(fields)} may have other modes given these: none was sought."
+        if not self.num_inner_modes:
+            verdict += f" {', '.join(fields)} may have others given these: no search has ended."
         return dataclasses.replace(summary, about=about, verdict=verdict)
 
     def _problems(self) -> Iterator[str]:
@@ -99,6 +105,12 @@ class NestedLaplaceResult(ImportanceResult):
                 f"the other sites have {self.num_modes} modes, and the points are spread about the "
                 "highest: draws and evidence are of this mode alone. Use smc, or "
                 "mcmc(kernel=inference.ParallelTempering())."
+            )
+        if self.num_inner_modes > 1:
+            yield (
+                f"{', '.join(self.integrated)} have more modes than one given the other sites, and "
+                "draws come from about one of them: draws, weights and evidence lack the others, "
+                "and Pareto k does not tell. Use mcmc, or smc."
             )
         if self.chains is not None:
             yield from self._problems_of_chains(self.chains)

@@ -360,6 +360,9 @@ def test_sites_left_out_are_named_with_the_reason():
     assert "of degree 4 in 'z', 'w'" in find_latent_field(outer).left_out[("w",)]
     with pytest.raises(ValueError, match="sites names 'x' 2 times"):
         nested_laplace(key(0), posterior, sites=["x", "x"])
+    result = nested_laplace(key(0), posterior, sites=["x"], num_draws=32)
+    assert result.num_inner_modes == 2
+    assert any("x have more modes than one given" in x for x in result.summary().problems)
 
 
 def test_impossible_data_are_told():
