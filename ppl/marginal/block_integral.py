@@ -22,7 +22,7 @@ from ppl.harvest.leaf_values import vary_alike
 from ppl.harvest.program import Harvester, Program
 from ppl.harvest.survey import Path, Sites, describe, describe_all
 from ppl.marginal.block_layout import BlockLayout
-from ppl.marginal.block_matrices import BlockVector, Shear
+from ppl.marginal.block_matrices import BlockVector
 from ppl.marginal.completed_square import CompletedSquare
 from ppl.marginal.coupled_elements import find_layout
 from ppl.marginal.degree import Degree
@@ -37,7 +37,6 @@ from ppl.marginal.ordered_layout import (
 from ppl.marginal.quadratic_scores import MergeKnown, Score, TracedScores
 from ppl.marginal.score_dependence import DependenceReader, Dependences
 from ppl.marginal.tree_layout import TreeLayout
-from ppl.marginal.tree_matrices import TreeShear
 from ppl.primitives.site_kinds import RANDOM
 
 _SINGLE = 1e-10  # of a dtype with a larger epsilon, rounding errors of the maximum matter
@@ -506,11 +505,6 @@ def value_and_slope(log_density: LogDensity, x: BlockVector) -> tuple[jax.Array,
 
     (_, height), slope = jax.value_and_grad(total, has_aux=True)(x)
     return height, slope
-
-
-def sheared(log_density: LogDensity, shear: Shear | TreeShear) -> LogDensity:
-    """A log density after a shear: inner entries are offsets from a linear map of the border."""
-    return lambda x: log_density(shear.apply(x))
 
 
 def _evaluate(axis: int | Indexed) -> int | Indexed:

@@ -115,6 +115,16 @@ class BlockLayout:
         return int(self.num_plates > 0 and self.size_of_border > 0)
 
     @property
+    def inner_sites(self) -> frozenset[Path]:
+        """The sites without an element in the border."""
+        return frozenset([*self.inner, *self.leading])
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether no two elements are coupled, once each level is measured from its mean."""
+        return self.num_blocks * self.size_of_block <= 1 and self.size_of_border <= 1
+
+    @property
     def num_elements(self) -> int:
         """The number of elements of all sites."""
         size_of_chain = self.size_of_lead + self.num_steps * self.size_of_step

@@ -59,6 +59,11 @@ class OrderedLayout(BlockLayout):
         """The number of elements in the border."""
         return len(self.order.border)
 
+    @property
+    def inner_sites(self) -> frozenset[Path]:
+        """No site for sure: some elements of any site may be in the border."""
+        return frozenset()
+
     def values(self, x: BlockVector) -> dict[Path, jax.Array]:
         """The values of all sites."""
         inner = x.inner.reshape(-1)[: self.num_steps]

@@ -56,6 +56,11 @@ class TreeLayout(BlockLayout):
         return 1 + self._above.num_shears
 
     @property
+    def is_diagonal(self) -> bool:
+        """Whether no two elements are coupled, once each level is measured from its mean."""
+        return self.num_blocks * self.size_of_block <= 1 and self._above.is_diagonal
+
+    @property
     def parents(self) -> Parents:
         """The parent of each block."""
         if self.read is not None:

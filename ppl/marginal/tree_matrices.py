@@ -223,6 +223,16 @@ class TreeShear:
         offset = einsum("ntdc,nc->ntd", self.entries, self.parents.gather(x.border))
         return dataclasses.replace(x, inner=x.inner + offset)
 
+    def project(self, x: BlockVector) -> BlockVector:
+        """The product with the transpose of the map of `apply`."""
+        if self.entries is not None:
+            up = self.parents.add(einsum("ntdc,ntd->nc", self.entries, x.inner))
+            x = dataclasses.replace(x, border=x.border + up)
+        if self.border is None:
+            return x
+        border = _join(self.border.project(self.parents.split(x.border)))
+        return dataclasses.replace(x, border=border)
+
     def join(self, above: "TreeShear") -> "TreeShear":
         """This shear of some levels, and another of a level above them."""
         border = above.border if self.border is None else self.border.join(above.border)
