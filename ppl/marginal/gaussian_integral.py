@@ -122,7 +122,7 @@ class KnownScores:
     def linearize(
         self, x: BlockVector, wanted: Collection[Path]
     ) -> tuple[BlockVector, Callable[[BlockVector], BlockVector]]:
-        """The gradient of the sum of some scores, and the product of their Hessian with a vector."""
+        """The gradient of the sum of some scores, and products with their Hessian."""
         slope, multiply = jax.linearize(jax.grad(lambda x: self.sum(x, wanted)), x)
         return slope, vary_like(x, multiply)
 
