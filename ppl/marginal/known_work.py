@@ -47,10 +47,12 @@ class ScoreProgram:
     Attributes:
         steps: The equations, in order.
         scores: For each score, its value.
+        shapes: For each score, its shape.
     """
 
     steps: Sequence[_Step]
     scores: Mapping[Path, Operand]
+    shapes: Mapping[Path, jax.ShapeDtypeStruct]
 
     def _needed(self, wanted: frozenset[Path]) -> list[_Step]:
         """The steps that some scores need."""
@@ -103,7 +105,7 @@ def split_scores(
     results = splitter.split(jaxpr, list(map(_Slot, range(splitter.num_slots))))
     numbers = jax.tree.unflatten(jax.tree.structure(shape), range(len(results)))
     found = {path: splitter.refer(results[i]) for path, i in numbers.items()}
-    return ScoreProgram(splitter.steps, found), splitter.known
+    return ScoreProgram(splitter.steps, found, shape), splitter.known
 
 
 class _Splitter:

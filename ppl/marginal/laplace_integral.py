@@ -122,7 +122,7 @@ class LaplaceIntegral(BlockIntegral):
             more = jax.tree.map(lambda x: jnp.where(jnp.isfinite(x), x, 0), more)
             given = density.shear(given, start, more)
         mode = find_mode(density, given, start, self.tolerance, self.max_steps)
-        height, slope, matrix = density.expand(given, mode.x)
+        height, slope, matrix = mode.here
         slope = lax.stop_gradient(slope)  # 0, but for the error of Newton's method
         square = CompletedSquare(
             mode.x, height, slope, matrix, mode.factor, density.layout, given.shear

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.flatten_util import ravel_pytree
 
+from ppl.harvest.leaf_values import vary_alike
 from ppl.marginal.block_matrices import (
     BlockFactor,
     BlockMatrix,
@@ -16,7 +17,7 @@ from ppl.marginal.block_matrices import (
     inner_product,
 )
 from ppl.marginal.split_density import Expansion, Given, SplitDensity
-from ppl.marginal.tree_matrices import TreeMatrix
+from ppl.marginal.tree_matrices import TreeFactor, TreeMatrix
 
 _FIRST_DAMPING = 1e-2  # relative to the diagonal of the precision
 _LEAST_DAMPING = 1e-4  # a smaller damping becomes 0
@@ -34,8 +35,9 @@ class _State(NamedTuple):
         half: The solution of `factor half = slope`.
         damping: The multiple of the diagonal that is added to the precision.
         is_short: Whether the next step is shortened.
+        expected: By how much the next step is expected to lead uphill.
         gain: An estimate of how much higher the mode is; infinity if unknown.
-        count: The number of trials.
+        count: The number of trials; -1 before the density at the start is known.
     """
 
     x: BlockVector
@@ -44,6 +46,7 @@ class _State(NamedTuple):
     half: BlockVector
     damping: jax.Array
     is_short: jax.Array
+    expected: jax.Array
     gain: jax.Array
     count: jax.Array
 
@@ -53,12 +56,14 @@ class Mode(NamedTuple):
 
     Attributes:
         x: The mode, an implicit function of what is given.
+        here: The expansion there, a function of what is given.
         factor: The factor of the precision there, a constant.
         gain: An estimate of how much higher the density is elsewhere, for each independent block;
             infinity if no mode was found.
     """
 
     x: BlockVector
+    here: Expansion
     factor: BlockFactor
     gain: jax.Array
 
@@ -84,33 +89,35 @@ def find_mode(
     """
     fixed = lax.stop_gradient(given)
     end = _search(density, fixed, lax.stop_gradient(start), tolerance, max_steps)
-    mode = _follow(density, end.x, end.factor, given)
-    return Mode(mode, end.factor, end.gain)
+    here = end.here._replace(height=jnp.reshape(end.here.height, density.heights.shape))
+    x, here = _follow(density, end.x, here, end.factor, given)
+    return Mode(x, here, end.factor, end.gain)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _follow(
-    density: SplitDensity, mode: BlockVector, factor: BlockFactor, given: Given
-) -> BlockVector:
-    """The mode, as a function of what is given: the gradient is 0 there."""
-    return mode
+    density: SplitDensity, mode: BlockVector, here: Expansion, factor: BlockFactor, given: Given
+) -> tuple[BlockVector, Expansion]:
+    """The mode and the expansion there, as functions of what is given: the gradient is 0 there."""
+    return mode, here
 
 
 @_follow.defjvp
 def _follow_jvp(density: SplitDensity, primals: Any, tangents: Any) -> Any:
-    mode, factor, given = primals
-    x = _follow(density, mode, factor, given)
-    change = jax.jvp(lambda given: density.slope(given, x), (given,), (tangents[2],))[1]
-    matrix = density.precision(given, x)
-    flat, unflatten = ravel_pytree(change)  # JAX transposes no solution that has an empty part
+    *_, factor, given = primals
+    x, here = _follow(density, *primals)
+    slope = jax.jvp(lambda given: density.slope(given, x), (given,), (tangents[-1],))[1]
+    flat, unflatten = ravel_pytree(slope)  # JAX transposes no solution that has an empty part
 
     def multiply(x: jax.Array) -> jax.Array:
-        return ravel_pytree(matrix.multiply(unflatten(x)))[0]
+        return ravel_pytree(here.matrix.multiply(unflatten(x)))[0]
 
     def solve(_: Any, x: jax.Array) -> jax.Array:
         return ravel_pytree(factor.solve_transposed(factor.solve(unflatten(x))))[0]
 
-    return x, unflatten(lax.custom_linear_solve(multiply, flat, solve, symmetric=True))
+    step = unflatten(lax.custom_linear_solve(multiply, flat, solve, symmetric=True))
+    change = jax.jvp(density.expand, (given, x), (tangents[-1], step))[1]
+    return (x, here), (step, change)
 
 
 def _search(
@@ -128,10 +135,10 @@ def _search(
         num_each = max(density.layout.num_elements / height.size, 1.0)
         return eps * jnp.maximum(num_each, jnp.abs(height))
 
-    def decrement(half: BlockVector) -> jax.Array:
+    def decrement(half: BlockVector, num: int) -> jax.Array:
         """By how much a Newton step is expected to lead uphill."""
         gain = jnp.reshape(inner_product(half, half) / 2, (-1,))
-        return gain if gain.shape == height.shape else jnp.sum(gain)[None]
+        return gain if len(gain) == num else jnp.sum(gain)[None]
 
     def is_unfinished(state: _State) -> jax.Array:
         return jnp.any(state.gain > tolerance) & (state.count < max_steps)
@@ -142,33 +149,59 @@ def _search(
         x = jax.tree.map(jnp.add, state.x, step)
         there = expand(x)
         # Blocks accept it if their log density does not fall.
+        is_start = state.count < 0
         rounding = rounding_of(state.here.height)
-        is_better = there.height >= state.here.height - _SLACK * rounding
+        is_better = is_start | (there.height >= state.here.height - _SLACK * rounding)
         x = _choose(is_better, x, state.x)
         here = _choose(is_better, there, state.here)
         # A rejected Newton step is shortened, then damped; damping falls after an accepted step.
         is_newton = (state.damping == 0) & ~state.is_short
-        is_short = ~is_better & is_newton & jnp.isfinite(decrement(state.half))
+        is_short = ~is_better & is_newton & jnp.isfinite(state.expected)
         less = state.damping / _GROWTH
         less = jnp.where(less < _LEAST_DAMPING, 0.0, less)
         more = jnp.maximum(state.damping * _GROWTH, _FIRST_DAMPING)
         damping = jnp.where(is_better | is_short, less, more)
         factor, half = _damp(here.matrix, damping).factor_and_solve(here.slope)
+        expected = decrement(half, len(damping))
         # After a step that rounding errors may hide, the next one tells nothing more.
-        is_hidden = is_better & is_newton & (decrement(state.half) <= rounding)
-        gain = jnp.where(is_hidden, 0.0, decrement(half))
-        gain = jnp.where(is_better & (damping == 0) & jnp.isfinite(gain), gain, jnp.inf)
-        return _State(x, here, factor, half, damping, is_short, gain, state.count + 1)
+        is_hidden = is_better & is_newton & (state.expected <= rounding) & ~is_start
+        is_over = is_hidden | (is_start & ~jnp.isfinite(here.height))
+        gain = jnp.where(is_better & (damping == 0) & jnp.isfinite(expected), expected, jnp.inf)
+        gain = jnp.where(is_over, 0.0, gain)
+        count = state.count + 1
+        return _alike(_State(x, here, factor, half, damping, is_short, expected, gain, count))
 
-    here = expand(start)
-    height = here.height
-    # Start without damping, and with an unknown gain so that a step is made.
-    factor, half = here.matrix.factor_and_solve(here.slope)
-    none = jnp.zeros_like(height)
-    unknown = jnp.where(jnp.isfinite(height), jnp.inf, 0.0).astype(height.dtype)
-    count = jnp.sum(jnp.zeros_like(height, int))
-    state = _State(start, here, factor, half, none, none > 0, unknown, count)
+    state = _before(density, given, start)
     return lax.while_loop(is_unfinished, try_step, state)
+
+
+def _before(density: SplitDensity, given: Given, start: BlockVector) -> _State:
+    """A state whose step, of size 0, leads to the start."""
+    heights = density.heights
+    nothing = jax.tree.map(jnp.zeros_like, start)
+    none = jnp.zeros(heights.size, heights.dtype)
+    factor = _any_factor(given.base)
+    here = Expansion(none, nothing, given.base)
+    unknown = none + jnp.inf
+    count = jnp.full((), -1)
+    return _alike(_State(start, here, factor, nothing, none, none > 0, unknown, unknown, count))
+
+
+def _alike(state: _State) -> _State:
+    """A state whose arrays vary over the same axes of a mesh in each round of a loop."""
+    if not jax.sharding.get_abstract_mesh().manual_axes:
+        return state
+    leaves, tree = jax.tree.flatten(state)
+    return jax.tree.unflatten(tree, vary_alike(leaves))
+
+
+def _any_factor(matrix: Any) -> Any:
+    """A factor with the shapes of the factor of a matrix."""
+    parts = {x.name: getattr(matrix, x.name) for x in dataclasses.fields(matrix)}
+    ones = {name: jnp.ones_like(x) for name, x in parts.items() if isinstance(x, jax.Array)}
+    if not isinstance(matrix, TreeMatrix):
+        return BlockFactor(**ones)
+    return TreeFactor(**{**parts, **ones, "border": _any_factor(matrix.border)})
 
 
 def _choose(is_first: jax.Array, first: Any, second: Any) -> Any:

@@ -62,6 +62,11 @@ class SplitDensity:
     others: frozenset[Path]
     is_diagonal: bool
 
+    @functools.cached_property
+    def heights(self) -> jax.ShapeDtypeStruct:
+        """The shape of the log density: a number, or a number for each independent plate."""
+        return jax.eval_shape(self.total, self.scores.shapes)
+
     def give(self, known: Sequence[Any], start: BlockVector) -> Given:
         """All that is given, for inner entries without an offset."""
         quadratic = frozenset(self.scores.scores) - self.others
@@ -79,18 +84,22 @@ class SplitDensity:
 
     def expand(self, given: Given, x: BlockVector) -> Expansion:
         """The expansion of the log density to second order about a point."""
-
-        def total(x: BlockVector) -> tuple[jax.Array, jax.Array]:
-            scores = self.scores(given.known, _sheared(x, given.shear))
-            apart = self.total(scores)
-            return jnp.sum(apart), apart
-
-        (_, height), slope = jax.value_and_grad(total, has_aux=True)(x)
-        return Expansion(height, slope, self.precision(given, x))
+        quadratic = frozenset(self.scores.scores) - self.others
+        own, scores = self._slope(given.known, given.shear, quadratic, x)
+        slope_of = functools.partial(self._slope, given.known, given.shear, self.others)
+        slope, multiply, more = jax.linearize(slope_of, x, has_aux=True)
+        slope = jax.tree.map(jnp.add, own, slope)
+        scores = {**scores, **more}
+        height = self.total({path: scores[path] for path in self.scores.scores})
+        if not self.others:
+            return Expansion(height, slope, given.base)
+        layout = self.layout.like(given.base)
+        matrix = given.base.add(self._other_precision(layout, vary_like(x, multiply)))
+        return Expansion(height, slope, matrix)
 
     def slope(self, given: Given, x: BlockVector) -> BlockVector:
         """The gradient in the vector."""
-        return self._slope(given.known, given.shear, frozenset(self.scores.scores), x)
+        return self._slope(given.known, given.shear, frozenset(self.scores.scores), x)[0]
 
     def precision(self, given: Given, x: BlockVector) -> BlockMatrix:
         """Minus the Hessian, and the identity where a block is padded."""
@@ -117,21 +126,22 @@ class SplitDensity:
 
     def _slope(
         self, known: Sequence[Any], shear: Any, paths: frozenset[Path], x: BlockVector
-    ) -> BlockVector:
+    ) -> tuple[BlockVector, dict[Path, jax.Array]]:
+        """The gradient of the sum of some scores, and these scores."""
         zero = jnp.zeros((), self.dtype)
 
-        def total(x: BlockVector) -> jax.Array:
+        def total(x: BlockVector) -> tuple[jax.Array, dict[Path, jax.Array]]:
             scores = self.scores(known, _sheared(x, shear), paths)
-            return functools.reduce(jnp.add, map(jnp.sum, scores.values()), zero)
+            return functools.reduce(jnp.add, map(jnp.sum, scores.values()), zero), scores
 
-        return jax.grad(total)(x)
+        return jax.grad(total, has_aux=True)(x)
 
     def _multiply(
         self, known: Sequence[Any], shear: Any, paths: frozenset[Path], x: BlockVector
     ) -> Callable[[BlockVector], BlockVector]:
         """The product of the Hessian of some scores with a vector."""
-        multiply = jax.linearize(functools.partial(self._slope, known, shear, paths), x)[1]
-        return vary_like(x, multiply)
+        slope = functools.partial(self._slope, known, shear, paths)
+        return vary_like(x, jax.linearize(slope, x, has_aux=True)[1])
 
 
 def _sheared(x: BlockVector, shear: Any) -> BlockVector:
