@@ -1,6 +1,7 @@
 """Laplace integral: the log probability of a program, by Laplace's approximation of some sites."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -10,6 +11,7 @@ from jax import lax
 from jax.scipy.special import logsumexp
 
 from ppl.harvest import jax_core
+from ppl.harvest.plants import PathDict
 from ppl.harvest.survey import Path, describe, describe_all
 from ppl.marginal.block_integral import BlockIntegral, ScoredDensity
 from ppl.marginal.block_layout import BlockLayout
@@ -71,6 +73,24 @@ class LaplaceIntegral(BlockIntegral):
                 "see. Give the parameter a link, as jnp.exp or jax.nn.softplus, or leave "
                 f"{describe_all(self.sites)} among the sites to sample."
             )
+
+    def log_prob(
+        self,
+        group: tuple[Path, ...],
+        inputs: Sequence[Any],
+        plants: Mapping[Path, Sequence[Any]],
+    ) -> jax.Array:
+        """The log of the integral over one group of sites, by plate if plates are independent.
+
+        Outside of other programs, it is found by one that is compiled once for all equal integrals.
+        """
+        operands = list(inputs), PathDict(plants)
+        if not group or any(map(jax_core.is_traced, jax.tree.leaves(operands))):
+            return super().log_prob(group, inputs, plants)
+        found = _compile_log_prob(self, group)(*operands)
+        if jax_core.is_traced(found) or jnp.all(jnp.isfinite(found)):
+            return found
+        return super().log_prob(group, inputs, plants)  # says why it is not finite
 
     def _draw_group(
         self,
@@ -181,3 +201,9 @@ class LaplaceIntegral(BlockIntegral):
         is_diagonal = not couples(dependences, inner or shapes, shapes)
         dtype = self._dtype(group)
         return SplitDensity(layout, dtype, scores, log_density.total, others, is_diagonal), known
+
+
+@functools.lru_cache(maxsize=16)
+def _compile_log_prob(integral: LaplaceIntegral, group: tuple[Path, ...]) -> Any:
+    """The log probability of a group of sites as a compiled function of inputs and values."""
+    return jax.jit(functools.partial(BlockIntegral.log_prob, integral, group))

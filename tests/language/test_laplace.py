@@ -308,6 +308,16 @@ def test_large_counts_take_few_trials(monkeypatch):
     assert counts[0] <= 7
 
 
+def test_a_known_density_compiles_nothing(caplog):
+    """Outside of compiled functions, too."""
+    density = ppl.log_density(laplace(poisson, ["f"]))
+    found = [density({"scale": 0.6})]
+    with jax.log_compiles():
+        found.append(ppl.log_density(laplace(poisson, ["f"]))({"scale": 0.7}))
+    assert not [x for x in caplog.records if "XLA compilation" in x.getMessage()]
+    np.testing.assert_allclose(found[1], jax.jit(density)({"scale": 0.7}), rtol=1e-12)
+
+
 def shape(key):
     f = ppl.sample(key, dist.Normal(1.0, 1.0), name="f")
     ppl.sample(key, dist.Gamma(1 + 2 * f, 1.0), name="y")
