@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -19,7 +20,7 @@ from inference.drivers.importance import standard_error_of_mean
 from inference.drivers.run_settings import NUM_CHAINS, NUM_WARMUP
 from inference.models.latent_field import LatentField, check_plain, find_latent_field
 from inference.optimization.other_modes import count_modes
-from inference.optimization.quadratic_search import Peak, find_peak
+from inference.optimization.quadratic_search import Density, Peak, find_peak
 from inference.optimization.spread_points import SpreadPoints, spread
 from inference.results.nested_laplace_result import NestedLaplaceResult
 from inference.results.psis import largest_pareto_k, psis_of
@@ -40,6 +41,7 @@ _NUM_CLIMBS = 4
 _FAR = 4.0  # standard deviations between modes
 _LEAST_MODE = 7.0  # nats below the highest mode; lower ones do not count
 _RADIUS = 2.0  # of the starts, on unconstrained space
+_WORTH = 0.3  # of the points; below it, points are spread anew
 _AT_ONCE = 32  # points of one compiled program
 _MAX_ELEMENTS = 2**25  # numbers of one array of draws
 _FEW_ELEMENTS = 2**20  # numbers of all draws; their program is compiled faster than it could run
@@ -70,13 +72,15 @@ def nested_laplace(
 
     whose integral is a weighted sum over points that are spread about its mode. Where they are more
     than 12 numbers, draws of :func:`mcmc` take the place of these points, and bridge sampling that
-    of the sum (:func:`evidence`). At each point
-    :math:`x` is drawn from the normal distribution :math:`q`. The draws get importance weights of
-    the exact posterior where these are reliable (by Pareto k, at most 0.67 for 1000 draws). Where
-    they are not, they have the weights of the points alone, and the result says so. The posterior
-    is taken to have one mode of :math:`x` given :math:`\theta`: no draw comes from another, and
-    no weight tells of it. Others are sought at the mode of :math:`\theta`, by climbs from draws of
-    the prior, for at most 4096 elements, and told; so are several modes of :math:`\theta`.
+    of the sum (:func:`evidence`). At each point :math:`x` is drawn from the normal distribution
+    :math:`q`. The draws get importance weights of the exact posterior where these are reliable (by
+    Pareto k, at most 0.67 for 1000 draws). Where they leave few points any weight, as errors of
+    many groups add up, points are spread anew over the density with its correction. Where they are
+    still not reliable, draws have the weights of the points alone, and the result says so. The
+    posterior is taken to have one mode of :math:`x` given :math:`\theta`: no draw comes from
+    another, and no weight tells of it. Others are sought at the mode of :math:`\theta`, by climbs
+    from draws of the prior, for at most 4096 elements, and told; so are several modes of
+    :math:`\theta`.
 
     Args:
         key: Typed or legacy key; with the other arguments it determines the result.
@@ -175,10 +179,18 @@ def nested_laplace(
         if not field.is_exact:
             nearest = int(np.argmax(points.log_density))
             num_inner_modes = _count_inner_modes(key, model, args, kwargs, draws, nearest, field)
+        weighed = _weigh(corrections, points, layout.dtype)
+        if chosen is not None:
+            weighed |= _of_chains(weighed, chosen)
+        elif not field.is_exact and _is_poor(weighed):
+            shift = rng.uniform(size=layout.size)
+            correct = partial(_draw_at, target=target, layout=layout, report=report)
+            correct = partial(correct, num_proposals=num_proposals)
+            again, anew = _spread_anew(key, correct, log_density, peak, shift, num_draws, layout)
+            is_first = weighed["is_corrected"] and weighed["ess"] > anew["ess"]
+            if anew["is_corrected"] and not is_first:
+                draws, weighed = again, anew
         report(4, "draws")
-    weighed = _weigh(corrections, points, layout.dtype)
-    if chosen is not None:
-        weighed |= _of_chains(weighed, chosen)
     return NestedLaplaceResult(
         draws=jax.tree.map(lambda x: x[None], draws),
         **weighed,
@@ -396,8 +408,12 @@ def _draw_at(
     points: np.ndarray,
     num_proposals: int,
     report: _Stages,
+    is_common: bool = False,
 ) -> tuple[dict[str, Any], np.ndarray]:
-    """Draws of all sites, ``(point, *shape)``, and the log weights of those of the field."""
+    """Draws of all sites, ``(point, *shape)``, and the log weights of those of the field.
+
+    With `is_common`, all points have the same random numbers.
+    """
     largest = max(map(np.size, jax.tree.leaves(target)), default=1)
     num_elements = num_proposals * max(largest, 1)  # of a draw, or nearly
     at_once = int(np.clip(_MAX_ELEMENTS // num_elements, 1, _AT_ONCE))
@@ -405,7 +421,8 @@ def _draw_at(
     calls = []
     for first in range(0, len(points), at_once):
         rows = np.minimum(np.arange(first, first + at_once, dtype=np.uint32), len(points) - 1)
-        calls.append((key, rows, points[rows].astype(layout.dtype), target, layout))
+        numbers = np.zeros_like(rows) if is_common else rows
+        calls.append((key, numbers, points[rows].astype(layout.dtype), target, layout))
     program = compile_once(_draws, *calls[0], options=options)
     found = call_on_cores(program, calls, report.count(at_once, len(points)))
     joined = jax.tree.map(lambda *x: np.concatenate(x)[: len(points)], *found)
@@ -435,6 +452,44 @@ def _weigh(corrections: np.ndarray, points: SpreadPoints, dtype: np.dtype) -> di
         "num_lost": int(np.sum(is_lost)),
         "is_corrected": is_corrected,
     }
+
+
+def _is_poor(weighed: dict[str, Any]) -> bool:
+    """Whether weights of the exact posterior leave few of the points any weight."""
+    return not weighed["is_corrected"] or weighed["ess"] < _WORTH * weighed["points_ess"]
+
+
+def _spread_anew(
+    key: jax.Array,
+    draw: Callable[..., tuple[dict[str, Any], np.ndarray]],
+    log_density: Density,
+    peak: Peak,
+    shift: np.ndarray,
+    num_draws: int,
+    layout: Layout,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Draws and weights at points that are spread over the density with its correction.
+
+    The corrections of many independent parts together may move the posterior far from the points of
+    Laplace's approximation. By common random numbers at all points, the estimate of the correction
+    is smooth (Gouriéroux and Monfort 1996), so that points can be spread over it. Their weights are
+    by random numbers of their own.
+    """
+    common = jax.random.fold_in(key, num_draws)  # smaller numbers are of the draws
+    own = jax.random.fold_in(key, num_draws + 1)
+
+    def corrected(points: np.ndarray) -> np.ndarray:
+        values = log_density(points) + draw(common, points=points, is_common=True)[1]
+        return np.where(np.isnan(values), -np.inf, values)
+
+    found = spread(corrected, find_peak(corrected, peak.loc, peak.factor), num_draws, shift)
+    values = log_density(found.points)
+    with np.errstate(invalid="ignore"):
+        log_weights = values + (found.log_weights - found.log_density)
+    log_weights = np.where(np.isneginf(found.log_weights), -np.inf, log_weights)
+    alone = SpreadPoints(found.points, values, log_weights)
+    draws, corrections = draw(own, points=found.points)
+    return draws, _weigh(corrections, alone, layout.dtype)
 
 
 def _of_chains(weighed: dict[str, Any], chosen: ChainPoints) -> dict[str, Any]:

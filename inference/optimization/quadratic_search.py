@@ -37,7 +37,7 @@ class Peak(NamedTuple):
     has_converged: bool
 
 
-def find_peak(log_density: Density, start: np.ndarray) -> Peak:
+def find_peak(log_density: Density, start: np.ndarray, factor: np.ndarray | None = None) -> Peak:
     """The mode near a start, by Newton's method on quadratic fits.
 
     Each fit takes values one standard deviation apart along the axes, and on the diagonals of
@@ -47,10 +47,11 @@ def find_peak(log_density: Density, start: np.ndarray) -> Peak:
     Args:
         log_density: Log density of each of several points.
         start: Point of finite density.
+        factor: Matrix of the first scales, as that of a :class:`Peak`.
     """
     size = start.size
     loc = start.astype(np.float64)
-    factor = _FIRST_SCALE * np.eye(size)
+    factor = _FIRST_SCALE * np.eye(size) if factor is None else factor
     best = float(log_density(loc[None])[0])
     design = _design(size)
     num_evaluations = 1

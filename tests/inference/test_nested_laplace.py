@@ -306,6 +306,67 @@ def test_sampled_scales_of_binary_data_have_exact_weights():
     assert abs(plain.log_evidence - exact) > 1  # Laplace's approximation, without the weights
 
 
+def pairs(key, num_groups):
+    tau = ppl.sample(key, dist.HalfNormal(2.0), name="tau")
+    mu = ppl.sample(key, dist.Normal(0.0, 2.0), name="mu")
+    effect = ppl.sample(key, dist.Normal(mu * jnp.ones(num_groups), tau), name="effect")
+    ppl.sample(key, dist.Binomial(2, logits=effect), name="y")
+
+
+def moments_of_pairs(y):
+    """Log evidence, and means and standard deviations of tau and mu, on a grid."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    tau = np.linspace(0.02, 2, 150)[:, None]
+    mu = np.linspace(-0.3, 0.9, 151)
+    effect = mu[:, None] + tau[..., None] * nodes
+    terms: Any = [np.log(st.binom.pmf(k, 2, sp.expit(effect)) @ weights) for k in range(3)]
+    log_density = np.log(2) + st.norm.logpdf(tau, 0, 2) + st.norm.logpdf(mu, 0, 2)
+    for k in range(3):
+        log_density += np.sum(y == k) * (terms[k] - np.log(weights.sum()))
+    weight = np.exp(log_density - log_density.max())
+    area = (tau[1, 0] - tau[0, 0]) * (mu[1] - mu[0])
+    moments = []
+    for x in (tau, mu):
+        center = np.sum(weight * x) / weight.sum()
+        moments.append((center, np.sqrt(np.sum(weight * (x - center) ** 2) / weight.sum())))
+    return log_density.max() + np.log(weight.sum() * area), *moments
+
+
+def check_pairs(result, exact):
+    """Checks means and standard deviations, and gives the standardized error of the evidence."""
+    log_evidence, *moments = exact
+    for name, (center, sd) in zip(("tau", "mu"), moments, strict=True):
+        x = result.draws[name][0]
+        found = mean(result, name)
+        assert abs(found - center) < 4 * sd / np.sqrt(result.ess)
+        assert abs(np.sqrt(result.weights[0] @ (x - found) ** 2) / sd - 1) < 0.15
+    return (result.log_evidence - log_evidence) / result.log_evidence_standard_error
+
+
+def test_many_small_groups_have_points_where_the_posterior_is():
+    # Laplace's approximation is off by two standard deviations of tau: its points are worth 70.
+    rng = np.random.default_rng(0)
+    y = rng.binomial(2, sp.expit(0.3 + 0.8 * rng.normal(size=1000)))
+    posterior = ppl.condition(pairs, {"y": jnp.asarray(y)})
+    result = nested_laplace(key(0), posterior, 1000, num_proposals=16)
+    assert result.is_corrected
+    assert result.ess > 500
+    assert abs(check_pairs(result, moments_of_pairs(y))) < 4
+
+
+@pytest.mark.slow
+def test_evidence_of_many_groups_has_an_honest_error():
+    rng = np.random.default_rng(0)
+    y = rng.binomial(2, sp.expit(0.3 + 0.8 * rng.normal(size=1000)))
+    posterior = ppl.condition(pairs, {"y": jnp.asarray(y)})
+    exact = moments_of_pairs(y)
+    results = [nested_laplace(key(i), posterior, 1000, num_proposals=16) for i in range(20)]
+    scores = np.array([check_pairs(x, exact) for x in results])
+    assert min(x.ess for x in results) > 250
+    assert abs(scores.mean()) < 4 / np.sqrt(20)
+    assert 0.1 < scores.std() < 1.6
+
+
 def test_models_that_do_not_fit_are_refused():
     def scales(key):
         tau = ppl.sample(key, dist.HalfNormal(5.0), name="tau")
