@@ -49,13 +49,25 @@ def not_finite(
     2. sites by which the gradient is not finite;
     3. the log density itself, through the map from unconstrained space, or `other_cause` of the
        target.
+
+    An error that the density raises where it is not compiled comes last, as that no mode was found.
     """
     of_leaves = {} if gradient is None else layout.unravel(gradient)
+    sites = _not_finite_sites(target.sites(layout.unravel(position)), target_labels(target))
     return (
-        _not_finite_sites(target.sites(layout.unravel(position)), target_labels(target))
+        (sites and sites + _errors(target, layout.unravel(position)))
         or not_finite_gradients("log density", of_leaves)
         or [f"the log density is {log_density}, {getattr(target, 'other_cause', _OTHER_CAUSE)}"]
     )
+
+
+def _errors(target: Target, position: Any) -> list[str]:
+    """The words of an error that the density raises at a position where it is not compiled."""
+    try:
+        target.log_density(position)
+    except ValueError as error:
+        return [str(error).removesuffix(".")]
+    return []
 
 
 def _not_finite_sites(

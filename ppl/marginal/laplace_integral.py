@@ -150,10 +150,9 @@ class LaplaceIntegral(BlockIntegral):
         is_far = mode.gain > max(self.tolerance, _LARGEST_GAIN)
         is_lost = square.is_improper | is_far.reshape(height.shape)
         square = dataclasses.replace(square, height=jnp.where(is_lost, height - jnp.inf, height))
-        is_wrong = jnp.any(is_lost) & jnp.all(jnp.isfinite(height))
-        if not jax_core.is_traced(height) and not jnp.all(jnp.isfinite(height)):
-            self._check_start(group, density, known, start)
-        if not jax_core.is_traced(is_wrong) and is_wrong:
+        is_wrong = jnp.any(is_lost | ~jnp.isfinite(height))
+        may_tell = not jax_core.is_traced(is_wrong) and is_wrong
+        if may_tell and self._begins_finite(group, density, known, start):
             raise ValueError(
                 f"marginalize: no mode of {describe_all(group)} given the rest was found in "
                 f"{self.max_steps} steps of Newton's method from 0. Give each a proper prior and a "
@@ -162,14 +161,18 @@ class LaplaceIntegral(BlockIntegral):
             )
         return square
 
-    def _check_start(
+    def _begins_finite(
         self,
         group: tuple[Path, ...],
         density: SplitDensity,
         known: Sequence[Any],
         start: BlockVector,
-    ) -> None:
-        """Check that no score is lost where the search starts, but not near it."""
+    ) -> bool:
+        """Whether all scores are finite where the search starts.
+
+        Raises:
+            ValueError: If a score is not, but is near there.
+        """
 
         def finite(shift: float) -> dict[Path, jax.Array]:
             near = jax.tree.map(lambda x: x + shift, start)
@@ -184,6 +187,7 @@ class LaplaceIntegral(BlockIntegral):
                     "the mode. Measure them from a point of positive density, as by "
                     f"ppl.reparam, or leave {describe_all(group)} among the sites to sample."
                 )
+        return all(bool(jnp.all(x)) for x in here.values())
 
     def _split(
         self,

@@ -56,6 +56,12 @@ class Gaussian:
 class Laplace:
     """Strategy of `marginalize`: real sites are integrated out by Laplace's approximation.
 
+    The approximation is about the mode that Newton's method finds from 0. Other modes of the sites
+    given the rest are not looked for, and neither a chain over the rest nor its summary tells of
+    them; :func:`inference.nested_laplace` looks for them. Where no mode is found, as at a saddle,
+    or where the density grows without end, the density of the rest is 0 under ``jax.jit``, and an
+    error that names the sites otherwise.
+
     Attributes:
         tolerance: Newton's method ends at about so many nats below the mode of the sites given all
             others, or where rounding hides how far it is. The log integral then errs by at most

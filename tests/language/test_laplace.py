@@ -339,6 +339,12 @@ def unbounded(key):
     ppl.sample(key, dist.Poisson(1 + f**2), name="y")
 
 
+def endless(key):
+    f = ppl.sample(key, dist.Normal(0.0, 1.0), name="f")
+    ppl.factor((f + 1) ** 4, name="up")
+    ppl.sample(key, dist.Poisson(1 + f**2), name="y")
+
+
 def shape_within(key):
     f = ppl.sample(key, dist.Normal(0.0, 1.0), name="f")
     parts = [dist.Gamma(2.0 + f, 1.0), dist.Gamma(1.0, jnp.exp(f))]
@@ -353,6 +359,7 @@ def wide(key):
 REFUSED = [
     (bounded, "family Exponential, whose support is not.*ppl.Laplace"),
     (unbounded, "no mode of 'f' given the rest was found in 30 steps"),
+    (endless, "no mode of 'f' given the rest was found in 30 steps"),
     (shape, "parameter concentration of site 'y' is linear in 'f', which may be any number"),
     (shape_within, "parameter components.0.concentration of site 'y' is linear in 'f'"),
     (log_of_0, "log probability of site 'y' is not finite where 'f' are 0, where ppl.Laplace"),
