@@ -18,6 +18,7 @@ from inference.drivers.chain_points import ChainPoints, sample_points
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.importance import standard_error_of_mean
 from inference.drivers.run_settings import NUM_CHAINS, NUM_WARMUP
+from inference.initialization.not_finite import not_finite
 from inference.models.latent_field import LatentField, check_plain, find_latent_field
 from inference.optimization.other_modes import count_modes
 from inference.optimization.quadratic_search import Density, Peak, find_peak
@@ -170,7 +171,7 @@ def nested_laplace(
             )
             points = chosen.points
         else:
-            peak, num_modes = _climb(log_density, _starts(rng, log_density, layout, field))
+            peak, num_modes = _climb(log_density, _starts(rng, log_density, target, layout, field))
             report(2, "points")
             points = spread(log_density, peak, num_draws, rng.uniform(size=layout.size))
         report(3, "draws")
@@ -304,6 +305,7 @@ def _on_points(
 def _starts(
     rng: np.random.Generator,
     log_density: Callable[..., np.ndarray],
+    target: Unconstrained,
     layout: Layout,
     field: LatentField,
 ) -> list[np.ndarray]:
@@ -314,19 +316,36 @@ def _starts(
     """
     starts = rng.uniform(-_RADIUS, _RADIUS, size=(_NUM_STARTS, layout.size))
     values = log_density(starts)
-    starts = starts[np.isfinite(values)]
-    if not len(starts):
+    if not np.any(np.isfinite(values)):
+        last = starts[-1].astype(layout.dtype)
+        culprits = not_finite(target, layout, last, values[-1], None)
         raise ValueError(
             f"nested_laplace: the density is not finite at any of {_NUM_STARTS} values of "
             f"{', '.join(map(join_scopes, field.others))}: the data are impossible there, or "
-            f"Newton's method finds no mode of {', '.join(field.names)}. Look at "
-            "ppl.log_probs(model), or use mcmc."
+            f"Newton's method finds no mode of {', '.join(field.names)}. At the last one, "
+            f"{'; '.join(culprits)}.{_words_on_nan(target)} Look at ppl.log_probs(model), or use "
+            "mcmc."
         )
+    starts = starts[np.isfinite(values)]
     chosen: list[np.ndarray] = []
     for start in starts[np.argsort(-values[np.isfinite(values)])]:
         if all(np.linalg.norm(start - x) > _RADIUS for x in chosen):
             chosen.append(start)
     return chosen[:_NUM_CLIMBS]
+
+
+def _words_on_nan(target: Unconstrained) -> str:
+    """Words on arguments of the model that hold NaN."""
+    args, kwargs = target.arguments.join(target.data)
+    found = ""
+    for name, given in (("args", args), ("kwargs", kwargs)):
+        for path, leaf in jax.tree_util.tree_leaves_with_path(given):
+            if np.issubdtype(jnp.result_type(leaf), np.inexact) and (
+                num := int(jnp.sum(jnp.isnan(leaf)))
+            ):
+                place = f"{name}{jax.tree_util.keystr(path)}"
+                found += f" {place} of the model is NaN at {num} of {np.size(leaf)} elements."
+    return found
 
 
 def _climb(

@@ -104,15 +104,27 @@ def discrete(key):
     ppl.sample(key, dist.Poisson(rate), name="count")
 
 
+def endless(key):
+    f = ppl.sample(key, dist.Normal(0.0, 1.0), name="f")
+    s = ppl.sample(key, dist.HalfNormal(1.0), name="s")
+    ppl.sample(key, dist.Normal((f + 1) ** 4, 1 + s), name="y")
+    ppl.factor((f + 1) ** 10, name="up")
+
+
 # Models that cannot be sampled at all, and the error.
 IMPOSSIBLE = {
     "no latent site": (ppl.condition(no_latent, {"y": 1.0}), ValueError, "no latent site|no site"),
     "a discrete latent": (discrete, (TypeError, ValueError), "count"),
+    "no mode": (
+        ppl.marginalize(ppl.condition(endless, {"y": 0.1}), {"f": ppl.Laplace(max_steps=20)}),
+        ValueError,
+        "marginalize: no mode of 'f' given the rest was found in 20 steps",
+    ),
     "nowhere finite": (with_factor(lambda x: jnp.sum(x) * jnp.nan), ValueError, "'f'"),
 }
 
 
-@pytest.mark.slow_rows("nowhere finite")
+@pytest.mark.slow_rows("nowhere finite", "no mode")
 @pytest.mark.parametrize("name", IMPOSSIBLE)
 def test_models_that_cannot_be_sampled_are_errors(name):
     model, error, words = IMPOSSIBLE[name]

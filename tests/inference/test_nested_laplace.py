@@ -432,6 +432,18 @@ def test_impossible_data_are_told():
         nested_laplace(key(0), impossible)
 
 
+def test_arguments_that_are_nan_are_named():
+    def model(key, x):
+        s = ppl.sample(key, dist.HalfNormal(1.0), name="s")
+        effect = ppl.sample(key, dist.Normal(jnp.zeros(3), s), name="effect")
+        ppl.sample(key, dist.Poisson(jnp.exp(effect + x)), name="y")
+
+    posterior = ppl.condition(model, {"y": jnp.arange(3)})
+    site = r"site 'y' has log probability nan at 1 of 3 elements: at \[1\]"
+    with pytest.raises(ValueError, match=site + r".* args\[0\] of the model is NaN at 1 of 3"):
+        nested_laplace(key(0), posterior, jnp.array([0.0, jnp.nan, 1.0]))
+
+
 def moments_of_bits(bits, num_points):
     """Means and standard deviations of tau and mu, given one bit of each effect, on a grid."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)
