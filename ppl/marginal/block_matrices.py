@@ -9,6 +9,7 @@ only the border is left.
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -336,6 +337,8 @@ def factor_blocks(
         return factor, below, solve_lower(factor, columns)
     if holds_inverses(diagonal):
         return _factor_and_invert_blocks(diagonal, below, columns)
+    if len(diagonal) == 1 and diagonal.shape[-1]:
+        return _factor_chain(diagonal, below, columns)
 
     def step(before: Any, blocks: Any) -> tuple[Any, Any]:
         (factor, solved), (here, beside, column) = before, blocks
@@ -345,12 +348,49 @@ def factor_blocks(
         solved = solve_lower(factor, column - _multiply(_transpose(side), solved))
         return (factor, solved), (factor, _transpose(side), solved)
 
-    # The first step goes on from one that it is not coupled to.
+    factors, sides, solved = _scan_blocks(step, diagonal, below, columns)
+    return factors, sides[:, 1:], solved
+
+
+def _scan_blocks(
+    step: Callable[..., Any], diagonal: jax.Array, below: jax.Array, columns: jax.Array
+) -> Any:
+    """The results of all steps; the first goes on from one that it is not coupled to."""
     start = jnp.zeros_like(diagonal[:, 0]) + jnp.eye(diagonal.shape[-1], dtype=diagonal.dtype)[None]
     blocks = tuple(map(_front, (diagonal, _pad_steps(below, 1, 0), columns)))
-    _, found = lax.scan(step, (start, jnp.zeros_like(columns[:, 0])), blocks)
-    factors, sides, solved = map(_front, found)
-    return factors, sides[:, 1:], solved
+    return map(_front, lax.scan(step, (start, jnp.zeros_like(columns[:, 0])), blocks)[1])
+
+
+def _factor_chain(
+    diagonal: jax.Array, below: jax.Array, columns: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """`factor_blocks` of one chain of small blocks: no step takes a square root."""
+
+    def step(before: Any, blocks: Any) -> tuple[Any, Any]:
+        (pivot, rest), (here, beside, column) = before, blocks
+        ratio = _transpose(_solve_definite(pivot, _transpose(beside)))
+        after = here - _multiply(ratio, _transpose(beside)), column - _multiply(ratio, rest)
+        return after, after
+
+    pivots, rest = _scan_blocks(step, diagonal, below, columns)
+    factor = cholesky(pivots)
+    sides = solve_lower(factor[:, :-1], _transpose(below))
+    return factor, _transpose(sides), solve_lower(factor, rest)
+
+
+def _solve_definite(matrix: jax.Array, x: jax.Array) -> jax.Array:
+    """The solution of `P y = x` for small positive definite P, by elimination."""
+    size = matrix.shape[-1]
+    rows = [[matrix[..., i, j] for j in range(size)] for i in range(size)]
+    found = [x[..., i, :] for i in range(size)]
+    for i, k in itertools.combinations(range(size), 2):
+        ratio = rows[k][i] / rows[i][i]
+        rows[k] = [a - ratio * b for a, b in zip(rows[k], rows[i], strict=True)]
+        found[k] = found[k] - ratio[..., None] * found[i]
+    for i in reversed(range(size)):
+        above = (rows[i][j][..., None] * found[j] for j in range(i + 1, size))
+        found[i] = functools.reduce(jnp.subtract, above, found[i]) / rows[i][i][..., None]
+    return jnp.stack(found, -2)
 
 
 def _factor_and_invert_blocks(
