@@ -317,8 +317,8 @@ def summary(groups: list[list[Entry]]) -> list[str]:
             f"{len(ratios)}, above 10 at an error below {CLOSE} sd in {fast}."
         )
     for tool in [x for x in TOOLS if x not in (ours, "NUTS")]:
-        some = [x[tool] for x in by_tool if tool in x]
-        agree = sum(x["means"][1] < AGREES for x in some if "means" in x)
+        some = [x[tool] for x in by_tool if "means" in x.get(tool, {})]
+        agree = sum(x["means"][1] < AGREES for x in some)
         if some:
             found.append(
                 f"- {tool}: errors below {CLOSE} sd in {sum(map(is_close, some))} of {len(some)}, "

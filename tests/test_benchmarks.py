@@ -251,7 +251,6 @@ def test_nested_laplace_is_compared_with_chains_that_agree():
         "- NumPyro over nested Laplace, CPU seconds: median 4.0, from 4.0 to 4.0; above 1 in 1 of "
         "1, above 10 at an error below 0.1 sd in 0.",
         "- NumPyro: errors below 0.1 sd in 1 of 2, all means within 0.2 sd in 1.",
-        "- pymc-extras: errors below 0.1 sd in 0 of 1, all means within 0.2 sd in 0.",
     ]
 
 
