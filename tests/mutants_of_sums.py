@@ -4,6 +4,15 @@ from tests.mutation import Mutant
 
 MUTANTS = (
     Mutant(
+        name="slices-of-whole-programs",
+        file="ppl/marginal/program_slices.py",
+        old="any(_acts(eqn) or hides_sow(eqn) for eqn in self._eqns)",
+        new="True",
+        breaks="each of many scalar sites costs a look at all of the program",
+        tests=("tests/language/test_many_sites.py",),
+        keyword="grows",
+    ),
+    Mutant(
         name="factor-left-out-of-sum",
         file="ppl/marginal/elimination.py",
         old="product = multiply(mine)\n",

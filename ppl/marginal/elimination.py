@@ -85,41 +85,37 @@ class Eliminator:
 
     def run(self, factors: Sequence[LogFactor]) -> list[LogFactor]:
         """Factors without variables, whose sum over all elements is the log of the sum."""
-        left = list(factors)
-        done = []
+        left = [self._simplify(f) for f in factors]
+        done = [f for f in left if not f.locals]
+        left = [f for f in left if f.locals]
+        met = _Neighbors(left)
         starts = set(self._chains.starts.values())
-        while True:
-            left = [self._reduce(self._scatter(f)) for f in left]
-            done += [f for f in left if not f.locals]
-            left = [f for f in left if f.locals]
-            if not left:
-                return done
-            remaining = {x.variable for f in left for x in f.locals}
-            largest = [
-                v
-                for v in remaining
-                if not any(self._plates[v] < self._plates[u] for u in remaining)
-            ]
-            chained = [v for v in largest if self._is_in_chain(v, left)]
-            single = [v for v in largest if v not in starts and v not in chained]
+        while left:
+            found = met.of.keys()
+            kinds = {self._plates[v] for v in found}
+            largest = [v for v in found if not any(self._plates[v] < each for each in kinds)]
+            chained = [v for v in largest if v in met.chained]
+            single = [v for v in largest if v not in starts and v not in met.chained]
             if single or not chained:
-                left = self._sum_out(
-                    min(single or largest, key=lambda v: self._cost(v, left)), left
-                )
+                v = min(single or largest, key=lambda v: (self._size(met.of[v]), met.names[v]))
+                new = self._sum_out(v, left)
             else:
-                left = self._sum_chain(chained[0], left)
+                new = self._sum_chain(chained[0], left)
+            before = set(map(id, left))
+            after = [f if id(f) in before else self._simplify(f) for f in new]
+            done += [f for f in after if not f.locals]
+            after = [f for f in after if f.locals]
+            met.replace(left, after)
+            left = after
+        return done
 
     def multiply(self, factors: Sequence[LogFactor]) -> LogFactor:
         """The product of factors of one variable, with one entry for each element of its plates."""
-        return multiply([self._reduce(self._scatter(f)) for f in factors])
+        return multiply(list(map(self._simplify, factors)))
 
-    def _is_in_chain(self, v: Variable, factors: Sequence[LogFactor]) -> bool:
-        lags = {x.lag for f in factors for x in f.locals if x.variable == v}
-        return lags != {0}
-
-    def _cost(self, v: Variable, factors: Sequence[LogFactor]) -> tuple[int, str]:
-        found = {x for f in self._with(v, factors) for x in f.locals}
-        return self._size(found), repr(v)
+    def _simplify(self, factor: LogFactor) -> LogFactor:
+        """The log factor without what it has beside its variables: plates and indices."""
+        return self._reduce(self._scatter(factor))
 
     def _with(self, v: Variable, factors: Sequence[LogFactor]) -> list[LogFactor]:
         return [f for f in factors if any(x.variable == v for x in f.locals)]
@@ -394,3 +390,47 @@ class Eliminator:
 
 def _is_of(label: Any, variables: Collection[Variable]) -> bool:
     return isinstance(label, Local) and label.variable in variables
+
+
+class _Neighbors:
+    """The variables of factors, and what each one meets in them.
+
+    Attributes:
+        of: By variable, all that its factors read, itself included.
+        chained: The variables that are read some steps earlier.
+        names: A text for each variable, by which equal costs are told apart.
+    """
+
+    def __init__(self, factors: Sequence[LogFactor]):
+        self.of: dict[Variable, set[Local]] = {}
+        self.chained: set[Variable] = set()
+        self.names: dict[Variable, str] = {}
+        self._factors: dict[Variable, list[LogFactor]] = {}
+        self.replace([], factors)
+
+    def replace(self, before: Sequence[LogFactor], after: Sequence[LogFactor]) -> None:
+        """Exchange factors; what is in both stays."""
+        old = set(map(id, before))
+        new = set(map(id, after))
+        changed: dict[Variable, None] = {}
+        for factor in (f for f in before if id(f) not in new):
+            for v in dict.fromkeys(x.variable for x in factor.locals):
+                self._factors[v].remove(factor)
+                changed[v] = None
+        for factor in (f for f in after if id(f) not in old):
+            for v in dict.fromkeys(x.variable for x in factor.locals):
+                self._factors.setdefault(v, []).append(factor)
+                changed[v] = None
+        for v in changed:
+            self._update(v)
+
+    def _update(self, v: Variable) -> None:
+        found = {x for f in self._factors[v] for x in f.locals}
+        self.chained.discard(v)
+        self.of.pop(v, None)
+        if not found:
+            return
+        self.of[v] = found
+        self.names.setdefault(v, repr(v))
+        if any(x.lag for x in found if x.variable == v):
+            self.chained.add(v)

@@ -59,12 +59,12 @@ class LogFactor:
     labels: tuple[Any, ...]
     table: Any
 
-    @property
+    @functools.cached_property
     def locals(self) -> tuple[Local, ...]:
         """The variables of the factor."""
         return tuple(x for x in self.labels if isinstance(x, Local))
 
-    @property
+    @functools.cached_property
     def plates(self) -> tuple[Plate, ...]:
         """The plates of the factor."""
         return tuple(x for x in self.labels if not isinstance(x, Local))

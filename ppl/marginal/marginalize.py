@@ -42,6 +42,7 @@ from ppl.marginal.marginal_strategies import (
     name_strategies,
 )
 from ppl.marginal.other_sows import Separated, separate
+from ppl.marginal.program_slices import Slicer
 from ppl.marginal.score_dependence import bounds_itself
 from ppl.primitives.draw_primitive import Draw, draw_p
 from ppl.primitives.site_kinds import (
@@ -290,6 +291,7 @@ class _Rewriting:
         scored = (*self._summed, *self._moved, *self._factors)
         program = self._program = count_entries(self._program, self._known, of_missing=True)
         self._summation = make_elimination(program, self._summed, self._strategies, scored)
+        self._slicer = Slicer(program.jaxpr)
         self._inputs = list(program.inputs)
         self._inputs[len(program.consts)] = None  # The key: all sites are planted, none is drawn.
         self._read = find_ancestors(self._parents, scored).union(scored)
@@ -335,15 +337,13 @@ class _Rewriting:
     def _sow_moved(self, path: Path, key: Any, is_host: bool) -> None:
         """Sow a site that depends on summed sites, with a distribution that is marginalized."""
         site = self._found[path].site
-        first = {p: self._first_states(p) for p in self._summed}
-        drawn = {} if kind_of(site) == LATENT else first  # Data do not depend on draws.
-        value = self._look(path, {**self._plants, **drawn})
+        is_latent = kind_of(site) == LATENT  # Data do not depend on draws.
+        value = self._look(path, () if is_latent else self._summed)
         feeds_itself = path in find_ancestors(self._parents, [path])
         later = self._moved[self._moved.index(path) :] if feeds_itself else ()
         base = None
         if not self._found[path].branches:
-            nothing = {p: zeros_of(self._found[p]) for p in (path, *later)}
-            base = self._look(path, {**self._plants, **first, **nothing}, distributions=True)
+            base = self._look(path, self._summed, zeros=(path, *later), distributions=True)
         is_bounded = bounds_itself(self._program.jaxpr, path, later)
         scores = self._find_scores(path)
         factors, by_group = self._factors_of(path)
@@ -366,17 +366,47 @@ class _Rewriting:
         self._plants[path] = tuple(leaves)
 
     def _look(
-        self, path: Path, plants: Mapping[Path, Sequence[Any]], *, distributions: bool = False
+        self,
+        path: Path,
+        states: Collection[Path],
+        *,
+        zeros: Collection[Path] = (),
+        distributions: bool = False,
     ) -> Any:
-        """The value of a site, or its distribution, with others planted."""
+        """The value of a site, or its distribution, with others planted.
+
+        Args:
+            path: The site.
+            states: Summed sites to plant, with their first states.
+            zeros: Sites to plant with zeros.
+            distributions: Whether the distribution is wanted.
+        """
+        planted = {*self._plants, *states, *zeros}
+        part = self._slicer.cut([path], planted, distributions=distributions)
+        plants = {}
+        for p in part.paths:
+            if p in zeros:
+                plants[p] = zeros_of(self._found[p])
+            elif p in states:
+                plants[p] = self._first_states(p)
+            elif p in self._plants:
+                plants[p] = self._plants[p]
         look = RecordSites(frozenset([path]), distributions, frozenset(plants))
-        return Harvester(self._program, look).run(plants, live_outs=False)[1][path]
+        program = part.program(self._program.inputs)
+        return Harvester(program, look).run(plants, live_outs=False)[1][path]
 
     def _factors_of(self, path: Path) -> tuple[list[Any], bool]:
         """The `scale` factors of a site's group, and whether they vary along axes of its sum."""
-        key = group_of(self._summation, path)
-        group = [p for p in self._summation.scored if group_of(self._summation, p) == key]
+        group = self._members[group_of(self._summation, path)]
         return self._group_factors.of(group, lambda: self._summation.axes(path))
+
+    @functools.cached_property
+    def _members(self) -> dict[Any, list[Path]]:
+        """The scores of each group."""
+        found: dict[Any, list[Path]] = {}
+        for path in self._summation.scored:
+            found.setdefault(group_of(self._summation, path), []).append(path)
+        return found
 
     def _find_scores(self, path: Path) -> GroupScores | None:
         """The layout of the score of a site's group; None if the site is scored by itself."""

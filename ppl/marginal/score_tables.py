@@ -7,7 +7,7 @@ batch of evaluations gives the scores of all elements, whatever their number.
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 import jax
@@ -21,8 +21,9 @@ from ppl.core.site_cache import cached_at_site
 from ppl.harvest.interpreter import Operands
 from ppl.harvest.program import Harvester, Program
 from ppl.harvest.sowing import Site
-from ppl.harvest.survey import Path
+from ppl.harvest.survey import Path, Sites
 from ppl.marginal.element_dependence import Aligned
+from ppl.marginal.program_slices import Slicer
 from ppl.marginal.repeated_elements import evaluate_once
 from ppl.marginal.score_dependence import ScoreDependence
 from ppl.primitives.site_kinds import FACTOR, RANDOM
@@ -151,6 +152,8 @@ class Evaluator:
         dependences: The dependences of all scores.
         plants: The values of other sites.
         bounded: The sites whose support depends on the states.
+        slicer: Takes slices of the program.
+        sites: The random sites and factors of the program.
     """
 
     def __init__(
@@ -160,13 +163,18 @@ class Evaluator:
         dependences: Mapping[Path, ScoreDependence],
         plants: Mapping[Path, Sequence[Any]],
         bounded: frozenset[Path] = frozenset(),
+        *,
+        slicer: Slicer,
+        sites: Sites,
     ):
         self._program = program
+        self._slicer = slicer
+        self._sites = sites
         self._states = states
         self._dependences = dependences
         self._plants = plants
         self._bounded = bounded
-        self._sites = Harvester(program, ScoreStates()).sites
+        self._planted = frozenset(plants) | states.keys()
 
     def evaluate(self, tables: Mapping[Path, ScoreTable]) -> dict[Path, Any]:
         """Table of each score, with the axes of coordinates before the axes of its dependence.
@@ -196,13 +204,15 @@ class Evaluator:
     ) -> dict[Path, Any]:
         """Scores for all configurations, with an axis for each coordinate in front."""
         sizes = [len(self._states[c.path]) for c in table.coordinates]
-        planted = frozenset(self._plants) | self._states.keys()
-        constant = self._find_constant(table)
-        action = ScoreStates(self._states, wanted, constant, bounded, planted)
+        part = self._slicer.cut(wanted | bounded, self._planted)
+        constant = self._find_constant(table, part.pick(self._states))
+        action = ScoreStates(self._states, wanted, constant, bounded, self._planted)
+        harvester = Harvester(part.program(self._program.inputs), action)
 
         def run(config: Sequence[Any]) -> dict[Path, Any]:
-            plants = dict(self._plants) | self._paths(table, config)
-            return Harvester(self._program, action).run(plants, live_outs=False)[1]
+            plants = part.pick(self._plants)
+            plants |= self._plant_states(table, config, part.pick(self._states))
+            return harvester.run(plants, live_outs=False)[1]
 
         if not sizes:
             return run([])
@@ -210,32 +220,35 @@ class Evaluator:
         records = jax.vmap(run)([x.ravel() for x in grid])
         return {p: r.reshape(*sizes, *r.shape[1:]) for p, r in records.items()}
 
-    def _find_constant(self, table: ScoreTable) -> frozenset[Path]:
+    def _find_constant(self, table: ScoreTable, paths: Collection[Path]) -> frozenset[Path]:
         """The summed sites whose elements all have one state in a configuration."""
-        mine = {path: [c for c in table.coordinates if c.path == path] for path in self._states}
+        mine = {path: [c for c in table.coordinates if c.path == path] for path in paths}
 
         def is_one(found):
             return len(found) < 2 and all(set(c.element) <= {None} for c in found)
 
         return frozenset(path for path, found in mine.items() if is_one(found))
 
-    def _paths(self, table: ScoreTable, config: Sequence[Any]) -> dict[Path, Any]:
-        """The planted values of each summed site, for one state of each coordinate."""
-        paths = {path: self._path(path, table, config) for path in self._states}
-        for before, chain in table.starts.items():
+    def _plant_states(
+        self, table: ScoreTable, config: Sequence[Any], paths: Collection[Path]
+    ) -> dict[Path, Any]:
+        """The planted values of summed sites, for one state of each coordinate."""
+        starts = {path: chain for path, chain in table.starts.items() if path in paths}
+        found = {path: self._path(path, table, config) for path in paths if path not in starts}
+        for before, chain in starts.items():
             pairs = zip(table.coordinates, config, strict=True)
             mine = {c.lag: x for c, x in pairs if c.path == chain}
             at = -1 if max(mine) > 0 else self._dependences[chain].shape[table.time[chain]]
             state = next(x for lag, x in mine.items() if (at + lag) % len(mine) == 0)
-            paths[before] = self._fill(
+            found[before] = self._fill(
                 before, lambda index, shape, x=state: jnp.broadcast_to(x, shape)
             )
-        return paths
+        return found
 
     def _path(self, path: Path, table: ScoreTable, config: Sequence[Any]) -> Any:
         pairs = [(c, x) for c, x in zip(table.coordinates, config, strict=True) if c.path == path]
         lags = sorted({c.lag for c, _ in pairs})
-        if path in self._find_constant(table):
+        if path in self._find_constant(table, [path]):
             state = sum((x for _, x in pairs), jnp.int32(0))
             return self._fill(path, lambda _, shape: jnp.broadcast_to(state, shape))
 

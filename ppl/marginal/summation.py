@@ -13,7 +13,7 @@ import numpy as np
 from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
 from ppl.core.joint_scores import GroupScores
 from ppl.harvest.program import Harvester, Program
-from ppl.harvest.survey import Path, describe
+from ppl.harvest.survey import Path, Sites, describe
 from ppl.marginal.element_dependence import Aligned, Indexed, Source
 from ppl.marginal.elimination import Eliminator, TimePlates
 from ppl.marginal.factors import (
@@ -26,6 +26,7 @@ from ppl.marginal.factors import (
     with_longest_last,
 )
 from ppl.marginal.group_factors import Axes
+from ppl.marginal.program_slices import Slicer
 from ppl.marginal.score_dependence import DependenceReader, Dependences
 from ppl.marginal.score_tables import Coordinate, Evaluator, ScoreStates, ScoreTable
 from ppl.marginal.sum_structure import SumStructure
@@ -77,8 +78,17 @@ class Summation:
 
     def aval(self, path: Path) -> Any:
         """The abstract value of a summed site."""
+        return self._sites[path].collapse().avals[0]
+
+    @functools.cached_property
+    def _sites(self) -> Sites:
+        """The random sites and factors of the program."""
         program = self._program([None] * len(self.jaxpr.invars))
-        return Harvester(program, ScoreStates()).sites[path].collapse().avals[0]
+        return Harvester(program, ScoreStates()).sites
+
+    @functools.cached_property
+    def _slicer(self) -> Slicer:
+        return Slicer(self.jaxpr)
 
     @functools.cached_property
     def _traced(self) -> dict[Any, Any]:
@@ -102,6 +112,14 @@ class Summation:
         return {path: structure.group(path) for path in self.scored}
 
     @functools.cached_property
+    def _members(self) -> dict[Any, list[Path]]:
+        """The scores of each group."""
+        found: dict[Any, list[Path]] = {}
+        for path, group in self.groups.items():
+            found.setdefault(group, []).append(path)
+        return found
+
+    @functools.cached_property
     def untouched(self) -> frozenset[Path]:
         """Paths of scores that depend on none of the summed sites, given all other values."""
         structure = self._abstract
@@ -121,15 +139,15 @@ class Summation:
             path: The path of the score.
             inputs: The inputs of the program; None for an unknown input.
         """
-        structure = self._structure(inputs, {})
         group = self.groups[path]
+        mine = self._members[group]
+        structure = self._structure(inputs, {}, mine)
         plates = structure.plates_of_group(group)
-        mine = [p for p in self.scored if self.groups[p] == group]
         spreads = {p: structure.spread(p, plates) for p in mine if p not in self.states}
         lags = [structure.lags_of(plate) for plate in plates]
         time = next((i for i, each in enumerate(lags) if each - {0}), None)
         return GroupScores(
-            tuple(p for p in self.states if self.groups[p] == group),
+            tuple(p for p in mine if p in self.states),
             tuple(plates.values()),
             tuple(spreads.items()),
             time,
@@ -228,18 +246,42 @@ class Summation:
             return sum(sums)
 
         log_weight, one_hot = jax.value_and_grad(total)(probes)
-        evaluator = Evaluator(self._program(inputs), self.states, structure.dependences, {})
+        evaluator = self._evaluator(structure, inputs, {})
         chosen = {path: evaluator.value(path, jnp.argmax(x, 0)) for path, x in one_hot.items()}
         return chosen, log_weight
 
     def _structure(
-        self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
+        self,
+        inputs: Sequence[Any],
+        plants: Mapping[Path, Sequence[Any]],
+        paths: Sequence[Path] | None = None,
     ) -> SumStructure:
-        reader = DependenceReader(self.states, self.scored, plants, traced=self._traced)
-        dependences = reader.read(self.jaxpr, inputs, self.inputs)
+        """The structure of the sum, or of one group of its scores, given by their paths."""
+        jaxpr = self.jaxpr
+        names = self.inputs
+        if paths is None or len(paths) == len(self.scored) or self._abstract.chained:
+            paths = self.scored  # Chains are told apart by all of them.
+        else:
+            part = self._slicer.cut(paths, self.states.keys() | plants.keys())
+            jaxpr = part.jaxpr
+            inputs = part.program(inputs).inputs
+            names = (*names, *range(len(names), len(inputs)))
+        reader = DependenceReader(self.states, paths, plants, traced=self._traced)
+        dependences = reader.read(jaxpr, inputs, names)
         self._check_elements(dependences)
         bounded = frozenset(reader.bounded)
         return SumStructure(dependences, self.states, reader.causes, bounded, reader.num_parts)
+
+    def _evaluator(
+        self,
+        structure: SumStructure,
+        inputs: Sequence[Any],
+        plants: Mapping[Path, Sequence[Any]],
+    ) -> Evaluator:
+        program = self._program(inputs)
+        bounded = structure.bounded
+        more = {"slicer": self._slicer, "sites": self._sites}
+        return Evaluator(program, self.states, structure.dependences, plants, bounded, **more)
 
     def _check_elements(self, dependences: Dependences) -> None:
         """Check that each element of a summed site has a score of its own."""
@@ -280,16 +322,13 @@ class Summation:
         probes: Mapping[Path, Any],
     ) -> tuple[SumStructure, list[LogFactor]]:
         """The structure of the sum, and the tables of the scores of one group."""
-        structure = self._structure(inputs, plants)
-        paths = [path for path in self.scored if structure.group(path) == group]
+        structure = self._structure(inputs, plants, self._members[group])
+        paths = self._members[group]
         for path in paths:
             if (count := structure.num_configurations(path)) > self.max_states:
                 raise EliminationError(self._explain(structure, path, count))
         tables = {path: structure.table(path) for path in paths}
-        evaluator = Evaluator(
-            self._program(inputs), self.states, structure.dependences, plants, structure.bounded
-        )
-        scores = evaluator.evaluate(tables)
+        scores = self._evaluator(structure, inputs, plants).evaluate(tables)
         for path, probe in probes.items():
             if path in scores:
                 score = scores[path]
