@@ -93,14 +93,15 @@ def lattice(structure, expected, cases):
         numpyro.sample("cases", dist.Poisson(expected * jnp.exp(level + field)), obs=cases)
 
 
-@not_centered("first", "h")
+@not_centered("first")
 def volatility(returns):
     level = numpyro.sample("level", dist.Normal(0, 2))
     persistence = numpyro.sample("persistence", dist.Beta(20, 1.5))
     sigma = numpyro.sample("sigma", dist.HalfNormal(0.5))
 
     def step(before, _):
-        h = numpyro.sample("h", dist.Normal(persistence * before, sigma))
+        with reparam(config={"h": LocScaleReparam(0)}):
+            h = numpyro.sample("h", dist.Normal(persistence * before, sigma))
         return h, h
 
     first = numpyro.sample("first", dist.Normal(0, sigma / jnp.sqrt(1 - persistence**2)))
