@@ -91,7 +91,7 @@ def nested_laplace(
             others; but neither a factor of others in the data, nor a single number that enters the
             data by a function of its own. Where :math:`x` is not normal given the data, its
             smallest sites, as levels and slopes, are left out if the rest then falls into more
-            independent parts.
+            independent parts; but no site whose prior has parameters outside of :math:`x`.
         num_draws: Number of draws, each at a point of :math:`\theta` of its own.
         num_proposals: Number of draws of each independent part of :math:`x` from which one is
             chosen by importance weights.
@@ -138,7 +138,9 @@ def nested_laplace(
     max_block = check_count("max_block", max_block, least=1)
     num_chains = check_count("num_chains", num_chains, least=1)
     num_warmup = check_count("num_warmup", num_warmup, least=0)
-    with settings(cache_dir), show_progress(progress, 4, "stage") as shown:
+    # Points of density zero are no mistake.
+    quiet = np.errstate(divide="ignore", invalid="ignore")
+    with settings(cache_dir), quiet, show_progress(progress, 4, "stage") as shown:
         report = _Stages(shown)
         report(0, "finding the latent field")
         whole = ppl.unconstrain(model, *args, **kwargs)
@@ -193,7 +195,7 @@ def nested_laplace(
                 draws, weighed = again, anew
         report(4, "draws")
     return NestedLaplaceResult(
-        draws=jax.tree.map(lambda x: x[None], draws),
+        draws=jax.tree.map(lambda x: x[None], _without_lost(draws, weighed)),
         **weighed,
         integrated=field.names,
         is_exact=field.is_exact,
@@ -471,6 +473,14 @@ def _weigh(corrections: np.ndarray, points: SpreadPoints, dtype: np.dtype) -> di
         "num_lost": int(np.sum(is_lost)),
         "is_corrected": is_corrected,
     }
+
+
+def _without_lost(draws: dict[str, Any], weighed: dict[str, Any]) -> dict[str, Any]:
+    """The draws, with the one of largest weight in place of those without one, which may be NaN."""
+    weights = weighed["weights"][0]
+    is_lost = np.isneginf(weighed["log_weights"][0])
+    rows = np.where(is_lost, np.argmax(weights), np.arange(weights.size))
+    return jax.tree.map(lambda x: x[rows], draws)
 
 
 def _is_poor(weighed: dict[str, Any]) -> bool:

@@ -53,7 +53,8 @@ def find_latent_field(
     A single number that enters the data by a function of its own, as the logarithm of a scale, is
     left to the others. If the field is not normal given the data, so are its smallest sites, as
     levels and slopes, where what stays then falls into more independent parts, for each of which
-    Laplace's approximation is better.
+    Laplace's approximation is better. Those whose priors have parameters outside of the field, as
+    effects with a scale, stay in it.
 
     Args:
         target: Target of the model with its data.
@@ -73,7 +74,7 @@ def find_latent_field(
     else:
         field = _paths_of(names, size)
     if names is None and field and not degrees.are_quadratic(field):
-        less = _without_small(field, size)
+        less = _without_small(field, size, _with_parameters(degrees, field, size))
         if _count_parts(target, less, max_block) > _count_parts(target, field, max_block):
             field = less
     paths = tuple(p for p in size if p in field)
@@ -82,12 +83,28 @@ def find_latent_field(
     return LatentField(paths, is_exact, others, left_out)
 
 
-def _without_small(field: Sequence[Path], size: Mapping[Path, int]) -> list[Path]:
-    """The field without its smallest sites, while all others have few coordinates."""
-    left = sorted(field, key=lambda p: -size[p])
+def _with_parameters(
+    degrees: ScoreDegrees, field: Sequence[Path], size: Mapping[Path, int]
+) -> list[Path]:
+    """The sites of the field whose priors depend on sites outside of it, as effects on a scale."""
+    found = degrees.of([p for p in size if p not in field])
+    return [p for p in field if p in found and found[p].variables]
+
+
+def _without_small(
+    field: Sequence[Path], size: Mapping[Path, int], kept: Sequence[Path]
+) -> list[Path]:
+    """The field without its smallest sites, while all others have few coordinates.
+
+    Sites that are kept, as a scale outside of the field would form a funnel with them, stay.
+    """
+    left = list(field)
     num_others = sum(size.values()) - sum(size[p] for p in left)
-    while len(left) > 1 and num_others + size[left[-1]] <= _MAX_OTHERS:
-        num_others += size[left.pop()]
+    for path in sorted((p for p in field if p not in kept), key=lambda p: size[p]):
+        num_others += size[path]
+        if len(left) == 1 or num_others > _MAX_OTHERS:
+            break
+        left.remove(path)
     return left
 
 

@@ -15,6 +15,7 @@ import distributions as dist
 import ppl
 from examples.catalogue.bugs import CLASSICS
 from inference import NestedLaplaceResult, mcmc, nested_laplace
+from inference.drivers.nested_laplace import _without_lost
 from inference.models.latent_field import find_latent_field
 from inference.optimization.quadratic_search import find_peak
 from inference.optimization.spread_points import spread
@@ -176,6 +177,14 @@ def test_the_field_is_found_by_the_program():
     assert find_latent_field(ppl.unconstrain(series)).paths == (("h",), ("level",))
 
 
+def test_draws_of_lost_points_are_finite():
+    """A point without a mode has no draw; 0 times NaN is no part of a mean."""
+    weighed = {"weights": np.array([[0.3, 0.0, 0.7]]), "log_weights": np.array([[0.0, -np.inf, 1]])}
+    draws = {"x": np.array([[1.0, 2.0], [np.nan, 3.0], [4.0, 5.0]])}
+    found = _without_lost(draws, weighed)["x"]
+    np.testing.assert_array_equal(found, [[1.0, 2.0], [4.0, 5.0], [4.0, 5.0]])
+
+
 def test_a_level_that_joins_trees_is_left_out():
     school_of = np.repeat(np.arange(10), 2)
 
@@ -188,6 +197,19 @@ def test_a_level_that_joins_trees_is_left_out():
 
     field = find_latent_field(ppl.unconstrain(ppl.condition(model, {"y": jnp.arange(20)})))
     assert set(field.paths) == {("school",), ("group",)}  # 10 schools, independent of each other
+
+
+def test_effects_with_a_scale_stay_in_the_field():
+    """Without regions, towns are more independent parts; but a region and its scale: a funnel."""
+
+    def model(key):
+        scale = ppl.sample(key, dist.HalfNormal(jnp.ones(2)), name="scale")
+        region = ppl.sample(key, dist.Normal(0.5 * jnp.ones(3), scale[0]), name="region")
+        town = ppl.sample(key, dist.Normal(jnp.repeat(region, 2), scale[1]), name="town")
+        ppl.sample(key, dist.Poisson(jnp.exp(jnp.repeat(town, 3))), name="y")
+
+    field = find_latent_field(ppl.unconstrain(ppl.condition(model, {"y": jnp.arange(18)})))
+    assert set(field.paths) == {("region",), ("town",)}
 
 
 def test_a_field_on_a_graph_is_found_and_normal():
