@@ -91,6 +91,19 @@ def fingerprint_constants(jaxpr: Any, consts: Sequence[Any]) -> Iterator[Hashabl
             yield from fingerprint_constants(*jaxprs.raw(inner))
 
 
+def calls_python(jaxpr: Any) -> bool:
+    """Whether a program calls functions of Python, as callbacks and derivatives of one's own.
+
+    Fingerprints do not tell such functions apart.
+    """
+    return any(
+        any(map(callable, eqn.params.values()))
+        or "jvp_jaxpr_fun" in eqn.params
+        or any(calls_python(jaxprs.raw(inner)[0]) for inner in jax_core.subjaxprs(eqn))
+        for eqn in jaxpr.eqns
+    )
+
+
 def fingerprint_wiring(jaxpr: Any) -> Hashable:
     """Fingerprint of how the equations of a program are joined: its variables by number."""
     inner, _ = jaxprs.raw(jaxpr)

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.scipy.special import logsumexp
 
-from ppl.harvest import jax_core
+from ppl.core.captured_constants import calls_python
+from ppl.harvest import jax_core, jaxprs
 from ppl.harvest.plants import PathDict
 from ppl.harvest.survey import Path, describe, describe_all
 from ppl.marginal.block_integral import BlockIntegral, ScoredDensity
@@ -83,14 +84,20 @@ class LaplaceIntegral(BlockIntegral):
         """The log of the integral over one group of sites, by plate if plates are independent.
 
         Outside of other programs, it is found by one that is compiled once for all equal integrals.
+        Integrals whose programs call functions of Python are not told apart by these.
         """
         operands = list(inputs), PathDict(plants)
-        if not group or any(map(jax_core.is_traced, jax.tree.leaves(operands))):
+        is_inner = any(map(jax_core.is_traced, jax.tree.leaves(operands)))
+        if not group or is_inner or self._calls_python:
             return super().log_prob(group, inputs, plants)
         found = _compile_log_prob(self, group)(*operands)
         if jax_core.is_traced(found) or jnp.all(jnp.isfinite(found)):
             return found
         return super().log_prob(group, inputs, plants)  # says why it is not finite
+
+    @functools.cached_property
+    def _calls_python(self) -> bool:
+        return calls_python(jaxprs.raw(self.jaxpr)[0])
 
     def _draw_group(
         self,

@@ -318,6 +318,50 @@ def test_a_known_density_compiles_nothing(caplog):
     np.testing.assert_allclose(found[1], jax.jit(density)({"scale": 0.7}), rtol=1e-12)
 
 
+def test_densities_with_two_callbacks_differ():
+    def twice(x):
+        return 2 * x
+
+    def negative(x):
+        return -x
+
+    def density(function):
+        def model(key):
+            mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+            f = ppl.sample(key, dist.Normal(0.0, 1.0), name="f")
+            shift = jax.pure_callback(function, jax.ShapeDtypeStruct((), mu.dtype), mu)
+            ppl.sample(key, dist.Poisson(jnp.exp(f + shift)), name="y")
+
+        return ppl.log_density(laplace(model, ["f"], np.array(3)))
+
+    for function in (twice, negative):
+        found = density(function)
+        want = jax.jit(found)({"mu": 0.3})
+        np.testing.assert_allclose(found({"mu": 0.3}), want, rtol=1e-5)
+
+
+def test_densities_with_two_derivative_rules_differ():
+    """The derivatives, and with them the mode, belong to functions of the same values."""
+
+    def density(factor):
+        @jax.custom_jvp
+        def rate(f):
+            return jnp.exp(f)
+
+        @rate.defjvp
+        def _(primals, tangents):
+            return rate(*primals), factor * jnp.exp(primals[0]) * tangents[0]
+
+        def model(key):
+            mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+            f = ppl.sample(key, dist.Normal(mu, 1.0), name="f")
+            ppl.sample(key, dist.Poisson(rate(f)), name="y")
+
+        return ppl.log_density(laplace(model, ["f"], np.array(3)))({"mu": 0.3})
+
+    assert abs(density(1.0) - density(1.01)) > 1e-4
+
+
 def shape(key):
     f = ppl.sample(key, dist.Normal(1.0, 1.0), name="f")
     ppl.sample(key, dist.Gamma(1 + 2 * f, 1.0), name="y")
