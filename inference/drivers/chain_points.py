@@ -1,6 +1,8 @@
 """Points of a density by NUTS, where it has too many coordinates to spread points over."""
 
 import dataclasses
+import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -64,15 +66,17 @@ def sample_points(
         num_warmup: Iterations of warm-up of each.
         progress: Whether to show how far the chains are.
     """
+    # Keywords that mcmc has, too, are bound to the model that they were given for.
+    own = {name: x for name, x in kwargs.items() if name in inspect.signature(mcmc).parameters}
     chains = mcmc(
         key,
-        model,
+        functools.partial(model, **own) if own else model,
         *args,
         num_chains=num_chains,
         num_warmup=num_warmup,
         num_draws=max(_MIN_DRAWS, -(-num_points // num_chains)),
         progress=progress,
-        **kwargs,
+        **{name: x for name, x in kwargs.items() if name not in own},
     )
     # Importance weights of the field say how good the approximation is; the summary has them.
     facts = dataclasses.replace(chains.facts, approximate=None)

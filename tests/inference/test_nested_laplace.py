@@ -276,6 +276,19 @@ def check_scales(result, log_likelihood):
     return np.sum(np.log(total))
 
 
+def test_keywords_of_mcmc_may_be_of_the_model():
+    def model(key, init):
+        log_tau = ppl.sample(key, dist.Normal(jnp.zeros(13), 0.5), name="log_tau")
+        x = ppl.sample(key, dist.Normal(jnp.zeros(13), jnp.exp(log_tau)), name="x")
+        ppl.sample(key, dist.Normal(x, init), name="y")
+
+    posterior = ppl.condition(model, {"y": jnp.ones(13)})
+    result = nested_laplace(key(0), posterior, num_chains=1, num_warmup=50, init=0.5)
+    scales = np.exp(0.5 * np.random.default_rng(0).normal(size=100_000))
+    one = np.mean(st.norm.pdf(1, 0, np.sqrt(scales**2 + 0.25)))
+    assert abs(result.log_evidence - 13 * np.log(one)) < 0.3
+
+
 def test_more_than_twelve_numbers_are_sampled_by_nuts(tmp_path):
     y = np.random.default_rng(0).normal(size=(8, 13)) * np.linspace(0.5, 2, 13)
     posterior = ppl.condition(many_scales, {"y": jnp.asarray(y, jnp.result_type(float))})
