@@ -292,7 +292,7 @@ def test_keywords_of_mcmc_may_be_of_the_model():
 def test_more_than_twelve_numbers_are_sampled_by_nuts(tmp_path):
     y = np.random.default_rng(0).normal(size=(8, 13)) * np.linspace(0.5, 2, 13)
     posterior = ppl.condition(many_scales, {"y": jnp.asarray(y, jnp.result_type(float))})
-    result = nested_laplace(key(0), posterior, num_warmup=300)
+    result = nested_laplace(key(0), posterior, num_draws=4000, num_warmup=300)
 
     def log_likelihood(tau):
         scale = np.sqrt(tau[:, None, None] ** 2 + 0.25)
@@ -300,10 +300,10 @@ def test_more_than_twelve_numbers_are_sampled_by_nuts(tmp_path):
 
     check_scales(result, log_likelihood)
     assert (result.integrated, result.is_exact, result.is_corrected) == (("x",), True, True)
-    assert result.draws["x"].shape == (1, 1000, 8, 13)
+    assert result.draws["x"].shape == (1, 4000, 8, 13)
     chains = result.chains
     assert chains is not None
-    assert chains.draws["log_tau"].shape == (4, 500, 13)
+    assert chains.draws["log_tau"].shape == (4, 1000, 13)
     summary = result.summary()
     assert not summary.problems
     assert "log_tau by 4 chains of NUTS" in summary.about
