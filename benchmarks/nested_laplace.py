@@ -258,8 +258,8 @@ def rows(group: list[Entry]) -> list[str]:
             if entry["tool"] == REFERENCE:
                 note += f", error {entry['floor']:.3f}"
             times = [f"{entry['seconds']:.0f}", f"{entry['cpu']:.1f}", ratio]
-            cells = [name, entry["tool"], *times]
-            cells += [*(f"{x:.3f}" for x in apart), *[""] * (4 - len(apart)), note]
+            errors = [f"{x:.3f}" if x < 1000 else "> 1000" for x in apart]
+            cells = [name, entry["tool"], *times, *errors, *[""] * (4 - len(errors)), note]
         found.append(f"| {' | '.join(cells)} |")
     return found
 

@@ -12,6 +12,7 @@ import numpy as np
 from inference.common.threefry import seed_of
 from inference.drivers.evidence import flat_draws
 from inference.drivers.mcmc import mcmc
+from inference.drivers.run_settings import NUM_DRAWS
 from inference.evidence.bridge_sampling import bridge_sampling
 from inference.optimization.quadratic_search import Density
 from inference.optimization.spread_points import SpreadPoints
@@ -19,8 +20,6 @@ from inference.results.diagnostics import ess_bulk
 from inference.results.mcmc_result import MCMCResult
 from inference.runtime.progress import Shown
 from ppl.transforms.unconstrain import Unconstrained
-
-_MIN_DRAWS = 500  # of a chain, by which R-hat and bridge sampling judge
 
 
 class ChainPoints(NamedTuple):
@@ -74,7 +73,7 @@ def sample_points(
         *args,
         num_chains=num_chains,
         num_warmup=num_warmup,
-        num_draws=max(_MIN_DRAWS, -(-num_points // num_chains)),
+        num_draws=max(NUM_DRAWS, -(-num_points // num_chains)),
         progress=progress,
         **{name: x for name, x in kwargs.items() if name not in own},
     )
