@@ -116,9 +116,11 @@ class NestedLaplaceResult(ImportanceResult):
             yield from self._problems_of_chains(self.chains)
         if self.num_lost:
             yield (
-                f"{self.num_lost} of {self.weights.size} points count for nothing, as Newton's "
-                "method found no mode there, or the density is 0: there the posterior may be cut "
-                "off. Compare with mcmc."
+                f"{self.num_lost} of {self.weights.size} points count for nothing: there the "
+                "density is 0, Newton's method finds no mode of "
+                f"{', '.join(self.integrated)}, or neither prior nor data tell of a part of it, as "
+                "of the level of an intrinsic field. The posterior may be cut off. Give each a "
+                "proper prior, or compare with mcmc."
             )
         if self.chains is None and self.points_ess < _WORTH * self.weights.size:
             yield (
