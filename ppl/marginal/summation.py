@@ -280,8 +280,10 @@ class Summation:
     ) -> Evaluator:
         program = self._program(inputs)
         bounded = structure.bounded
+        # A slice may hold sites of other groups, which are given some state, too.
+        dependences = {**self._abstract.dependences, **structure.dependences}
         more = {"slicer": self._slicer, "sites": self._sites}
-        return Evaluator(program, self.states, structure.dependences, plants, bounded, **more)
+        return Evaluator(program, self.states, dependences, plants, bounded, **more)
 
     def _check_elements(self, dependences: Dependences) -> None:
         """Check that each element of a summed site has a score of its own."""
