@@ -192,7 +192,8 @@ def nested_laplace(
             again, anew = _spread_anew(key, correct, log_density, peak, shift, num_draws, layout)
             is_first = weighed["is_corrected"] and weighed["ess"] > anew["ess"]
             if anew["is_corrected"] and not is_first:
-                draws, weighed = again, anew
+                draws = again
+                weighed = anew
         report(4, "draws")
     return NestedLaplaceResult(
         draws=jax.tree.map(lambda x: x[None], _without_lost(draws, weighed)),

@@ -117,7 +117,8 @@ class _Scaling(NamedTuple):
 
 def _is_apart(evaluate: Evaluate, ends: Ends, number: int, eps: float) -> bool:
     """Whether an end counts, and the density between it and the first end is lower than at both."""
-    first, here = ends.heights[0], ends.heights[number]
+    first = ends.heights[0]
+    here = ends.heights[number]
     move = ends.positions[number] - ends.positions[0]
     if here < first - _LEAST_MODE or np.linalg.norm(move) < _LEAST_MOVE:
         return False
