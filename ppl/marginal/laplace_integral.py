@@ -84,7 +84,8 @@ class LaplaceIntegral(BlockIntegral):
         """The log of the integral over one group of sites, by plate if plates are independent.
 
         Outside of other programs, it is found by one that is compiled once for all equal integrals.
-        Integrals whose programs call functions of Python are not told apart by these.
+        Integrals with functions of Python in their programs are compiled anew, as which functions
+        these are does not tell them apart.
         """
         operands = list(inputs), PathDict(plants)
         is_inner = any(map(jax_core.is_traced, jax.tree.leaves(operands)))
