@@ -85,6 +85,11 @@ def check_positive_scalar(name: str, value: Any, dtype: Any) -> jax.Array:
     return check_scalar(name, value, dtype, "a positive, finite number", lambda x: 0 < x < np.inf)
 
 
+def check_rate(name: str, value: Any, dtype: Any) -> jax.Array:
+    """The argument called `name` as a scalar of `dtype` in (0, 1), traced or not."""
+    return check_scalar(name, value, dtype, "a number between 0 and 1", lambda x: 0 < x < 1)
+
+
 def check_fraction(name: str, value: Any, also: str = "") -> float:
     """The argument called `name` as a number in (0, 1).
 

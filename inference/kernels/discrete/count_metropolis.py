@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from inference.common.argument_checks import check_positive_scalar, check_scalar
+from inference.common.argument_checks import check_positive_scalar, check_rate
 from inference.common.lockstep import select_leaves
 from inference.common.log_densities import metropolis_rate
 from inference.common.threefry import seed_of, threefry, uniform
@@ -100,13 +100,7 @@ class CountMetropolis(CountKernel):
         """
         form = self.form_of(position)
         position, log_density = self.begin(position)
-        check_scalar(
-            "target_acceptance_rate",
-            self.target_acceptance_rate,
-            form.real,
-            "a number between 0 and 1",
-            lambda x: 0 < x < 1,
-        )
+        check_rate("target_acceptance_rate", self.target_acceptance_rate, form.real)
         if self.step_size is None:
             sizes = self.first_sizes(form, position)
         else:

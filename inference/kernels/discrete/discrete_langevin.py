@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from inference.common.argument_checks import check_positive_scalar, check_scalar
+from inference.common.argument_checks import check_positive_scalar, check_rate
 from inference.common.lockstep import select_leaves
 from inference.common.log_densities import metropolis_rate
 from inference.common.threefry import seed_of, uniform
@@ -110,13 +110,7 @@ class DiscreteLangevin(InformedKernel):
         """
         real = self.form_of(position).real
         step_size = check_positive_scalar("step_size", self.step_size, real)
-        check_scalar(
-            "target_acceptance_rate",
-            self.target_acceptance_rate,
-            real,
-            "a number between 0 and 1",
-            lambda x: 0 < x < 1,
-        )
+        check_rate("target_acceptance_rate", self.target_acceptance_rate, real)
         averaging = dual_averaging_restart(dual_averaging_init(step_size))
         return DiscreteLangevinState(*self.begin(position), step_size, averaging)
 

@@ -6,7 +6,7 @@ import math
 import jax
 import jax.numpy as jnp
 
-from inference.common.argument_checks import check_positive_scalar, check_scalar
+from inference.common.argument_checks import check_positive_scalar, check_rate, check_scalar
 from inference.common.layout import Layout
 from inference.common.threefry import uniform
 from inference.kernels.ensemble.affine_invariant import log_volume
@@ -76,8 +76,7 @@ class DifferentialEvolution(DifferenceKernel):
             ValueError: if a setting is out of range.
         """
         self._step_size(layout.size, layout.dtype)
-        between = "a number between 0 and 1"
-        check_scalar("jitter", self.jitter, layout.dtype, between, lambda x: 0 < x < 1)
+        check_rate("jitter", self.jitter, layout.dtype)
         for name in ("jump_rate", "snooker_rate"):
             rate = getattr(self, name)
             check_scalar(name, rate, layout.dtype, "a number in [0, 1)", lambda x: 0 <= x < 1)

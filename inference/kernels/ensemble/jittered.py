@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from inference.common.argument_checks import check_positive_scalar, check_scalar
+from inference.common.argument_checks import check_positive_scalar, check_rate, check_scalar
 from inference.common.layout import Layout
 from inference.common.threefry import normal, seed_of, uniform
 from inference.kernels.ensemble.kernel import GradientKernel, check_num_chains, layout_of
@@ -257,13 +257,7 @@ class JitteredKernel(GradientKernel, abc.ABC):
     def _tuning(self, layout: Layout) -> Tuning:
         given = self.trajectory_length
         length = self.initial_length(layout) if given is None else given
-        check_scalar(
-            "target_acceptance_rate",
-            self.target_acceptance_rate,
-            layout.dtype,
-            "a number between 0 and 1",
-            lambda x: 0 < x < 1,
-        )
+        check_rate("target_acceptance_rate", self.target_acceptance_rate, layout.dtype)
         at_least_one = "a number of at least 1", lambda x: x >= 1
         check_scalar("max_num_steps", self.max_num_steps, layout.dtype, *at_least_one)
         variance = jnp.ones(layout.size, layout.dtype)

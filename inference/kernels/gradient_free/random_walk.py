@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from inference.common.argument_checks import check_count, check_positive_scalar, check_scalar
+from inference.common.argument_checks import check_count, check_positive_scalar, check_rate
 from inference.common.layout import Layout
 from inference.common.lockstep import select_leaves
 from inference.common.log_densities import metropolis_rate
@@ -129,13 +129,7 @@ class RandomWalk(GradientFreeKernel):
         """
         super().check(layout)
         self._first_step_size(layout)
-        check_scalar(
-            "target_acceptance_rate",
-            self.target_acceptance_rate,
-            layout.dtype,
-            "a number between 0 and 1",
-            lambda x: 0 < x < 1,
-        )
+        check_rate("target_acceptance_rate", self.target_acceptance_rate, layout.dtype)
 
     def step(
         self, key: jax.Array, state: RandomWalkState
