@@ -12,10 +12,11 @@ from jax import lax
 from numpyro import handlers, primitives
 from numpyro.ops.pytree import PytreeTrace
 
-from ppl.doors.labeled_sites import Labels, observe, record, sample_latent
 from ppl.doors.numpyro_distribution import has_mask, innermost, wrap
 from ppl.harvest import jax_core, leaf_values
+from ppl.primitives.deterministic import sow_value
 from ppl.primitives.factor import factor
+from ppl.primitives.sample import Labels, sow_data, sow_draw
 from ppl.transforms.scale import scale
 
 Message = dict[str, Any]
@@ -89,7 +90,7 @@ class Sites(primitives.Messenger):
             labels = self._labels(msg, ours.batch_shape, len(ours.event_shape))
             return self._scaled(
                 msg,
-                lambda key: sample_latent(key, ours, name=name, labels=labels),
+                lambda key: sow_draw(key, ours, name=name, labels=labels),
                 ours.batch_shape,
             )
         if not msg["is_observed"]:
@@ -103,7 +104,7 @@ class Sites(primitives.Messenger):
         labels = self._labels(msg, ours.batch_shape, len(ours.event_shape))
         return self._scaled(
             msg,
-            lambda key: observe(key, ours, data, name=name, labels=labels),
+            lambda key: sow_data(key, ours, data, name=name, labels=labels),
             ours.batch_shape,
         )
 
@@ -121,7 +122,9 @@ class Sites(primitives.Messenger):
                 "Write it by numpyro.factor, and the site by numpyro.deterministic.",
             )
         value = jnp.broadcast_to(innermost(d).v, d.batch_shape + d.event_shape)
-        return record(value, name=msg["name"], labels=self._labels(msg, d.batch_shape, d.event_dim))
+        return sow_value(
+            value, name=msg["name"], labels=self._labels(msg, d.batch_shape, d.event_dim)
+        )
 
     def _deterministic(self, msg: Message) -> Any:
         value = msg["value"]
@@ -130,7 +133,7 @@ class Sites(primitives.Messenger):
         # With further axes, nothing tells those of plates from those of an event.
         is_batch = jax.tree_util.all_leaves([value]) and np.ndim(value) == num_plates
         labels = self._labels(msg, np.shape(value)) if is_batch else ()
-        return record(value, name=msg["name"], labels=labels)
+        return sow_value(value, name=msg["name"], labels=labels)
 
     def _claim(self, name: str) -> None:
         """Note the name of a site.

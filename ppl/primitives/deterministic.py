@@ -4,7 +4,7 @@ from typing import Any
 
 from ppl.common.peer_names import explain_name_by_position, explaining_calls
 from ppl.harvest.sowing import bind_site
-from ppl.primitives.sample import check_name
+from ppl.primitives.sample import Labels, check_name
 from ppl.primitives.site_kinds import DETERMINISTIC
 
 
@@ -37,6 +37,11 @@ def deterministic(value: Any, *, name: str) -> Any:
         True
     """
     check_name("deterministic", name)
+    return sow_value(value, name=name)
+
+
+def sow_value(value: Any, *, name: str, labels: Labels = ()) -> Any:
+    """A deterministic site."""
     return bind_site(
         value,
         tag=DETERMINISTIC,
@@ -44,4 +49,5 @@ def deterministic(value: Any, *, name: str) -> Any:
         mode="append",
         note=DETERMINISTIC,
         where="deterministic",
+        labels=labels,
     )

@@ -14,7 +14,9 @@ from ppl.common.peer_names import explaining_calls
 from ppl.common.tfp_precision import in_default_precision
 from ppl.harvest.sowing import bind_site
 from ppl.primitives.draw_primitive import draw
-from ppl.primitives.site_kinds import LATENT, RANDOM
+from ppl.primitives.site_kinds import LATENT, OBSERVED, RANDOM
+
+Labels = tuple[Hashable, ...]  # of the last axes of a value, one for each
 
 # Libraries whose distributions have methods of the same names with other arguments.
 _FOREIGN = ("numpyro", "pymc", "pyro", "torch")
@@ -93,18 +95,27 @@ def sample(key: jax.Array, dist: Any = None, *, name: str) -> Any:
     return sow_draw(key, in_default_precision(dist), name=name)
 
 
-def sow_draw(key: jax.Array, dist: Any, *, name: str, labels: tuple[Hashable, ...] = ()) -> Any:
-    """A latent site; `labels` are words about the last axes of the value, one for each."""
+def sow_draw(key: jax.Array, dist: Any, *, name: str, labels: Labels = ()) -> Any:
+    """A latent site."""
     value = draw(key, dist, name=name)
     count = distribution_protocol.count_cut_off(dist, value) if has_counts(value) else None
     warn_of_cut_off("sample", (name,), count, value)
+    return _sow_random(key, dist, value, LATENT, name, labels)
+
+
+def sow_data(key: jax.Array, dist: Any, value: Any, *, name: str, labels: Labels = ()) -> Any:
+    """An observed site, as `condition` makes one of a latent site; the data are like a draw."""
+    return _sow_random(key, dist, value, OBSERVED, name, labels)
+
+
+def _sow_random(key: jax.Array, dist: Any, value: Any, kind: str, name: str, labels: Labels) -> Any:
     return bind_site(
         value,
         tag=RANDOM,
         name=name,
         mode="append",
         extra=dist,
-        note=LATENT,
+        note=kind,
         key=key,
         labels=labels,
     )
