@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from inference.models.check_keywords import check_keywords
 from ppl.core.model_pytree import name_of
 from ppl.harvest.jax_core import is_traced
+from ppl.transforms.check_indices import check_indices
 
 _INSTEAD = {
     "mcmc": " inference.sampler is a run as a function for programs.",
@@ -29,6 +30,7 @@ def check_inputs(
     kwargs: Mapping[str, Any],
     *,
     has_keywords: bool = True,
+    has_one_data_set: bool = True,
 ) -> None:
     """Check the key, the model and its arguments before anything is traced.
 
@@ -39,10 +41,12 @@ def check_inputs(
         args: Positional arguments of the model.
         kwargs: Keyword arguments of the model.
         has_keywords: Whether the driver has keywords of its own besides keywords of the model.
+        has_one_data_set: Whether the arguments are one data set, whose indices are checked.
 
     Raises:
         TypeError: if `key` is not one key, an input is traced, `model` is not a function, or
             a keyword belongs to neither the driver nor the model.
+        ValueError: if data index an array of the model out of range.
         RuntimeError: if ``jax_disable_jit`` is set.
     """
     if jax.config.jax_disable_jit:  # pyright: ignore[reportAttributeAccessIssue]
@@ -67,6 +71,8 @@ def check_inputs(
             "data of the same shapes compile nothing, so a loop of Python over them is fast."
             f"{_INSTEAD.get(driver.__name__, '')}"
         )
+    if has_one_data_set:
+        check_indices(model, args, kwargs)
 
 
 def _describe(given: Any) -> str:

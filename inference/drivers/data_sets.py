@@ -1,5 +1,6 @@
 """Data sets of a call: arguments with the data sets in front, and the arguments of one data set."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -7,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppl.common.columns import Columns
+from ppl.core.model_pytree import as_written
+from ppl.transforms.check_indices import check_indices, may_be_out_of_range
 
 
 def stack_data_sets(args: tuple[Any, ...], in_axes: Any) -> tuple[tuple[Any, ...], list[bool], int]:
@@ -102,3 +105,33 @@ def data_set(args: Any, is_stacked: list[bool], i: int) -> Any:
     leaves, tree = jax.tree.flatten(args)
     parts = [x[i] if flag else x for x, flag in zip(leaves, is_stacked, strict=True)]
     return jax.tree.unflatten(tree, parts)
+
+
+def check_indices_of_each(
+    model: Any, args: Any, is_stacked: list[bool], num: int, kwargs: Mapping[str, Any]
+) -> None:
+    """Check the indices of all data sets, in one program for all unless one is out of range.
+
+    Raises:
+        ValueError: if an index of a data set is out of range.
+    """
+    leaves, tree = jax.tree.flatten(args)
+    shared = [None if flag else x for x, flag in zip(leaves, is_stacked, strict=True)]
+    stacked = [x for x, flag in zip(leaves, is_stacked, strict=True) if flag]
+    written = as_written(model)
+
+    def on_each(key: Any, *stacked: Any) -> Any:
+        def on_one(key: Any, *rows: Any) -> Any:
+            rest = iter(rows)
+            pairs = zip(shared, is_stacked, strict=True)
+            own = jax.tree.unflatten(tree, [next(rest) if flag else x for x, flag in pairs])
+            return written(key, *own, **kwargs)
+
+        return jax.vmap(on_one)(jax.random.split(key, num), *stacked)
+
+    if may_be_out_of_range(on_each, tuple(stacked), {}):
+        for i in range(num):
+            try:
+                check_indices(model, data_set(args, is_stacked, i), kwargs)
+            except ValueError as error:
+                raise ValueError(f"data set {i}: {error}") from None

@@ -90,7 +90,7 @@ def mcmc_each(
         >>> fits.draws["mu"].shape, fits[1].draws["mu"].shape
         ((5, 4, 1000), (4, 1000))
     """
-    check_inputs(mcmc_each, key, model, args, kwargs)
+    check_inputs(mcmc_each, key, model, args, kwargs, has_one_data_set=False)
     check_unsplit("mcmc_each", (model, args, kwargs))
     jobs = Jobs.of("mcmc_each", executor, key, model, args, kwargs, kernel=kernel)
     fits = PooledFits.of(

@@ -26,7 +26,7 @@ from inference.common.serialization import restore_structure
 from inference.common.target import is_of_values, named_sites
 from inference.common.threefry import seed_of
 from inference.drivers.checkpoints import check_kept, kept_sites
-from inference.drivers.data_sets import data_set, stack_data_sets
+from inference.drivers.data_sets import check_indices_of_each, data_set, stack_data_sets
 from inference.drivers.job_checkpoints import run_jobs
 from inference.drivers.jobs import Jobs
 from inference.drivers.run_description import (
@@ -109,6 +109,7 @@ class PooledFits:
         check_row_orders(model, args, kwargs)
         args, kwargs = convert_arguments(args, kwargs)
         args, is_stacked, num = stack_data_sets(args, in_axes)
+        check_indices_of_each(model, args, is_stacked, num, kwargs)
         planned = plan_run(kernel, model, data_set(args, is_stacked, 0), kwargs)
         first: Any = put_on_common_devices(planned.target)
         rate = rate_of(planned.kernel, target_acceptance_rate)

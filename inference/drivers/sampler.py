@@ -24,6 +24,7 @@ from inference.models.check_keywords import check_keywords
 from inference.results.mcmc_result import MCMCResult
 from inference.results.run_facts import RunFacts
 from ppl.core.model_pytree import name_of
+from ppl.transforms.check_indices import check_indices
 
 
 def sampler(
@@ -94,6 +95,7 @@ def sampler(
     num_warmup, num_draws, num_chains = numbers
 
     def run(key: jax.Array, *args: Any, **kwargs: Any) -> MCMCResult:
+        check_indices(model, args, kwargs)
         planned = plan_run(kernel, model, args, kwargs)
         target: Any = planned.target
         rate = rate_of(planned.kernel, target_acceptance_rate)

@@ -139,7 +139,7 @@ def parameters_behind_key(model: Model) -> list[inspect.Parameter]:
     Raises:
         ValueError: If it is a callable without a signature.
     """
-    return list(inspect.signature(_as_written(model)).parameters.values())[1:]
+    return list(inspect.signature(as_written(model)).parameters.values())[1:]
 
 
 def arguments_by_name(
@@ -153,7 +153,7 @@ def arguments_by_name(
         TypeError: If the arguments do not fit.
         ValueError: If it is a callable without a signature.
     """
-    function, bound, named = split_partial(_as_written(model))
+    function, bound, named = split_partial(as_written(model))
     named = named | dict(kwargs)
     if hasattr(function, "data_by_name"):
         return function.data_by_name(*bound, *args, **named)
@@ -167,7 +167,7 @@ def labels_of_data(model: Model) -> dict[str, tuple[Any, ...]]:
     As for sites, there is None for each axis without a name, or a pair of the name of the dimension
     and the names of its entries, if they have any.
     """
-    function, _, _ = split_partial(_as_written(model))
+    function, _, _ = split_partial(as_written(model))
     return function.labels_of_data() if hasattr(function, "labels_of_data") else {}
 
 
@@ -189,7 +189,7 @@ def split_partial(function: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         function = function.func
 
 
-def _as_written(model: Model) -> Model:
+def as_written(model: Model) -> Model:
     """The model inside of transformations, with what it is bound to."""
     while isinstance(model := _strip_jit(unwrap_model(model)), Partial):
         if not (model.args and callable(model.args[0])):

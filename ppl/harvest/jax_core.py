@@ -289,6 +289,11 @@ def dtype_of(atom: Any) -> Any:
     return atom.aval.dtype
 
 
+def shape_of(atom: Any) -> tuple[int, ...]:
+    """Shape of a variable or a literal, which JAX's annotations do not promise."""
+    return atom.aval.shape
+
+
 def is_same_kind_of_key(unwrapped: jex.JaxprEqn, wrapped: jex.JaxprEqn) -> bool:
     """Whether an unwrapped key is wrapped again with the same implementation."""
     return dtype_of(unwrapped.invars[0]) == dtype_of(wrapped.outvars[0])
@@ -356,6 +361,19 @@ def _expand_primitive(eqn: jex.JaxprEqn) -> Jaxpr:
 
         _expansions[primitive] = jax.make_jaxpr(expand)(*(v.aval for v in eqn.invars))
     return _expansions[primitive]
+
+
+def is_read_by_method(eqn: jex.JaxprEqn) -> bool:
+    """Whether an equation was made by `array.at[index].get`, which has a mode of its own.
+
+    For one index, JAX makes the same equation for every mode that keeps it in range.
+    """
+    traceback = eqn.source_info.traceback
+    return traceback is not None and any(
+        frame.function_name.rpartition(".")[2] == "get"
+        and frame.file_name.endswith("array_methods.py")
+        for frame in traceback.frames
+    )
 
 
 def is_traced(x: Any) -> bool:

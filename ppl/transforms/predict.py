@@ -29,6 +29,7 @@ from ppl.harvest.sowing import Site
 from ppl.harvest.survey import Found, Path, describe
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import DETERMINISTIC, LATENT, OBSERVED, RANDOM, kind_of
+from ppl.transforms.check_indices import check_indices
 from ppl.transforms.draw_checks import check_apart, check_given, draw_at_site, is_near_support
 from ppl.transforms.with_params import with_params
 
@@ -130,6 +131,8 @@ class Predict:
             args, kwargs = doubt_numbers((args, kwargs), of_latent)
             is_fit = self.names is not None
             args, kwargs = doubt_all_categories((args, kwargs), fitted if is_fit else None)
+        if self.needs_names:  # else the arguments are those of the fit
+            check_indices(self.model, args, kwargs)
         arguments, data = Arguments.split(args, kwargs)
         model, run = self._run(args, kwargs)
         run.check_kinds()

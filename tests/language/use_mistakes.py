@@ -76,6 +76,18 @@ def _():
     inference.mcmc(KEY, ppl.condition(smooth, {"y": X}), X, kernel=jnp.tanh)
 
 
+@mistake(
+    "Data that count from 1",
+    names=["'effect'", "(3,)", "county[2] is 3", "from 0 to 2", "county goes from 1 to 3"],
+)
+def _():
+    def counties(key, county):
+        effect = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="effect")
+        return ppl.sample(key, dist.Normal(effect[county], 1.0), name="y")
+
+    inference.mcmc(KEY, ppl.condition(counties, {"y": X}), jnp.array([1, 2, 3]))
+
+
 @mistake("The model before the key", names=["the key comes first", "'line'"])
 def _():
     inference.mcmc(ppl.condition(line, {"y": X}), KEY, X)
