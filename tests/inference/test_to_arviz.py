@@ -305,7 +305,7 @@ def test_log_probabilities_are_compiled_once_for_all_tools():
     calls.clear()
     inference.power_scale(results[0], posterior)
     inference.loo(results[0], posterior)
-    assert len(calls) == 2  # for the shapes and constants
+    assert len(calls) == 4  # for the shapes and constants, and for the indices of data
 
 
 @pytest.mark.parametrize(
