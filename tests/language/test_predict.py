@@ -220,8 +220,8 @@ def test_new_draws_are_not_traced_again():
 
     for i in range(3):
         ppl.predict(model, jax.tree.map(lambda d, i=i: d + i, DRAWS))(KEY, X)
-    # Once to compile, and for each set of draws to look at the sites, and at the numbers.
-    assert len(traced) == 1 + 3 * 2
+    # Once to compile, and for each set of draws to look at the sites, numbers and indices.
+    assert len(traced) == 1 + 3 * 3
 
 
 class Elsewhere:
