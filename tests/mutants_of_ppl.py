@@ -215,4 +215,22 @@ MUTANTS = (
         tests=("tests/language/test_from_numpyro.py",),
         keyword="outside_of_a_support",
     ),
+    Mutant(
+        name="index-one-too-large",
+        file="ppl/analysis/known_indices.py",
+        old="(found >= shape[axis])",
+        new="(found > shape[axis])",
+        breaks="data that count from 1 read another element in silence",
+        tests=("tests/language/test_known_indices.py",),
+        keyword="construct",
+    ),
+    Mutant(
+        name="masked-index-told",
+        file="ppl/transforms/check_indices.py",
+        old="return any(map(_differ, *map(jax.tree.leaves, each)))",
+        new="return True",
+        breaks="an index out of range whose element a mask replaces is an error",
+        tests=("tests/language/test_known_indices.py",),
+        keyword="meant",
+    ),
 )

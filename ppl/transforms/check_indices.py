@@ -22,7 +22,7 @@ from ppl.transforms.density import log_probs
 from ppl.transforms.simulate import simulate
 from ppl.transforms.unconstrain import unconstrain
 
-_CHANGE = 0.75  # what is added to an element that is read out of range, to see what depends on it
+_CHANGE = 0.75  # by which an element that is read out of range grows, to see what depends on it
 _TOLERANCE = 1e-5
 
 
@@ -81,7 +81,7 @@ def _matters(found: OutOfRange, program: Any, model: Model) -> bool:
 
 
 def _changed(found: OutOfRange, program: Program, model: Model, change: float) -> Model:
-    """A model with something added to the element that is read out of range, and with its data."""
+    """A model that reads another element where it reads one out of range, and with its data."""
     jaxpr = _with_change(program.jaxpr, found.place, change)
     rest = program.operands[1:]
 
@@ -117,7 +117,7 @@ def _data(model: Model) -> Iterator[Any]:
 
 
 def _with_change(jaxpr: Jaxpr, place: tuple[int, ...], change: float) -> Jaxpr:
-    """A program with `change` added to what one equation reads out of range."""
+    """A program with a change of what one equation reads out of range."""
     number, *rest = place
     eqns = list(jaxprs.raw(jaxpr)[0].eqns)
     eqn = eqns[number]
@@ -145,7 +145,7 @@ def _with_change_inside(eqn: Any, place: tuple[int, ...], change: float) -> Any:
 
 
 def _reader(eqn: Any, change: float) -> Callable[..., Any]:
-    """The read of an equation, with `change` added to elements that are out of range."""
+    """The read of an equation, with a change of the elements that are out of range."""
 
     def read(array: jax.Array, *indices: jax.Array) -> jax.Array:
         (value,) = jax_core.bind(eqn, [array, *indices])
@@ -163,7 +163,8 @@ def _reader(eqn: Any, change: float) -> Callable[..., Any]:
             is_out = jnp.stack(each).any(0)
             is_out = jnp.expand_dims(is_out, tuple(map(int, numbers.offset_dims)))
         if jnp.issubdtype(value.dtype, jnp.floating):
-            return jnp.where(is_out, value + jnp.asarray(change, value.dtype), value)
+            moved = (1.0 + change) * value + change
+            return jnp.where(is_out, moved.astype(value.dtype), value)
         if not change or jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
             return value
         return jnp.where(is_out, (value == 0).astype(value.dtype), value)
