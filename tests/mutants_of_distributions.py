@@ -147,6 +147,15 @@ MUTANTS = (
         keyword="scipys and CAR",
     ),
     Mutant(
+        name="band-without-left",
+        file="distributions/common/block_tridiagonal.py",
+        old="cholesky(diagonal - gram(below))",
+        new="cholesky(diagonal)",
+        breaks="draws over a large graph forget the blocks to the left",
+        tests=("tests/distributions/test_sparse_graphs.py",),
+        keyword="standard_forms",
+    ),
+    Mutant(
         name="vector-t-exponent",
         file="distributions/multivariate/multivariate_student_t.py",
         old="log_kernel = -0.5 * (df + n)",

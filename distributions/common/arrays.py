@@ -10,6 +10,8 @@ import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from distributions.common.sparse_graph import SparseGraph
+
 
 def float_dtype(*values: Any) -> np.dtype:
     """The floating dtype of `values` by JAX's rules; Python scalars and integers defer."""
@@ -123,9 +125,12 @@ def _types_of_known_arrays() -> frozenset[type]:
 
 
 def as_host_array(x: Any) -> np.ndarray | None:
-    """`x` as a NumPy array, or None if its values are unknown here (traced, or on other hosts)."""
+    """`x` as a NumPy array; None if its values are unknown here (traced, or on other hosts).
+
+    A sparse graph is checked where it is made, and None here.
+    """
     if not isinstance(x, Array):
-        return np.asarray(x)
+        return None if isinstance(x, SparseGraph) else np.asarray(x)
     return None if is_traced(x) or not x.is_fully_addressable else np.asarray(x)
 
 

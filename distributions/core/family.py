@@ -181,9 +181,12 @@ class Family(Distribution):
     def _arrays(self, dtype: Any, batch_ndims: int) -> tuple[Any, ...]:
         fields = self._fields()
         for p, value in self._given():
-            array = convert(value, _dtype(p, value, dtype))
-            fields[p.name] = align(array, p.event_ndims, batch_ndims)
+            fields[p.name] = self._array(p, value, dtype, batch_ndims)
         return tuple(fields.values())
+
+    def _array(self, p: Parameter, value: Any, dtype: Any, batch_ndims: int) -> Any:
+        """A parameter as formulas get it."""
+        return align(convert(value, _dtype(p, value, dtype)), p.event_ndims, batch_ndims)
 
     def _support(self, *parameters: Any) -> Constraint:
         support = self._row.support

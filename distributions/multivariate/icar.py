@@ -5,38 +5,26 @@ from typing import Any, NoReturn
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
 from jax.typing import ArrayLike
 
-from distributions.common.arrays import align, as_host_array
-from distributions.common.linear_algebra import last_axis, multiply, per_event
+from distributions.common.linear_algebra import last_axis, per_event
+from distributions.common.sparse_graph import SparseMatrix
 from distributions.constraints import adjacency, positive, real_vector
-from distributions.core.family import Family, family, parameter
+from distributions.core.family import family, parameter
+from distributions.core.graph_family import GraphFamily
 from distributions.core.standard_form import Factor
-from distributions.numerics.adjacency import count_parts, label_parts, sum_over_edges
 from distributions.numerics.special import LOG_SQRT_TWO_PI, scale_by_reciprocal
 
 
 def _icar_log_prob(x, scale, graph):
-    adjacency, labels = graph
-    edges = sum_over_edges(scale_by_reciprocal(x, per_event(scale)), adjacency, 1)
-    rank = (adjacency.shape[-1] - count_parts(labels)).astype(x.dtype)
+    edges = graph.sum_over_edges(scale_by_reciprocal(x, per_event(scale)), 1)
+    rank = (graph.num_vertices - graph.count_parts()).astype(x.dtype)
     return -0.5 * edges - rank * (jnp.log(scale) + LOG_SQRT_TWO_PI)
-
-
-def _labels(given: Any, aligned: Array) -> Array:
-    """The part of each vertex, found on the host if the graph is known there."""
-    host = as_host_array(given)
-    if host is None:
-        return label_parts(lax.stop_gradient(aligned))
-    return align(jnp.asarray(label_parts(host)), 1, aligned.ndim - 2)
 
 
 def _stretch(z, scale, graph):
     """Deviations from the level of each part times the scale; levels have no law and stay."""
-    labels = graph[1]
-    same = (labels[..., :, None] == labels[..., None, :]).astype(z.dtype)
-    level = multiply(same / jnp.sum(same, -1, keepdims=True), z)
+    level = graph.level(z)
     return level + per_event(scale) * (z - level)
 
 
@@ -62,7 +50,7 @@ def _improper(*arguments: Any) -> NoReturn:
         lambda d: {"scale": jnp.ones(np.shape(d.scale), d.dtype)},
     ),
 )
-class ICAR(Family):
+class ICAR(GraphFamily):
     r"""Intrinsic conditional autoregression: an improper prior for vectors over a graph.
 
     `p(x) = prod_(i<j) exp(-A_ij (x_i - x_j)^2 / (2 scale^2)) / (sqrt(2 pi) scale)^(n - c)` with
@@ -75,7 +63,8 @@ class ICAR(Family):
 
     Args:
         scale: The scale of differences along edges, positive.
-        adj_matrix: The weights of the edges, symmetric, of shape `(..., n, n)`.
+        adj_matrix: The weights of the edges, symmetric, of shape `(..., n, n)`. A sparse array or
+            matrix of `scipy.sparse` stands for large graphs; its edges are part of the program.
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist
@@ -92,8 +81,4 @@ class ICAR(Family):
 
     _: KW_ONLY
     scale: ArrayLike = parameter(positive)
-    adj_matrix: ArrayLike = parameter(adjacency)
-
-    def _arrays(self, dtype: Any, batch_ndims: int) -> tuple[Any, ...]:
-        scale, adj = super()._arrays(dtype, batch_ndims)
-        return scale, (adj, _labels(self.adj_matrix, adj))
+    adj_matrix: ArrayLike | SparseMatrix = parameter(adjacency)
