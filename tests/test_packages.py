@@ -15,15 +15,17 @@ ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = ("ppl", "distributions", "inference")
 # Their folders import in one direction.
 WITH_FOLDERS = (*PACKAGES, "inference.kernels")
+# Names by which a program finds a module by its name.
+FINDERS = ("import_module", "__import__", "modules")
 HEAVY = ("tensorflow_probability", "optax", "arviz", "scipy.special")
 
 
-def imports(source: str, package: str) -> set[str]:
+def imports(tree: ast.Module, package: str) -> set[str]:
     """The names that a module of `package` imports, at any depth; relative ones made absolute.
 
     A string given to `import_module`, or looked up in `sys.modules`, is an import as well.
     """
-    tree, found = ast.parse(source), set()
+    found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
@@ -36,9 +38,12 @@ def imports(source: str, package: str) -> set[str]:
 
 def names_by_string(tree: ast.Module) -> Iterator[str | None]:
     """Modules that a program finds by their names; None for a name that it computes."""
-    around = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-    for node in ast.walk(tree):
-        name = getattr(node, "attr", getattr(node, "id", None))
+    names = {node: getattr(node, "attr", getattr(node, "id", None)) for node in ast.walk(tree)}
+    finders = {x: name for x, name in names.items() if name in FINDERS}
+    if not finders:  # as in nearly all files
+        return
+    around = {child: node for node in names for child in ast.iter_child_nodes(node)}
+    for node, name in finders.items():
         user = around.get(node)
         if name in ("import_module", "__import__"):
             given = user.args[:1] if isinstance(user, ast.Call) and user.func is node else []
@@ -76,7 +81,7 @@ def modules(package: str) -> list[pathlib.Path]:
 @functools.cache
 def imports_of(path: pathlib.Path) -> set[str]:
     """The names that a file imports, see :func:`imports`."""
-    return imports(path.read_text(), ".".join(path.relative_to(ROOT).parent.parts))
+    return imports(tree_of(path), ".".join(path.relative_to(ROOT).parent.parts))
 
 
 def within(name: str, package: str) -> bool:
@@ -109,7 +114,7 @@ def importers(where: str, target: str) -> set[str]:
     ],
 )
 def test_every_form_of_import_is_seen(source, found):
-    assert imports(source, "ppl.harvest") == found
+    assert imports(ast.parse(source), "ppl.harvest") == found
 
 
 # Files that find modules by names which they compute, and why.

@@ -35,7 +35,7 @@ def regression(seen):
     return ppl.condition(model, {"y": jnp.ones(20)})
 
 
-@pytest.mark.quick_rows("mcmc", "pathfinder")
+@pytest.mark.quick_rows("mcmc", "svi")
 @pytest.mark.parametrize("name", RUNS)
 def test_products_are_in_full_precision_unless_another_is_chosen(name):
     seen = []

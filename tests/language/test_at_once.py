@@ -228,7 +228,7 @@ def test_in_a_shard_where_only_what_is_given_varies():
 
 def test_a_loop_leaks_no_tracer():
     with jax.checking_leaks():
-        jax.jit(ppl.log_density(chain(remembering)))({"x": jnp.arange(5.0)})
+        jax.make_jaxpr(ppl.log_density(chain(remembering)))({"x": jnp.arange(5.0)})
 
 
 def test_a_loop_of_no_steps():
