@@ -1,5 +1,6 @@
 """Drivers: the public functions that run an algorithm on a model.
 
-Read `mcmc` first, then `svi`, `optimize`, `laplace`, `pathfinder`, `importance` and `svgd`. The
-other modules serve several of them: argument checks, starts from a former result, checkpoints.
+Read `mcmc` and `run_chains` first, then `svi`, `optimize`, `laplace`, `pathfinder`, `importance`
+and `svgd`. The other modules serve several of them: argument checks, starts from a former result,
+checkpoints.
 """

@@ -12,9 +12,13 @@ from inference.common.target import Target
 from inference.common.threefry import seed_of
 from inference.guides.low_rank_normal import GuideMixture
 from inference.initialization.initial_positions import Init, NormalStart
+from inference.results.guide_result import GuideResult
+from inference.results.importance_result import ImportanceResult
 from inference.results.optimize_result import OptimizeResult
 from inference.results.pathfinder_result import normalize_weights
+from inference.results.svgd_result import SVGDResult
 
+Started = GuideResult | ImportanceResult | OptimizeResult | SVGDResult  # besides chains themselves
 _MAX_COORDINATES = 2000  # of a dense covariance
 _MIN_DRAWS_PER_COORDINATE = 5  # effective draws, for a dense covariance
 

@@ -12,8 +12,8 @@ from inference.chains.recorder import Recorder
 from inference.checkpoints.run_folder import RunFolder
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.checkpoints import check_joint_data, folder_of_run
-from inference.drivers.mcmc import run_chains
 from inference.drivers.resumable_state import recorder_of
+from inference.drivers.run_chains import run_chains
 from inference.drivers.run_description import describe_init
 from inference.drivers.run_settings import RunSettings, restore_settings
 from inference.kernels.hamiltonian.kernel import Kernel

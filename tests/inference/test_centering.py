@@ -21,8 +21,7 @@ from inference import (
     resume,
     sampler,
 )
-from inference.drivers import centering
-from inference.drivers import mcmc as driver
+from inference.drivers import centering, run_chains
 from inference.warmup.centering_weights import best_weights
 from ppl.transforms.reparam_strategies import Frame
 from tests.inference.test_own_kernels import RandomWalk
@@ -202,7 +201,7 @@ def test_each_chain_of_a_program_learns_for_itself():
             np.asarray(fits.draws["theta"][0]).mean((0, 1)), Y, atol=0.001 * SIGMA.max()
         )
     same(pool[0].centering["theta"], pool.centering["theta"][0])
-    short = jax.jit(sampler(SCHOOLS, num_warmup=20, num_draws=5))(KEY, SIGMA)
+    short = jax.eval_shape(sampler(SCHOOLS, num_warmup=20, num_draws=5), KEY, SIGMA)
     assert short.centering == {}
 
 
@@ -247,7 +246,7 @@ def test_an_interrupt_while_coordinates_are_learned_is_one(monkeypatch):
         assert num_before == 0
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(driver.RunMonitor, "tell_before", tell)
+    monkeypatch.setattr(run_chains.RunMonitor, "tell_before", tell)
     with pytest.raises(KeyboardInterrupt):
         mcmc(KEY, SCHOOLS, SIGMA)
 

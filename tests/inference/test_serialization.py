@@ -225,7 +225,7 @@ NEVER_SAVED = re.findall(
     ModelGroups ModelParameters NUTS NUTSInfo NUTSTrajectory NormalStart Observed Odds Origin
     PaddedFactor Pairs ParallelTempering PathfinderEnds PathfinderPath Point PointwiseLOO
     IntegratedStates MixedState ModelStateSpace NormalState PathState Predictions PriorReference
-    OptimalProposal Square SummedStates _Body _Degrees _Parts _Sizes _Step _Traced
+    OptimalProposal Square SummedStates _Body _Degrees _Parts _Run _Sizes _Step _Traced
     Progress ProgressReport Proposal RandomWalk RandomWalkInfo RandomWalkState Ranks
     RecordedInit Reference Refit ReportedModel RoundLengths RowValues RunDraws RunSettings
     SVGDAdvance
