@@ -63,7 +63,7 @@ from inference.kernels.discrete.count_metropolis import (
     CountMetropolisInfo,
     CountMetropolisState,
 )
-from inference.kernels.discrete.count_slice import CountSlice, CountSliceInfo, CountSliceState
+from inference.kernels.discrete.count_slice import CountSlice
 from inference.kernels.discrete.discrete_langevin import (
     DiscreteLangevin,
     DiscreteLangevinInfo,
@@ -179,8 +179,6 @@ __all__ = [
     "CountMetropolisInfo",
     "CountMetropolisState",
     "CountSlice",
-    "CountSliceInfo",
-    "CountSliceState",
     "DifferentialEvolution",
     "DiscreteLangevin",
     "DiscreteLangevinInfo",

@@ -217,7 +217,7 @@ NEVER_SAVED = re.findall(
     GuideDraws
     GibbsWithGradients GibbsWithGradientsInfo GibbsWithGradientsState InformedKernel Integers
     CountKernel CountMetropolis CountMetropolisInfo CountMetropolisState CountSlice
-    CountSliceInfo CountSliceState DiscreteLangevin DiscreteLangevinInfo DiscreteLangevinState
+    DiscreteLangevin DiscreteLangevinInfo DiscreteLangevinState
     GuideFunction
     GradientFreeKernel GradientKernel Groups HMC HMCInfo HMCTrajectory HessianNormal Init
     JitteredInfo LanczosNormal Layout Leap Leaps

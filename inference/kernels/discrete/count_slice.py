@@ -1,7 +1,7 @@
 """Slice sampling of counts, one element after the other."""
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,33 +10,9 @@ from jax import lax
 from inference.common.argument_checks import check_positive_scalar
 from inference.common.threefry import seed_of, threefry, uniform
 from inference.kernels.discrete.counts import MAX_CHANGE, CountKernel
-from inference.kernels.gradient_free.scale import Scale, adapt_scale, init_scale
-from inference.kernels.gradient_free.slice import move_on_line
+from inference.kernels.gradient_free.scale import adapt_scale, init_scale
+from inference.kernels.gradient_free.slice import SliceInfo, SliceState, move_on_line
 from ppl.harvest.pytrees import register_dataclass
-
-
-class CountSliceState(NamedTuple):
-    """State of a chain of :class:`CountSlice`.
-
-    Attributes:
-        position: Pytree of arrays of integers or booleans.
-        log_density: Scalar, the log density at `position`.
-        scale: Variances of elements, whose square roots are the unit of widths.
-    """
-
-    position: Any
-    log_density: jax.Array
-    scale: Scale
-
-
-class CountSliceInfo(NamedTuple):
-    """Statistics of a transition of :class:`CountSlice`.
-
-    Attributes:
-        num_evaluations: Evaluations of the density, a scalar.
-    """
-
-    num_evaluations: jax.Array
 
 
 @register_dataclass
@@ -73,7 +49,7 @@ class CountSlice(CountKernel):
 
     width: jax.typing.ArrayLike = dataclasses.field(default=3.0, kw_only=True)
 
-    def init(self, position: Any) -> CountSliceState:
+    def init(self, position: Any) -> SliceState:
         """The state of a chain at `position`.
 
         Raises:
@@ -85,11 +61,9 @@ class CountSlice(CountKernel):
         check_positive_scalar("width", self.width, form.real)
         position, log_density = self.begin(position)
         scale = init_scale(self.first_sizes(form, position) ** 2, form.layout)
-        return CountSliceState(position, log_density, scale)
+        return SliceState(position, log_density, scale)
 
-    def step(
-        self, key: jax.Array, state: CountSliceState
-    ) -> tuple[CountSliceState, CountSliceInfo]:
+    def step(self, key: jax.Array, state: SliceState) -> tuple[SliceState, SliceInfo]:
         """One transition: each element in turn."""
         form = self.form_of(state.position)
         seed = seed_of(key)
@@ -113,12 +87,12 @@ class CountSlice(CountKernel):
 
         start = form.ravel(state.position), state.log_density, jnp.int32(0)
         vector, log_density, total = lax.fori_loop(0, form.size, move, start)
-        new = CountSliceState(form.unravel(vector), log_density, state.scale)
-        return new, CountSliceInfo(total)
+        new = SliceState(form.unravel(vector), log_density, state.scale)
+        return new, SliceInfo(total)
 
     def adapt(
-        self, state: CountSliceState, info: CountSliceInfo, iteration: jax.Array, num_warmup: Any
-    ) -> CountSliceState:
+        self, state: SliceState, info: SliceInfo, iteration: jax.Array, num_warmup: Any
+    ) -> SliceState:
         """The state with the variances adapted."""
         form = self.form_of(state.position)
         position = form.ravel(state.position).astype(form.real)

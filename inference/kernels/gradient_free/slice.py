@@ -22,12 +22,12 @@ _MAX_SHRINKS = 100  # the interval is then less than rounding
 
 
 class SliceState(NamedTuple):
-    """State of a chain of :class:`Slice`.
+    """State of a chain of :class:`Slice` or :class:`CountSlice`.
 
     Attributes:
-        position: Pytree of floating-point arrays.
+        position: Pytree of floating-point arrays; of counts, of integers or booleans.
         log_density: Scalar, the log density at `position`.
-        scale: Covariance of positions, whose factor has the axes.
+        scale: Covariance of positions, whose factor has the axes; of counts, variances of elements.
     """
 
     position: Any
@@ -36,7 +36,7 @@ class SliceState(NamedTuple):
 
 
 class SliceInfo(NamedTuple):
-    """Statistics of a transition of :class:`Slice`.
+    """Statistics of a transition of :class:`Slice` or :class:`CountSlice`.
 
     Attributes:
         num_evaluations: Evaluations of the density, a scalar.
