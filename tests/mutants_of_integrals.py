@@ -254,7 +254,7 @@ MUTANTS = (
     Mutant(
         name="improper-is-finite",
         file="ppl/marginal/laplace_integral.py",
-        old="jnp.where(is_lost, height - jnp.inf, height)",
+        old="jnp.where(is_lost & ~is_zero, jnp.nan, height)",
         new="jnp.where(is_lost, height, height)",
         breaks="a Laplace approximation without a mode has a finite density",
         tests=("tests/language/test_laplace.py",),

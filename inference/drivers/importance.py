@@ -8,10 +8,12 @@ from typing import Any
 import jax
 import numpy as np
 
+import ppl
 from inference.common.argument_checks import check_count, short_repr
 from inference.common.serialization import Absent
 from inference.common.target import named_sites
 from inference.drivers.check_inputs import check_inputs
+from inference.drivers.nan_search import explain_nan
 from inference.models.guide_function import GuideFunction, bind_guide, make_target
 from inference.models.same_model import in_coordinates_of
 from inference.results.guide_result import GuideResult
@@ -102,7 +104,11 @@ def importance(
         report(1, "draws")
     smoothed, pareto_k = psis_of(np.asarray(log_weights), np.asarray(log_density))
     result = _result(draws, np.asarray(log_weights), smoothed, pareto_k)
-    return dataclasses.replace(result, sites=sites)
+    nan = None
+    if np.isnan(log_weights).any():
+        first = jax.tree.map(lambda x: x[np.argmax(np.isnan(log_weights))], draws)
+        nan = explain_nan(lambda: ppl.unconstrain(model, *args, **kwargs), first)
+    return dataclasses.replace(result, sites=sites, nan=nan)
 
 
 def _prepare_guide(target: Any, result: GuideResult) -> tuple[SVIProblem, Any]:
@@ -134,7 +140,8 @@ def _result(
     draws: dict[str, Any], log_weights: np.ndarray, smoothed: np.ndarray, pareto_k: Any
 ) -> ImportanceResult:
     num_draws = len(smoothed)
-    total = np.logaddexp.reduce(smoothed)
+    with np.errstate(invalid="ignore"):
+        total = np.logaddexp.reduce(smoothed)
     is_known = np.isfinite(total)
     weights = np.exp(smoothed - total) if is_known else np.full(num_draws, np.nan)
     ess = 1 / np.sum(weights**2)

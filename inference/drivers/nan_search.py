@@ -1,6 +1,6 @@
 """Search for points near divergent transitions where a log density is NaN."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -45,11 +45,56 @@ def _search(target: Target, draws: Any, stats: Mapping[str, Any]) -> str | None:
         found = compile_once(_log_densities_around, target, values)(target, values)
         points, log_densities = (np.asarray(x) for x in found)
         is_nan = np.isnan(log_densities)
-        if not is_nan.any():
-            return None
+        return _explain(target, points[is_nan][0]) if is_nan.any() else None
+
+
+def find_nan_near(target: Target, points: np.ndarray) -> str | None:
+    """Words for a point where the log density is NaN, near flat positions; `None` if none is."""
+
+    def look() -> str | None:
         layout = Layout.of(target.position_shapes)
-        point = jnp.asarray(points[is_nan][0])
-        return not_finite(target, layout, point, log_densities[is_nan][0], None)[0]
+        at = jnp.asarray(points, layout.dtype)
+        with numbers_of_any_kind():
+            program = compile_once(_log_densities_near, target, at, jnp.ones(layout.size))
+            found = program(target, at, jnp.ones(layout.size))
+            near, log_densities = (np.asarray(x) for x in found)
+        is_nan = np.isnan(log_densities)
+        return _explain(target, near[is_nan][0]) if is_nan.any() else None
+
+    return advise("a point where the log density is NaN", look)
+
+
+def explain_nan(make_target: Callable[[], Target], values: Any) -> str | None:
+    """Words on why the log density is NaN at values of the latent sites; `None` without any.
+
+    Args:
+        make_target: Function that gives the density.
+        values: Values by name.
+    """
+
+    def look() -> str | None:
+        target = make_target()
+        latent = latent_draws(target.position_shapes, jax.tree.map(lambda x: x[None, None], values))
+        if latent is None:
+            return None
+        init = parse_init(jax.tree.map(lambda x: x[0], latent), target, 1).values
+        layout = Layout.of(target.position_shapes)
+        start = target.initial(jax.random.key(0), jax.tree.map(lambda x: x[0], init))
+        return _explain(target, layout.ravel(start))
+
+    return advise("a reason why the log density is NaN", look)
+
+
+def explain_nan_at(target: Target, point: np.ndarray) -> str | None:
+    """Words on why the log density is NaN at a flat position; `None` without any."""
+    return advise("a reason why the log density is NaN", _explain, target, point)
+
+
+def _explain(target: Target, point: Any) -> str:
+    """Words on why the log density is NaN at a flat position."""
+    layout = Layout.of(target.position_shapes)
+    with numbers_of_any_kind():
+        return not_finite(target, layout, jnp.asarray(point), np.nan, None)[0]
 
 
 def _log_densities_around(target: Target, values: Any) -> tuple[jax.Array, jax.Array]:
@@ -57,7 +102,16 @@ def _log_densities_around(target: Target, values: Any) -> tuple[jax.Array, jax.A
     layout = Layout.of(target.position_shapes)
     key = jax.random.key(0)
     at = jax.vmap(lambda values: layout.ravel(target.initial(key, values)))(values)
-    steps = jnp.asarray(_STEPS, at.dtype)[:, None, None] * jnp.std(at, 0)[None, None]
+    return _log_densities_near(target, at, jnp.std(at, 0))
+
+
+def _log_densities_near(
+    target: Target, at: jax.Array, scale: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Points near flat positions, by a scale for each coordinate, and their log densities."""
+    layout = Layout.of(target.position_shapes)
+    key = jax.random.key(0)
+    steps = jnp.asarray(_STEPS, at.dtype)[:, None, None] * scale[None, None]
     points = at[None] + steps * jax.random.normal(key, (len(_STEPS), *at.shape), at.dtype)
     points = points.reshape(-1, at.shape[1])
 

@@ -300,7 +300,8 @@ def _on_points(
             calls.append((np.int32(min(len(points) - first, _AT_ONCE)), chunk, target, layout))
         program = compile_once(_values, *calls[0])
         found = call_on_cores(program, calls, report.count(_AT_ONCE, len(points)))
-        return np.concatenate(found).astype(np.float64)[: len(points)]
+        values = np.concatenate(found).astype(np.float64)[: len(points)]
+        return np.where(np.isnan(values), -np.inf, values)  # points without a mode are lost
 
     return log_density
 

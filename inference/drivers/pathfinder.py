@@ -13,6 +13,7 @@ from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.guide_draws import describe_paths, draw_guide
+from inference.drivers.nan_search import find_nan_near
 from inference.guides.low_rank_normal import (
     GuideMixture,
     GuideMixtureParameters,
@@ -139,19 +140,22 @@ def _ends(
         follow, key, numbers, starts, target, layout, noun="path", needs_all=False
     ).result
     if not np.any(np.isfinite(ends.best.elbo)):
-        raise ValueError(_failure(ends))
+        raise ValueError(_failure(ends, target))
     return ends
 
 
-def _failure(ends: PathfinderEnds) -> str:
+def _failure(ends: PathfinderEnds, target: Target) -> str:
+    nan = None
     if np.all(ends.ascent.gradient == 0):
         why = "the gradient is 0 where they start, so that they have nowhere to go"
     else:
         why = "the density has no finite mean under any of the normal distributions that they met"
+        nan = find_nan_near(target, np.asarray(ends.ascent.position))
     return (
         f"pathfinder found nothing on {ends.best.elbo.size} path(s) of at most "
-        f"{int(np.max(ends.ascent.step))} steps: {why}. Start elsewhere, by init, or use svi or "
-        "mcmc."
+        f"{int(np.max(ends.ascent.step))} steps: {why}."
+        f"{'' if nan is None else f' It is NaN near their ends: {nan}.'} Start elsewhere, by init, "
+        "or use svi or mcmc."
     )
 
 

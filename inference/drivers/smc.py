@@ -19,6 +19,7 @@ from inference.common.target import Target, named_sites
 from inference.common.threefry import seed_of
 from inference.drivers.centering import weights_of_chains
 from inference.drivers.check_inputs import check_inputs
+from inference.drivers.nan_search import explain_nan_at
 from inference.drivers.smc_checkpoints import open_populations
 from inference.drivers.smc_start import Start, begin, check_rows, draw_prior
 from inference.kernels.hamiltonian.kernel import Kernel
@@ -232,6 +233,12 @@ def smc(
         if isinstance(along, RowPath):
             check_rows(mover, target, population.particles, is_prior=False)
         result = _result(mover, target, population, digest_data(model, args, kwargs))
+        if start is None and np.any(result.steps["num_undefined"]):
+            particles = draw_prior(mover, first, seed, num_particles).particles
+            is_undefined = ~(particles.terms < np.inf).all(1)
+            if is_undefined.any():
+                nan = explain_nan_at(asked, particles.positions[np.argmax(is_undefined)])
+                result = dataclasses.replace(result, nan=nan)
     return result if init is None else _with_evidence_of(init, result, note)
 
 

@@ -50,10 +50,14 @@ def not_finite(
     3. the log density itself, through the map from unconstrained space, or `other_cause` of the
        target.
 
-    An error that the density raises where it is not compiled comes last, as that no mode was found.
+    An error that the density raises where it is not compiled, as that no mode was found, comes
+    last, or alone where no site can be scored for it.
     """
     of_leaves = {} if gradient is None else layout.unravel(gradient)
-    sites = _not_finite_sites(target.sites(layout.unravel(position)), target_labels(target))
+    try:
+        sites = _not_finite_sites(target.sites(layout.unravel(position)), target_labels(target))
+    except ValueError as error:
+        return [str(error).removesuffix(".")]
     return (
         (sites and sites + _errors(target, layout.unravel(position)))
         or not_finite_gradients("log density", of_leaves)

@@ -30,6 +30,8 @@ class ImportanceResult(Result):
             of the mean weight.
         ess: Effective sample size of the weights, :math:`1 / \sum w_s^2`.
         pareto_k: Shape of the tail of the weights; see :func:`inference.psis`.
+        nan: Words on why the first log weight that is NaN is so; `None` if none is, or if no reason
+            is known.
     """
 
     draws: dict[str, Any]
@@ -39,6 +41,7 @@ class ImportanceResult(Result):
     log_evidence_standard_error: Any
     ess: Any
     pareto_k: Any
+    nan: str | None = dataclasses.field(default=None, kw_only=True, metadata={"static": True})
 
     def resample(self, key: jax.Array, num_draws: int) -> dict[str, Any]:
         """Draws without weights, ``(draw, *shape)``, by systematic resampling, in random order.
@@ -95,10 +98,13 @@ class ImportanceResult(Result):
 
     def _without_sum(self) -> str:
         """The problem of weights whose sum is not finite."""
-        return (
-            f"the log weights have no finite sum, but {self.log_evidence}: look for values "
-            "outside of their support, and for NaN in the log density."
-        )
+        what = f"the log weights have no finite sum, but {self.log_evidence}"
+        if self.nan is None:
+            return (
+                f"{what}: look for values outside of their support, and for NaN in the log density."
+            )
+        num_nan = int(np.sum(np.isnan(self.log_weights)))
+        return f"{what}, as {num_nan} of {self.weights.size} are NaN. At the first one, {self.nan}."
 
     def _equally_weighted(self) -> "ImportanceResult":
         """Result of as many draws, resampled by their weights; the result itself if these agree.

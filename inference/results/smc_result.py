@@ -61,6 +61,8 @@ class SMCResult(Updatable, Result):
         note: How well the draws of an earlier result carried new rows or another model, in words.
         centering: Weights of centering by site, ``(1, *shape)``, from an earlier result of
             :func:`mcmc`, which has learned them; empty if there are none.
+        nan: Words on why the log likelihood is NaN or infinite at a draw of the prior; `None` if
+            it is so at none, or if no reason is known.
     """
 
     draws: dict[str, Any]
@@ -73,6 +75,7 @@ class SMCResult(Updatable, Result):
     num_observed: int | None = dataclasses.field(default=None, metadata={"static": True})
     note: str = dataclasses.field(default="", metadata={"static": True})
     centering: dict[str, Any] = dataclasses.field(default_factory=dict)
+    nan: str | None = dataclasses.field(default=None, metadata={"static": True})
 
     def _summarize(self, intervals: float | Sequence[float]) -> Summary:
         num_particles = np.shape(self.stats["log_density"])[1]
@@ -182,11 +185,12 @@ class SMCResult(Updatable, Result):
             )
         undefined = int(np.max(steps["num_undefined"]))
         if undefined:
+            why = f" At one of the first, {self.nan}." if self.nan else ""
             yield (
                 f"the log likelihood is NaN or infinite at {undefined} particles of a step, which "
-                "count as impossible: the evidence is wrong if they are not. Look for parameters "
-                "outside of their domain at draws of the prior, and in a path of your own for "
-                "models of density 0 where a later one has some, or set jax_enable_x64."
+                f"count as impossible: the evidence is wrong if they are not.{why} Look for "
+                "parameters outside of their domain at draws of the prior, and in a path of your "
+                "own for models of density 0 where a later one has some, or set jax_enable_x64."
             )
         mixes = np.isnan(rhat).all() or float(np.nanmax(rhat)) <= _MAX_RHAT
         ancestors = int(steps["num_ancestors"][-1])

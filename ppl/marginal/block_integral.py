@@ -294,7 +294,7 @@ class BlockIntegral:
         found = log_evidence_of_steps(
             layout, lambda x: layout.total_of_steps(scores(x)), lax.stop_gradient(point)
         )
-        return layout.arrange_steps(jnp.where(jnp.any(square.is_improper), -jnp.inf, found))
+        return layout.arrange_steps(jnp.where(jnp.any(square.is_improper), jnp.nan, found))
 
     def _log_density_of_groups(
         self,

@@ -78,9 +78,10 @@ class CompletedSquare:
         return found.reshape(self.height.shape) if self.height.ndim else jnp.sum(found)
 
     def log_integral(self) -> jax.Array:
-        """The log of the integral: minus infinity if it diverges, NaN if `height` is NaN."""
+        """The log of the integral: NaN if it diverges, minus infinity where `height` is."""
         found = self.height + self.gain - self.log_det + self._num_each * _LOG_TWO_PI / 2
-        return jnp.where(self.is_improper & ~jnp.isnan(self.height), -jnp.inf, found)
+        unknown = jnp.where(jnp.isneginf(self.height), -jnp.inf, jnp.nan)
+        return jnp.where(self.is_improper, unknown, found)
 
     @property
     def maximum(self) -> BlockVector:

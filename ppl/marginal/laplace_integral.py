@@ -157,7 +157,10 @@ class LaplaceIntegral(BlockIntegral):
         )
         is_far = mode.gain > max(self.tolerance, _LARGEST_GAIN)
         is_lost = square.is_improper | is_far.reshape(height.shape)
-        square = dataclasses.replace(square, height=jnp.where(is_lost, height - jnp.inf, height))
+        # The density is 0 where it is so at the start, but not beside a pole.
+        is_zero = jnp.isneginf(height) & jnp.isfinite(square.gain - square.log_det)
+        height_or_nan = jnp.where(is_lost & ~is_zero, jnp.nan, height)
+        square = dataclasses.replace(square, height=height_or_nan)
         is_wrong = jnp.any(is_lost | ~jnp.isfinite(height))
         may_tell = not jax_core.is_traced(is_wrong) and is_wrong
         if may_tell and self._begins_finite(group, density, known, start):

@@ -113,8 +113,8 @@ def _words_for(path: Path, values: list[np.ndarray], place: str) -> str:
         names = ", ".join(map(describe, path[1:]))  # pyright: ignore[reportArgumentType]
         return (
             f"given draws have no values of {names} beside them, the first in {place}: all values "
-            "have probability 0 there, or NaN. Look for data or draws that the model excludes: "
-            "ppl.log_density of it is no number there."
+            "have probability 0 there, or NaN, as where ppl.Laplace() finds no mode. Look for data "
+            "or draws that the model excludes: ppl.log_density of it is no number there."
         )
     site = f"site {describe(path)}"
     if not values:

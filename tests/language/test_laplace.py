@@ -424,9 +424,13 @@ def test_data_of_density_0_have_density_0():
     assert ppl.log_density(laplace(poisson, ["f"], -COUNTS))({"scale": 0.7}) == -np.inf
 
 
-def test_without_a_mode_the_density_is_0_under_jit():
+def test_without_a_mode_the_density_is_unknown_under_jit():
+    """NaN where no mode is found, and beside a pole; 0 where data are impossible."""
     summed = laplace(poisson, ["f"], max_steps=1)
-    assert jax.jit(ppl.log_density(summed))({"scale": 2.0}) == -np.inf
+    assert np.isnan(jax.jit(ppl.log_density(summed))({"scale": 2.0}))
+    assert np.isnan(jax.jit(ppl.log_density(laplace(log_of_0, ["f"], np.array(1.0))))({}))
+    impossible = laplace(poisson, ["f"], -COUNTS)
+    assert jax.jit(ppl.log_density(impossible))({"scale": 0.7}) == -np.inf
 
 
 def test_a_mapped_model_has_one_weight_for_each_draw():
