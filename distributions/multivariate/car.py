@@ -5,7 +5,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, random
+from jax import Array, lax, random
 from jax.typing import ArrayLike
 
 from distributions.common.block_tridiagonal import BlockFactor, factor_blocks
@@ -51,7 +51,8 @@ class _BandRoot:
         row, column = np.maximum(*ends), np.minimum(*ends)
         (block, i), (other, j) = np.divmod(row, self._size), np.divmod(column, self._size)
         zeros = jnp.zeros((self._num_blocks, self._size, self._size), dtype)
-        entries = jnp.asarray(self._graph.normalized_weights, dtype)
+        # Without the barrier, compilers would make the blocks, a large constant, slowly.
+        entries = lax.optimization_barrier(jnp.asarray(self._graph.normalized_weights, dtype))
         same = block == other
         inside = zeros.at[block[same], i[same], j[same]].set(entries[same])
         below = zeros.at[block[~same], i[~same], j[~same]].set(entries[~same])
