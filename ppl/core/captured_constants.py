@@ -24,7 +24,8 @@ from ppl.harvest.rules import wiring_of
 from ppl.harvest.survey import describe
 from ppl.harvest.wirings import Shards
 
-_PLAIN = (bool, int, float, str, types.NoneType, enum.Enum, np.dtype)
+_MESHES = (jax.sharding.Mesh, jax.sharding.AbstractMesh)
+_PLAIN = (bool, int, float, str, types.NoneType, enum.Enum, np.dtype, *_MESHES)
 
 
 def trace_and_fingerprint(
@@ -84,6 +85,8 @@ def fingerprint_constants(jaxpr: Any, consts: Sequence[Any]) -> Iterator[Hashabl
         yield eqn.primitive.name
         yield from (fingerprint_value(x.val) for x in eqn.invars if isinstance(x, jex.Literal))
         yield from ((k, x) for k, x in sorted(eqn.params.items()) if _is_plain(x))
+        if "jvp_jaxpr_fun" in eqn.params:
+            yield _fingerprint_rule(eqn)
         if "site" in eqn.params:
             site = eqn.params["site"]
             yield site.path, site.axes, site.loops, _fingerprint_tree(site.extra_tree)
@@ -94,14 +97,27 @@ def fingerprint_constants(jaxpr: Any, consts: Sequence[Any]) -> Iterator[Hashabl
 def calls_python(jaxpr: Any) -> bool:
     """Whether a program calls functions of Python, as callbacks and derivatives of one's own.
 
-    Fingerprints do not tell such functions apart.
+    Fingerprints do not tell such functions apart, but for derivatives that are functions of a
+    module and so have one name each, as those of `jax.nn.softplus` and `jnp.logaddexp`.
     """
     return any(
-        any(map(callable, eqn.params.values()))
-        or "jvp_jaxpr_fun" in eqn.params
+        any(callable(x) and not isinstance(x, _MESHES) for x in eqn.params.values())
+        or ("jvp_jaxpr_fun" in eqn.params and _fingerprint_rule(eqn) is None)
         or any(calls_python(jaxprs.raw(inner)[0]) for inner in jax_core.subjaxprs(eqn))
         for eqn in jaxpr.eqns
     )
+
+
+def _fingerprint_rule(eqn: jex.JaxprEqn) -> Hashable:
+    """The rule of a function with `jax.custom_jvp` if it is a function of a module, else None.
+
+    It is compared by identity, and the globals that it names by their values.
+    """
+    rule = jax_core.rule_of_custom_jvp(eqn)
+    if not isinstance(rule, types.FunctionType) or rule.__closure__:
+        return None
+    is_named = rule.__globals__.get(rule.__qualname__) is rule
+    return (rule, likeness(rule, ())) if is_named else None
 
 
 def fingerprint_wiring(jaxpr: Any) -> Hashable:
@@ -136,7 +152,7 @@ def find_mesh(jaxpr: Any) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a parameter is plain data: numbers, text, dtypes, enums, and tuples of these."""
+    """Whether a parameter is data: numbers, text, dtypes, enums, meshes, and tuples of these."""
     return isinstance(value, _PLAIN) or (isinstance(value, tuple) and all(map(_is_plain, value)))
 
 

@@ -17,6 +17,8 @@ from jax.sharding import PartitionSpec
 
 from ppl.harvest.jaxprs import Jaxpr, jaxprs_in, raw
 
+_MAX_CLOSURES = 100  # around the rule of a function
+
 
 def _debug_effect() -> type:
     """Class of the effect of `jax.debug.callback`, which has no public name."""
@@ -379,6 +381,30 @@ def is_read_by_method(eqn: jex.JaxprEqn) -> bool:
 def is_traced(x: Any) -> bool:
     """Whether a value is a tracer, not known yet."""
     return isinstance(x, jax.core.Tracer)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def is_concrete(x: Any) -> bool:
+    """Whether the numbers of a value are known now, be it differentiated or not."""
+    return not is_traced(x) or x.to_concrete_value() is not None
+
+
+def rule_of_custom_jvp(eqn: jex.JaxprEqn) -> Callable[..., Any] | None:
+    """The rule of a function with `jax.custom_jvp`, None if it is not the rule as it was written.
+
+    Each time that JAX traces the function, it keeps the rule, or the function that traces it, in
+    the closure of a new function. The rule itself has one transformation, of its arguments.
+    """
+    found: Any = eqn.params.get("jvp_jaxpr_fun")
+    for _ in range(_MAX_CLOSURES):
+        if transforms := getattr(found, "transforms", ()):
+            return found.f if len(transforms) == 1 else None
+        cells = getattr(getattr(found, "f", found), "__closure__", None) or ()
+        inner = [cell.cell_contents for cell in cells]
+        inner = [x for x in inner if hasattr(x, "transforms") or callable(x)]
+        if len(inner) != 1:
+            return None
+        (found,) = inner
+    return None
 
 
 def is_ref(aval: Any) -> bool:

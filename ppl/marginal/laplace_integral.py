@@ -83,16 +83,16 @@ class LaplaceIntegral(BlockIntegral):
     ) -> jax.Array:
         """The log of the integral over one group of sites, by plate if plates are independent.
 
-        Outside of other programs, it is found by one that is compiled once for all equal integrals.
-        Integrals with functions of Python in their programs are compiled anew, as which functions
-        these are does not tell them apart.
+        Outside of other programs, it is found by one that is compiled once for all equal integrals,
+        and so are its derivatives. Integrals with functions of Python in their programs are
+        compiled anew, as which functions these are does not tell them apart.
         """
         operands = list(inputs), PathDict(plants)
-        is_inner = any(map(jax_core.is_traced, jax.tree.leaves(operands)))
-        if not group or is_inner or self._calls_python:
+        is_outside = all(map(jax_core.is_concrete, jax.tree.leaves(operands)))
+        if not group or not is_outside or self._calls_python:
             return super().log_prob(group, inputs, plants)
         found = _compile_log_prob(self, group)(*operands)
-        if jax_core.is_traced(found) or jnp.all(jnp.isfinite(found)):
+        if not jax_core.is_concrete(found) or jnp.all(jnp.isfinite(found)):
             return found
         return super().log_prob(group, inputs, plants)  # says why it is not finite
 

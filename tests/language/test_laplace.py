@@ -362,6 +362,55 @@ def test_densities_with_two_derivative_rules_differ():
     assert abs(density(1.0) - density(1.01)) > 1e-4
 
 
+FACTOR = 1.0
+
+
+def true_slope(primals, tangents):
+    return jnp.exp(*primals), jnp.exp(primals[0]) * tangents[0]
+
+
+def scaled_slope(primals, tangents):
+    return jnp.exp(*primals), FACTOR * jnp.exp(primals[0]) * tangents[0]
+
+
+def test_derivative_rules_of_a_module_are_told_apart(monkeypatch):
+    def density(rule):
+        rate = jax.custom_jvp(lambda f: jnp.exp(f))
+        rate.defjvp(rule)
+
+        def model(key):
+            f = ppl.sample(key, dist.Normal(0.3, 1.0), name="f")
+            ppl.sample(key, dist.Poisson(rate(f)), name="y")
+
+        return ppl.log_density(laplace(model, ["f"], np.array(3)))({})
+
+    found = [density(rule) for rule in (true_slope, scaled_slope)]
+    monkeypatch.setitem(globals(), "FACTOR", 1.01)
+    found.append(density(scaled_slope))
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
+    assert abs(found[1] - found[2]) > 1e-4
+
+
+def test_known_gradients_compile_nothing(caplog):
+    """Outside of compiled functions, with functions of JAX that have derivatives of their own."""
+
+    def gradient(values):
+        def model(key):
+            scale = ppl.sample(key, dist.HalfNormal(2.0), name="scale")
+            f = ppl.sample(key, dist.Normal(0.0, scale), name="f")
+            ppl.sample(key, dist.Poisson(jax.nn.softplus(f)), name="y")
+
+        density = ppl.log_density(laplace(model, ["f"], np.array(3)))
+        return jax.grad(density)(values), density
+
+    gradient({"scale": 0.6})
+    with jax.log_compiles():
+        found, density = gradient({"scale": 0.7})
+    assert not [x for x in caplog.records if "XLA compilation" in x.getMessage()]
+    want = jax.jit(jax.grad(density))({"scale": 0.7})
+    np.testing.assert_allclose(found["scale"], want["scale"], rtol=1e-10)
+
+
 def shape(key):
     f = ppl.sample(key, dist.Normal(1.0, 1.0), name="f")
     ppl.sample(key, dist.Gamma(1 + 2 * f, 1.0), name="y")
