@@ -160,15 +160,20 @@ def _quotient(x: Array, scale: Array, by_reciprocal: bool) -> Array:
     return x * (1 / scale) if by_reciprocal else x / scale
 
 
-@_quotient.defjvp
 def _quotient_jvp(by_reciprocal: bool, primals: Any, tangents: Any) -> tuple[Array, Array]:
     (x, scale), (x_dot, scale_dot) = primals, tangents
     z = _quotient(x, scale, by_reciprocal)
     # A quotient that overflows has a slope of 0: a product with an infinite one would be NaN.
     is_finite = jnp.abs(z) < jnp.inf
-    change = select(is_finite, x_dot - select(is_finite, z, 0) * scale_dot, 0)
+    change = jnp.zeros((), z.dtype) if isinstance(x_dot, SymbolicZero) else x_dot
+    if not isinstance(scale_dot, SymbolicZero):
+        change = change - select(is_finite, z, 0) * scale_dot
+    change = select(is_finite, change, 0)
     # A reciprocal: XLA rewrites a quotient of a quotient by the square of the scale.
     return z, _quotient(change, scale, _has_reciprocal(scale))
+
+
+_quotient.defjvp(_quotient_jvp, symbolic_zeros=True)
 
 
 def finite_slopes(formula: Callable[..., Array]) -> Callable[..., Array]:

@@ -249,22 +249,21 @@ class BlockLayout:
         d = self.size_of_block
         colors = min(t, 3)  # Blocks of one color are no neighbors.
         zeros = self.zeros(dtype)
-        steps = np.arange(t)[:, None]
+        first = np.arange(t)[:, None] % colors * d
 
-        def inner_column(color: Any, i: Any) -> BlockVector:
-            one_hot = (steps % colors == color) & (jnp.arange(d) == i)[None]
-            return multiply(
-                dataclasses.replace(zeros, inner=jnp.broadcast_to(one_hot, (n, t, d)).astype(dtype))
-            )
+        def column(i: Any) -> jax.Array:
+            one_hot = (first + jnp.arange(d)[None] == i).astype(dtype)
+            inner = jnp.broadcast_to(one_hot, (n, t, d))
+            return multiply(dataclasses.replace(zeros, inner=inner)).inner
 
-        diagonal = jnp.zeros((n, t, d, d), dtype)
-        below = jnp.zeros((n, t - 1, d, d), dtype)
-        if d:
-            columns = jax.vmap(jax.vmap(inner_column, (None, 0)), (0, None))
-            found = columns(jnp.arange(colors), jnp.arange(d)).inner  # (colors, d, n, t, d)
-            diagonal = _pick_rows(found, 0)
-            below = _pick_rows(found, 1) if t > 1 else below
-        return diagonal, below
+        if not d:
+            return jnp.zeros((n, t, d, d), dtype), jnp.zeros((n, t - 1, d, d), dtype)
+        if colors * d == 1:
+            ones = dataclasses.replace(zeros, inner=jnp.ones((n, t, d), dtype))
+            return multiply(ones).inner[..., None], jnp.zeros((n, 0, d, d), dtype)
+        found = jax.vmap(column)(jnp.arange(colors * d)).reshape(colors, d, n, t, d)
+        below = _pick_rows(found, 1) if t > 1 else jnp.zeros((n, 0, d, d), dtype)
+        return _pick_rows(found, 0), below
 
     def border_of_hessian(
         self, multiply: Callable[[BlockVector], BlockVector], dtype: Any
@@ -278,6 +277,9 @@ class BlockLayout:
         def column(i: Any) -> BlockVector:
             return multiply(dataclasses.replace(zeros, border=(jnp.arange(m) == i).astype(dtype)))
 
+        if m == 1:
+            found = multiply(dataclasses.replace(zeros, border=jnp.ones(1, dtype)))
+            return found.inner[..., None], found.border[..., None]
         found = jax.vmap(column, out_axes=-1)(jnp.arange(m))
         return found.inner, found.border
 
@@ -317,5 +319,7 @@ def _pick_rows(columns: jax.Array, shift: int) -> jax.Array:
     colors, _, _, t, _ = columns.shape
     found = columns[:, :, :, shift:]
     color = (np.arange(t - shift) % colors)[None, None, :, None]
-    found = functools.reduce(jnp.add, (jnp.where(color == i, x, 0) for i, x in enumerate(found)))
-    return jnp.transpose(found, (1, 2, 3, 0))
+    picked = found[0]
+    for i in range(1, colors):
+        picked = jnp.where(color == i, found[i], picked)
+    return jnp.transpose(picked, (1, 2, 3, 0))

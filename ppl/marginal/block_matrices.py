@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from ppl.harvest.leaf_values import vary_alike
@@ -188,12 +189,11 @@ class BlockFactor:
 
     def pivots(self) -> tuple[jax.Array, jax.Array]:
         """The diagonal: its inner entries and its border entries."""
-        return pivots_of(self.diagonal), jnp.diagonal(self.border)
+        return pivots_of(self.diagonal), _diagonal_of(self.border)
 
     def inverse(self) -> BlockMatrix:
         """The blocks of the inverse of the matrix, by Takahashi's equations."""
-        num_border = self.border.shape[-1]
-        border = solve_lower(self.border, jnp.eye(num_border, dtype=self.border.dtype))
+        border = _invert(self.border, 0)
         border = _multiply(_transpose(border), border)
         corner = jnp.broadcast_to(border, (len(self.diagonal), *border.shape))
         return BlockMatrix(
@@ -238,6 +238,8 @@ def einsum(how: str, *operands: Any) -> jax.Array:
 
 def _multiply(a: jax.Array, b: jax.Array) -> jax.Array:
     """The product of matrices."""
+    if a.shape[-1] == 1:
+        return a * b
     if not 0 < a.shape[-1] <= _MAX_UNROLLED:
         return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
     parts = [a[..., :, k, None] * b[..., k, None, :] for k in range(a.shape[-1])]
@@ -245,12 +247,18 @@ def _multiply(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def _transpose(x: jax.Array) -> jax.Array:
-    return jnp.swapaxes(x, -2, -1)
+    return x if x.shape[-2:] == (1, 1) else jnp.swapaxes(x, -2, -1)
+
+
+def _diagonal_of(x: jax.Array) -> jax.Array:
+    return lax.squeeze(x, (x.ndim - 1,)) if x.shape[-1] == 1 else jnp.diagonal(x, 0, -2, -1)
 
 
 def cholesky(x: jax.Array) -> jax.Array:
     """Lower Cholesky factors; small ones element by element, as a call in each step is slow."""
     size = x.shape[-1]
+    if size == 1:
+        return jnp.sqrt(x)
     if not 0 < size <= _MAX_UNROLLED:
         return triangular_factors.cholesky(x)
     rows: list[list[jax.Array]] = []
@@ -269,6 +277,8 @@ def cholesky(x: jax.Array) -> jax.Array:
 def solve_lower(factor: jax.Array, x: jax.Array, *, transposed: bool = False) -> jax.Array:
     """The solution of `L y = x`, or of `L^T y = x`."""
     size = factor.shape[-1]
+    if size == 1:
+        return x / factor
     if not 0 < size <= _MAX_UNROLLED:
         return triangular_factors.solve_lower(factor, x, transposed=transposed)
     found: dict[int, jax.Array] = {}
@@ -288,6 +298,8 @@ def _front(x: jax.Array) -> jax.Array:
 def _invert(factor: jax.Array, halvings: int = _MAX_HALVINGS) -> jax.Array:
     """The inverse of lower triangular matrices, of large ones by products of their halves."""
     size = factor.shape[-1]
+    if size == 1:
+        return 1 / factor
     if size <= _MAX_WHOLE or not halvings:
         eye = jnp.eye(size, dtype=factor.dtype)
         return solve_lower(factor, jnp.broadcast_to(eye, factor.shape))
@@ -301,6 +313,8 @@ def _invert(factor: jax.Array, halvings: int = _MAX_HALVINGS) -> jax.Array:
 
 def _apply(a: jax.Array, x: jax.Array) -> jax.Array:
     """The product of matrices and vectors."""
+    if a.shape[-2:] == (1, 1):
+        return _diagonal_of(a) * x
     return _multiply(a, x[..., None])[..., 0]
 
 
@@ -315,7 +329,7 @@ def holds_inverses(diagonal: jax.Array) -> bool:
 
 def pivots_of(diagonal: jax.Array) -> jax.Array:
     """The diagonal of a factor, of shape (n, t, d), from its diagonal blocks."""
-    pivots = jnp.diagonal(diagonal, axis1=-2, axis2=-1)
+    pivots = _diagonal_of(diagonal)
     return 1 / pivots if holds_inverses(diagonal) else pivots
 
 
@@ -535,7 +549,7 @@ def _with_own_derivative(function: Callable[..., Any]) -> Any:
 
     @functools.wraps(function)
     def call(*operands: Any) -> Any:
-        return inner(*jax.tree.map(lambda x: x if x.size else jnp.zeros_like(x), operands))
+        return inner(*jax.tree.map(lambda x: x if x.size else np.zeros(x.shape, x.dtype), operands))
 
     call.defjvp = inner.defjvp  # pyright: ignore[reportAttributeAccessIssue]
     return call

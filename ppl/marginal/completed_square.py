@@ -75,7 +75,9 @@ class CompletedSquare:
 
     def _total(self, found: jax.Array) -> jax.Array:
         """A number for each independent block if `height` has them, else their sum."""
-        return found.reshape(self.height.shape) if self.height.ndim else jnp.sum(found)
+        if self.height.ndim:
+            return found.reshape(self.height.shape)
+        return jnp.sum(found) if found.ndim else found
 
     def log_integral(self) -> jax.Array:
         """The log of the integral: NaN if it diverges, minus infinity where `height` is."""
@@ -114,6 +116,8 @@ def negative_hessian(layout: BlockLayout, multiply: Any, dtype: Any) -> BlockMat
 def precision_of(layout: BlockLayout, multiply: Any, dtype: Any) -> BlockMatrix:
     """The precision: minus the Hessian, and the identity where a block is padded."""
     negative = negative_hessian(layout, multiply, dtype)
+    if not layout.padding.any():
+        return negative
     padding = jnp.asarray(layout.padding, dtype)
     one = padding[None, :, :, None] * jnp.eye(layout.size_of_block, dtype=dtype)[None, None]
     return dataclasses.replace(negative, diagonal=negative.diagonal + one)
