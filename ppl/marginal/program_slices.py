@@ -19,19 +19,22 @@ class Slice:
     """Some equations of a program, in their order.
 
     Attributes:
-        jaxpr: The program without all other equations and without results. What these make, and no
-            site that is looked at reads, are its last inputs.
+        jaxpr: The program without all other equations, the inputs that these alone read, and
+            results. What these make, and no site that is looked at reads, are its last inputs.
         paths: The sites in these equations.
+        inputs: The inputs of the whole program that are left, by number.
         num_unread: The number of the last inputs.
     """
 
     jaxpr: Any
     paths: tuple[Path, ...]
+    inputs: Sequence[int]
     num_unread: int
 
     def program(self, inputs: Sequence[Any]) -> Program:
         """The slice with the inputs of the whole program."""
-        return Program(self.jaxpr, [*inputs, *[None] * self.num_unread], [], list)
+        mine = [inputs[i] for i in self.inputs]
+        return Program(self.jaxpr, [*mine, *[None] * self.num_unread], [], list)
 
     def pick(self, plants: Mapping[Path, Any]) -> dict[Path, Any]:
         """The plants for sites in the slice."""
@@ -49,6 +52,7 @@ class Slicer:
         self._eqns = jaxprs.raw(jaxpr)[0].eqns
         self._is_whole = any(_acts(eqn) or hides_sow(eqn) for eqn in self._eqns)
         self._paths = [tuple(dict.fromkeys(_paths_in(eqn))) for eqn in self._eqns]
+        self._inputs = {v: i for i, v in enumerate(jaxprs.raw(jaxpr)[0].invars)}
         self._made_in = {v: i for i, eqn in enumerate(self._eqns) for v in eqn.outvars}
         self._sown_in: dict[Path, list[int]] = {}
         for i, paths in enumerate(self._paths):
@@ -67,7 +71,7 @@ class Slicer:
                 their values.
         """
         if self._is_whole:
-            return Slice(self._jaxpr, tuple(self._sown_in), 0)
+            return Slice(self._jaxpr, tuple(self._sown_in), range(len(self._inputs)), 0)
         wanted = frozenset(wanted)
         read = wanted if distributions else frozenset()
         new = [i for path in wanted for i in self._sown_in.get(path, ())]
@@ -81,14 +85,15 @@ class Slicer:
         order = sorted(taken)
         eqns = [self._eqns[i] for i in order]
         inner = jaxprs.raw(self._jaxpr)[0]
-        made = {v for eqn in eqns for v in eqn.outvars}.union(inner.invars, inner.constvars)
+        made = {v for eqn in eqns for v in eqn.outvars}.union(inner.constvars)
         operands = dict.fromkeys(
             v for eqn in eqns for v in eqn.invars if not isinstance(v, jex.Literal)
         )
-        unread = [v for v in operands if v not in made]
-        jaxpr = inner.replace(eqns=eqns, invars=[*inner.invars, *unread], outvars=[])
+        inputs = {v: self._inputs[v] for v in operands if v in self._inputs}
+        unread = [v for v in operands if v not in made and v not in inputs]
+        jaxpr = inner.replace(eqns=eqns, invars=[*inputs, *unread], outvars=[])
         paths = dict.fromkeys(path for i in order for path in self._paths[i])
-        return Slice(jaxpr, tuple(paths), len(unread))
+        return Slice(jaxpr, tuple(paths), tuple(inputs.values()), len(unread))
 
 
 def _acts(eqn: jex.JaxprEqn) -> bool:

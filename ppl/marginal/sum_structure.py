@@ -1,6 +1,7 @@
 """Structure of a sum: which axes of sites and scores are one plate, chains, enumerated elements."""
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping
@@ -118,7 +119,7 @@ class SumStructure:
             if use == ALL
         }
 
-    @property
+    @functools.cached_property
     def chained(self) -> set[Any]:
         """Plates along which elements depend on earlier ones."""
         return {
@@ -155,7 +156,8 @@ class SumStructure:
         The sum is a product of sums along these plates. Their order is the order of the recorded
         axes of a site.
         """
-        paths = [p for p in self.states if self.group(p) == group and not self.is_start(p)]
+        summed = [p for p in self.states if p in self.dependences and not self.is_start(p)]
+        paths = [p for p in summed if self.group(p) == group]
         found: dict[Any, int] = {}
         for number, path in enumerate(paths):
             dependence = self.dependences[path]

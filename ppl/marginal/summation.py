@@ -265,7 +265,8 @@ class Summation:
             part = self._slicer.cut(paths, self.states.keys() | plants.keys())
             jaxpr = part.jaxpr
             inputs = part.program(inputs).inputs
-            names = (*names, *range(len(names), len(inputs)))
+            unread = range(len(names), len(names) + part.num_unread)
+            names = (*(names[i] for i in part.inputs), *unread)
         reader = DependenceReader(self.states, paths, plants, traced=self._traced)
         dependences = reader.read(jaxpr, inputs, names)
         self._check_elements(dependences)
