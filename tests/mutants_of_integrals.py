@@ -6,8 +6,8 @@ MUTANTS = (
     Mutant(
         name="degree-of-products",
         file="ppl/marginal/degree.py",
-        old="return sum(x.degree for x in operands)",
-        new="return _largest(operands)",
+        old="total = sum(x.degree for x in operands)",
+        new="total = _largest(operands)",
         breaks="a product has the degree of one of its factors",
         tests=("tests/language/test_degree.py",),
     ),

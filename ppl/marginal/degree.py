@@ -7,6 +7,7 @@ degrees of its operands.
 |---|---|
 | sums, reshapes, slices and other linear maps | largest degree of an operand |
 | products, `dot_general`, products of sparse arrays | sum of the degrees of the operands |
+| products of a polynomial with a literal 0 | 0, as values are finite |
 | quotients, triangular solves | degree of the numerator, if the denominator is constant |
 | powers by an integer | the power times the degree of the base |
 | `select_n`, gathers, conditions | largest degree of a branch, if the index is constant |
@@ -109,7 +110,9 @@ def _largest(operands: Sequence[Degree]) -> float:
 def _of_array(eqn: jex.JaxprEqn, operands: Sequence[Degree]) -> float:
     record = array_primitive(eqn)
     if record.is_multilinear:
-        return sum(x.degree for x in operands)
+        total = sum(x.degree for x in operands)
+        is_zero = any(isinstance(v, jex.Literal) and np.all(v.val == 0) for v in eqn.invars)
+        return 0 if is_zero and total < math.inf else total
     if record.linear is None:
         return math.inf
     linear, others = record.split(operands)

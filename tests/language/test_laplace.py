@@ -468,6 +468,14 @@ def test_what_has_no_laplace_approximation_is_refused(model, message):
         ppl.log_density(summed)({})
 
 
+def test_a_product_with_0_is_a_parameter_without_an_edge():
+    def model(key):
+        f = ppl.sample(key, dist.Normal(0.0, 1.0), name="f")
+        ppl.sample(key, dist.Gamma(2 + 0 * f, jnp.exp(f)), name="y")
+
+    assert np.isfinite(ppl.log_density(laplace(model, ["f"], np.array(1.0)))({}))
+
+
 def test_data_of_density_0_have_density_0():
     """At all values of the sites, so that nothing is wrong."""
     assert ppl.log_density(laplace(poisson, ["f"], -COUNTS))({"scale": 0.7}) == -np.inf
