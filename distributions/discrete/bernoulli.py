@@ -2,7 +2,6 @@
 
 from dataclasses import KW_ONLY
 
-import jax
 from jax import lax, random
 from jax.typing import ArrayLike
 
@@ -14,12 +13,13 @@ from distributions.numerics.bernoulli_functions import (
     bernoulli_log_probs,
     bernoulli_probability,
 )
+from distributions.numerics.softplus import softplus
 from distributions.numerics.special import safe_log, safe_log1m
 
 
 def _bernoulli_log_prob(y, logits, probs):
     if probs is None:
-        return y.astype(logits.dtype) * logits - jax.nn.softplus(logits)
+        return y.astype(logits.dtype) * logits - softplus(logits)
     return select(y == 1, safe_log(probs), safe_log1m(probs))
 
 

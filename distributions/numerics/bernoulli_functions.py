@@ -2,18 +2,18 @@
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.typing import ArrayLike
 
+from distributions.numerics.softplus import softplus
 from distributions.numerics.special import safe_log, safe_log1m, times_log
 
 
 def bernoulli_log_probs(logits: Any, probs: Any) -> tuple[Any, Any]:
     """The log probabilities of 0 and of 1, `log(1 - p)` and `log(p)`."""
     if probs is None:
-        return -jax.nn.softplus(logits), -jax.nn.softplus(-logits)
+        return -softplus(logits), -softplus(-logits)
     return safe_log1m(probs), safe_log(probs)
 
 

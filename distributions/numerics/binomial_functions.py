@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -10,6 +9,7 @@ from distributions.numerics.loader_log_pmf import (
     log_binomial,
     log_binomial_of_probs,
 )
+from distributions.numerics.softplus import softplus
 from distributions.numerics.special import safe_log, safe_log1m
 
 
@@ -21,7 +21,7 @@ def success_and_failure_probs(logits: Any, probs: Any) -> tuple[Any, Any]:
 def success_and_failure_log_probs(logits: Any, probs: Any) -> tuple[Array, Array]:
     """The logarithms of the probabilities of success and of failure."""
     if probs is None:
-        return -jax.nn.softplus(-logits), -jax.nn.softplus(logits)
+        return -softplus(-logits), -softplus(logits)
     return safe_log(probs), safe_log1m(probs)
 
 

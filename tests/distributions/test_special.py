@@ -17,6 +17,7 @@ from distributions.numerics.gamma_functions import (
 )
 from distributions.numerics.loader_kernels import exp_rest
 from distributions.numerics.normal_functions import log_ndtr
+from distributions.numerics.softplus import softplus
 from distributions.numerics.special import (
     arcsinh_ratio,
     bounded_ratio,
@@ -315,3 +316,27 @@ def test_hypot(size):
     value, slopes = jax.value_and_grad(hypot, (0, 1))(*point)
     np.testing.assert_allclose(value, 5 * size, rtol=1e-6)
     np.testing.assert_allclose(slopes, [0.6, 0.8], rtol=1e-6)
+
+
+def test_softplus(float_dtype):
+    """Derivatives are as precise where their values are tiny, and finite at the ends."""
+    points = [-80.0, -30.0, -1.0, 0.0, 1.0, 30.0, 80.0]
+    found = [jax.vmap(softplus)(jnp.asarray(points, float_dtype))]
+    f = softplus
+    for _ in range(3):
+        f = jax.grad(f)
+        found.append(jax.vmap(f)(jnp.asarray(points, float_dtype)))
+    with mpmath.workdps(80):
+        p = [1 / (1 + mpmath.exp(-mpmath.mpf(x))) for x in points]
+        truths = [
+            [mpmath.log1p(mpmath.exp(mpmath.mpf(x))) for x in points],
+            p,
+            [p * (1 - p) for p in p],
+            [p * (1 - p) * (1 - 2 * p) for p in p],
+        ]
+    rtol = 8 * float(jnp.finfo(float_dtype).eps)
+    for values, truth in zip(found, truths, strict=True):
+        np.testing.assert_allclose(values, np.array(truth, float), rtol=rtol)
+    ends = jnp.asarray([-jnp.inf, jnp.inf], float_dtype)
+    np.testing.assert_array_equal(jax.vmap(softplus)(ends), [0, jnp.inf])
+    np.testing.assert_array_equal(jax.vmap(jax.grad(softplus))(ends), [0, 1])
