@@ -22,6 +22,7 @@ from ppl.marginal.tree_matrices import TreeFactor, TreeMatrix
 _FIRST_DAMPING = 1e-2  # relative to the diagonal of the precision
 _LEAST_DAMPING = 1e-4  # a smaller damping becomes 0
 _GROWTH = 10.0  # of the damping from trial to trial
+_LONG = 2.0  # a first step of a log rate by more leads downhill
 _SLACK = 32  # rounding errors by which a step may seem to lead downhill
 
 
@@ -73,9 +74,10 @@ def find_mode(
 ) -> Mode:
     """The mode of a log density, by Newton's method.
 
-    If a step is not uphill, a shorter one is tried. If that is not, either, or if the precision is
-    not positive definite, the step is tried again with a multiple of the diagonal added to the
-    precision (Levenberg, 1944; Marquardt, 1963).
+    If a step is not uphill, a shorter one is tried; at once, if it is the first, long, and of
+    single elements. If that is not, either, or if the precision is not positive definite, the step
+    is tried again with a multiple of the diagonal added to the precision (Levenberg, 1944;
+    Marquardt, 1963).
 
     Each trial evaluates the density once and factors once. The last factor is that of the precision
     at the mode.
@@ -163,6 +165,8 @@ def _search(
         damping = jnp.where(is_better | is_short, less, more)
         factor, half = _damp(here.matrix, damping).factor_and_solve(here.slope)
         expected = decrement(half, len(damping))
+        is_long = _is_long(factor.solve_transposed(half), len(damping))
+        is_short |= is_start & is_long & jnp.isfinite(expected)
         # After a step that rounding errors may hide, the next one tells nothing more.
         is_hidden = is_better & is_newton & (state.expected <= rounding) & ~is_start
         is_over = is_hidden | (is_start & ~jnp.isfinite(here.height))
@@ -239,6 +243,14 @@ def _shorten(step: BlockVector) -> BlockVector:
         return x * jnp.where(size > 0, jnp.log1p(size) / size, 1.0)
 
     return BlockVector(shorten(step.inner), shorten(step.border[None])[0])
+
+
+def _is_long(step: BlockVector, num: int) -> jax.Array:
+    """Whether the step of a block that is a single element is long; of any block for one number."""
+    if step.border.size or step.inner.shape[1:] != (1, 1):
+        return jnp.zeros(num, bool)
+    is_long = jnp.abs(jnp.ravel(step.inner)) > _LONG
+    return is_long if len(is_long) == num else jnp.any(is_long)[None]
 
 
 def _damp(matrix: Any, damping: jax.Array) -> Any:
