@@ -352,9 +352,20 @@ class BlockIntegral:
         return GroupScores(group, sizes, spreads, time, layout.is_reversed)
 
     def draw(
-        self, key: jax.Array, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
+        self,
+        key: jax.Array,
+        inputs: Sequence[Any],
+        plants: Mapping[Path, Sequence[Any]],
+        is_wanted: jax.Array | None = None,
     ) -> tuple[dict[Path, Any], jax.Array, jax.Array]:
         """A joint draw of all integrated sites given all others.
+
+        Args:
+            key: Random key.
+            inputs: The inputs of the program.
+            plants: The values of other sites.
+            is_wanted: Whether a draw is wanted, by default it is; else the values are those of the
+                largest density, with the log weight 0.
 
         Returns:
             The values, their log importance weight, and the log of the integral.
@@ -362,7 +373,8 @@ class BlockIntegral:
         drawn: dict[Path, Any] = {}
         log_weight = log_integral = jnp.zeros(())
         for i, group in enumerate(dict.fromkeys(filter(None, self.groups.values()))):
-            x, weight, here = self._draw_group(jax.random.fold_in(key, i), group, inputs, plants)
+            of_group = jax.random.fold_in(key, i)
+            x, weight, here = self._draw_group(of_group, group, inputs, plants, is_wanted)
             drawn |= self._values(self._layout(group), x)
             log_integral += here
             log_weight += weight
@@ -375,11 +387,16 @@ class BlockIntegral:
         group: tuple[Path, ...],
         inputs: Sequence[Any],
         plants: Mapping[Path, Sequence[Any]],
+        is_wanted: jax.Array | None,
     ) -> tuple[BlockVector, jax.Array, jax.Array]:
         """A joint draw of the sites of one group, its log weight, and the log of the integral."""
         square = self._square(group, inputs, plants)
-        drawn, _ = square.draw(key)
-        return drawn, jnp.zeros(()), jnp.sum(square.log_integral())
+        here = jnp.sum(square.log_integral())
+
+        def draw() -> tuple[BlockVector, jax.Array]:
+            return square.draw(key)[0], jnp.zeros((), here.dtype)
+
+        return *draw_where(is_wanted, square, draw), here
 
     def mode(
         self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
@@ -490,6 +507,19 @@ class BlockIntegral:
 def is_single(dtype: Any) -> bool:
     """Whether a dtype has single precision, or less."""
     return bool(jnp.finfo(dtype).eps > _SINGLE)
+
+
+def draw_where(
+    is_wanted: jax.Array | None,
+    square: CompletedSquare,
+    draw: Callable[[], tuple[BlockVector, jax.Array]],
+) -> tuple[BlockVector, jax.Array]:
+    """A draw and its log weight where it is wanted, else the maximum of a square."""
+    if is_wanted is None:
+        return draw()
+    maximum = square.maximum  # It is kept, so no branch may compute it.
+    no_weight = jnp.zeros((), square.height.dtype)
+    return lax.cond(is_wanted, draw, lambda: (maximum, no_weight))
 
 
 def value_and_slope(log_density: LogDensity, x: BlockVector) -> tuple[jax.Array, BlockVector]:

@@ -14,7 +14,7 @@ from ppl.core.captured_constants import calls_python
 from ppl.harvest import jax_core, jaxprs
 from ppl.harvest.plants import PathDict
 from ppl.harvest.survey import Path, describe, describe_all
-from ppl.marginal.block_integral import BlockIntegral, ScoredDensity
+from ppl.marginal.block_integral import BlockIntegral, ScoredDensity, draw_where
 from ppl.marginal.block_layout import BlockLayout
 from ppl.marginal.block_matrices import BlockVector
 from ppl.marginal.completed_square import CompletedSquare
@@ -106,6 +106,7 @@ class LaplaceIntegral(BlockIntegral):
         group: tuple[Path, ...],
         inputs: Sequence[Any],
         plants: Mapping[Path, Sequence[Any]],
+        is_wanted: jax.Array | None,
     ) -> tuple[BlockVector, jax.Array, jax.Array]:
         """A joint draw: of each independent part, one of several by its importance weight.
 
@@ -119,20 +120,23 @@ class LaplaceIntegral(BlockIntegral):
             x, log_prob = square.draw(key)
             return x, density(x) - here - log_prob
 
-        if self.num_proposals == 1:
-            x, log_weight = propose(key)
-            return x, jnp.sum(log_weight), jnp.sum(here)
-        choice, *keys = jax.random.split(key, self.num_proposals + 1)
-        proposals, log_weights = jax.vmap(propose)(jnp.stack(keys))
-        log_weights = jnp.where(jnp.isnan(log_weights), -jnp.inf, log_weights)
-        chosen = jax.random.categorical(choice, log_weights, axis=0)
-        log_mean = logsumexp(log_weights, axis=0) - jnp.log(self.num_proposals)
-        if here.ndim:  # plates, and so no border
-            inner = proposals.inner[jnp.ravel(chosen), jnp.arange(chosen.size)]
-            x = dataclasses.replace(proposals, inner=inner, border=proposals.border[0])
-        else:
-            x = jax.tree.map(lambda x: x[chosen], proposals)
-        return x, jnp.sum(log_mean), jnp.sum(here)
+        def draw() -> tuple[BlockVector, jax.Array]:
+            if self.num_proposals == 1:
+                x, log_weight = propose(key)
+                return x, jnp.sum(log_weight)
+            choice, *keys = jax.random.split(key, self.num_proposals + 1)
+            proposals, log_weights = jax.vmap(propose)(jnp.stack(keys))
+            log_weights = jnp.where(jnp.isnan(log_weights), -jnp.inf, log_weights)
+            chosen = jax.random.categorical(choice, log_weights, axis=0)
+            log_mean = logsumexp(log_weights, axis=0) - jnp.log(self.num_proposals)
+            if here.ndim:  # plates, and so no border
+                inner = proposals.inner[jnp.ravel(chosen), jnp.arange(chosen.size)]
+                x = dataclasses.replace(proposals, inner=inner, border=proposals.border[0])
+            else:
+                x = jax.tree.map(lambda x: x[chosen], proposals)
+            return x, jnp.sum(log_mean)
+
+        return *draw_where(is_wanted, square, draw), jnp.sum(here)
 
     def _complete_square(
         self, layout: BlockLayout, group: tuple[Path, ...], log_density: ScoredDensity

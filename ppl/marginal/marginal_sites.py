@@ -194,12 +194,16 @@ class Recovery:
     summation: Summation | BlockIntegral = dataclasses.field(metadata={"static": True})
     recorded: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
 
-    def sample(self, key: jax.Array) -> list[Any]:
-        """The values of the summed and of the recorded sites, log weight and log total."""
+    def sample(self, key: jax.Array, is_wanted: jax.Array | None = None) -> list[Any]:
+        """The values of the summed and of the recorded sites, log weight and log total.
+
+        With `is_wanted`, of an integral, values are a draw only where it is true.
+        """
         # This key is for sites that an earlier sum took out, and for other keys of the program.
         again = jax.random.fold_in(key, len(self.summation.sites))
         inputs = [again if x is None else x for x in self.inputs]
-        drawn, log_weight, log_total = self.summation.draw(key, inputs, self.plants)
+        wanted = () if is_wanted is None else (is_wanted,)
+        drawn, log_weight, log_total = self.summation.draw(key, inputs, self.plants, *wanted)
         return self._with_recorded(inputs, drawn, log_weight, log_total)
 
     def mode(self) -> list[Any]:
