@@ -23,8 +23,17 @@ _BRIEF = reprlib.Repr()
 _BRIEF.maxother = _BRIEF.maxstring = _BRIEF.maxlong = 100
 
 
-def check_count(name: str, value: Any, *, least: int, most: int = _MAX_COUNT) -> int:
+def check_count(
+    name: str, value: Any, *, least: int, most: int = _MAX_COUNT, remedy: str = ""
+) -> int:
     """The argument called `name` as an integer from `least` to `most`.
+
+    Args:
+        name: Name of the argument.
+        value: Its value.
+        least: Smallest value.
+        most: Largest value.
+        remedy: End of the error for a smaller value.
 
     Raises:
         TypeError: if `value` is not an integer.
@@ -35,7 +44,8 @@ def check_count(name: str, value: Any, *, least: int, most: int = _MAX_COUNT) ->
     except TypeError:
         raise TypeError(f"{name} must be an integer, got {short_repr(value)}") from None
     if number < least or isinstance(value, bool):
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+        end = remedy and f": {remedy}"
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}{end}")
     if number > most:
         raise ValueError(f"{name} must be an integer of at most {most}, got {value!r}")
     return number

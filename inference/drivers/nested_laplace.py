@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import jax
@@ -12,24 +11,23 @@ import numpy as np
 import ppl
 from inference.common.argument_checks import check_count
 from inference.common.layout import Layout
-from inference.common.target import Target, named_sites
-from inference.drivers.calibration_models import merge
+from inference.common.target import named_sites
 from inference.drivers.chain_points import ChainPoints, sample_points
 from inference.drivers.check_inputs import check_inputs
+from inference.drivers.field_points import FieldPoints
 from inference.drivers.importance import standard_error_of_mean
 from inference.drivers.run_settings import NUM_CHAINS, NUM_WARMUP
 from inference.initialization.not_finite import not_finite
-from inference.models.latent_field import LatentField, check_plain, find_latent_field
+from inference.models.latent_field import LatentField, check_names, check_plain, find_latent_field
 from inference.optimization.other_modes import count_modes
-from inference.optimization.quadratic_search import Density, Peak, find_peak
+from inference.optimization.quadratic_search import Peak, find_peak
 from inference.optimization.spread_points import SpreadPoints, spread
 from inference.results.nested_laplace_result import NestedLaplaceResult
 from inference.results.psis import largest_pareto_k, psis_of
 from inference.runtime.compiled_program import compile_once
-from inference.runtime.core_threads import call_on_cores
 from inference.runtime.devices import put_on_common_devices
 from inference.runtime.jax_settings import settings
-from inference.runtime.progress import Report, Shown, show_progress
+from inference.runtime.progress import ProgressReport, Report, Shown, show_progress
 from ppl.harvest.names import nest_by_path, paths_in
 from ppl.harvest.survey import describe, join_scopes
 from ppl.marginal.random_values import quick_options
@@ -41,11 +39,9 @@ _NUM_STARTS = 64
 _NUM_CLIMBS = 4
 _FAR = 4.0  # standard deviations between modes
 _LEAST_MODE = 7.0  # nats below the highest mode; lower ones do not count
+_LEAST_CHAINS = f"they sample more than {_MAX_SIZE} coordinates; leave it out for {NUM_CHAINS}"
 _RADIUS = 2.0  # of the starts, on unconstrained space
 _WORTH = 0.3  # of the points; below it, points are spread anew
-_AT_ONCE = 32  # points of one compiled program
-_MAX_ELEMENTS = 2**25  # numbers of one array of draws
-_FEW_ELEMENTS = 2**20  # numbers of all draws; their program is compiled faster than it could run
 
 
 def nested_laplace(
@@ -136,8 +132,9 @@ def nested_laplace(
     num_draws = check_count("num_draws", num_draws, least=32)
     num_proposals = check_count("num_proposals", num_proposals, least=1)
     max_block = check_count("max_block", max_block, least=1)
-    num_chains = check_count("num_chains", num_chains, least=1)
+    num_chains = check_count("num_chains", num_chains, least=1, remedy=_LEAST_CHAINS)
     num_warmup = check_count("num_warmup", num_warmup, least=0)
+    check_names(sites, "nested_laplace")
     # Points of density zero are no mistake.
     quiet = np.errstate(divide="ignore", invalid="ignore")
     with settings(cache_dir), quiet, show_progress(progress, 4, "stage") as shown:
@@ -153,8 +150,9 @@ def nested_laplace(
         inner = ppl.marginalize(model, dict.fromkeys(field.names, strategy))
         target = jax.device_put(put_on_common_devices(ppl.unconstrain(inner, *args, **kwargs)))
         layout = Layout.of(target.position_shapes)
-        log_density = _on_points(target, layout, report)
-        report(1, "compiling and climbing")
+        at_points = FieldPoints(target, key, num_proposals, report.tell)
+        log_density = at_points.log_density
+        report(1, "chains" if layout.size > _MAX_SIZE else "compiling and climbing")
         rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
         chosen: ChainPoints | None = None
         if layout.size > _MAX_SIZE:
@@ -169,7 +167,7 @@ def nested_laplace(
                 num_points=num_draws,
                 num_chains=num_chains,
                 num_warmup=num_warmup,
-                progress=progress,
+                progress=report.tell_of_chains if callable(progress) else progress,
             )
             points = chosen.points
         else:
@@ -177,7 +175,7 @@ def nested_laplace(
             report(2, "points")
             points = spread(log_density, peak, num_draws, rng.uniform(size=layout.size))
         report(3, "draws")
-        draws, corrections = _draw_at(key, target, layout, points.points, num_proposals, report)
+        draws, _, corrections = at_points.draw(points.points)
         num_inner_modes = 1
         if not field.is_exact:
             nearest = int(np.argmax(points.log_density))
@@ -187,9 +185,7 @@ def nested_laplace(
             weighed |= _of_chains(weighed, chosen)
         elif not field.is_exact and _is_poor(weighed):
             shift = rng.uniform(size=layout.size)
-            correct = partial(_draw_at, target=target, layout=layout, report=report)
-            correct = partial(correct, num_proposals=num_proposals)
-            again, anew = _spread_anew(key, correct, log_density, peak, shift, num_draws, layout)
+            again, anew = _spread_anew(at_points, peak, shift, num_draws)
             is_first = weighed["is_corrected"] and weighed["ess"] > anew["ess"]
             if anew["is_corrected"] and not is_first:
                 draws = again
@@ -212,8 +208,6 @@ def _check_field(field: LatentField, sites: Sequence[str] | None) -> None:
     Raises:
         ValueError: if one is missing.
     """
-    if sites is not None and not field.names:
-        raise ValueError("nested_laplace: sites names no site; leave it out to have them found")
     if not field.paths and field.left_out:
         names = [join_scopes(path) for path in field.left_out]
         raise ValueError(
@@ -253,57 +247,14 @@ class _Stages:
         self._stage = number, phase
         self._shown(number, phase)
 
-    def count(self, at_once: int, num_points: int) -> Callable[[int], None]:
-        """A function that tells at how many points the stage is finished, given chunks of them."""
+    def tell_of_chains(self, news: ProgressReport) -> None:
+        """Tells how far the chains of the stage are, in words."""
+        words = f"{news.phase}: {news.num_done} of {news.num_iterations} iterations"
+        self._shown(*self._stage, f"{words}, {news.describe_all()}")
 
-        def tell(num_chunks: int) -> None:
-            num_done = min(num_chunks * at_once, num_points)
-            self._shown(*self._stage, f"{num_done} of {num_points} points")
-
-        return tell
-
-
-def _at_each(function: Callable[..., Any], *points: jax.Array) -> Any:
-    """The values of a function at each point.
-
-    On a CPU, one point at a time: each ends with its own last Newton step, and the program is
-    smaller. An accelerator takes all points together.
-    """
-    if jax.default_backend() == "cpu":
-        return jax.lax.map(lambda x: function(*x), points)
-    return jax.vmap(function)(*points)
-
-
-def _values(count: jax.Array, points: jax.Array, target: Target, layout: Layout) -> jax.Array:
-    """The log density at each point, ``(point,)``; on a CPU, at the first `count` points."""
-
-    def value(flat: jax.Array) -> jax.Array:
-        return target.log_density(layout.unravel(flat)).astype(layout.dtype)
-
-    if jax.default_backend() != "cpu":
-        return jax.vmap(value)(points)
-    zeros = jnp.zeros(len(points), layout.dtype)
-    return jax.lax.fori_loop(0, count, lambda i, x: x.at[i].set(value(points[i])), zeros)
-
-
-def _on_points(
-    target: Target, layout: Layout, report: _Stages
-) -> Callable[[np.ndarray], np.ndarray]:
-    """The log density of points on the host, by one compiled program."""
-
-    def log_density(points: np.ndarray) -> np.ndarray:
-        full = -(-len(points) // _AT_ONCE) * _AT_ONCE
-        padded = np.concatenate([points, np.repeat(points[-1:], full - len(points), axis=0)])
-        calls = []
-        for first in range(0, full, _AT_ONCE):
-            chunk = padded[first : first + _AT_ONCE].astype(layout.dtype)
-            calls.append((np.int32(min(len(points) - first, _AT_ONCE)), chunk, target, layout))
-        program = compile_once(_values, *calls[0])
-        found = call_on_cores(program, calls, report.count(_AT_ONCE, len(points)))
-        values = np.concatenate(found).astype(np.float64)[: len(points)]
-        return np.where(np.isnan(values), -np.inf, values)  # points without a mode are lost
-
-    return log_density
+    def tell(self, num_done: int, num_points: int) -> None:
+        """Tells at how many points the stage is finished."""
+        self._shown(*self._stage, f"{num_done} of {num_points} points")
 
 
 def _starts(
@@ -384,73 +335,13 @@ def _count_inner_modes(
     given = ppl.unconstrain(condition_and_complete(model, others), *args, **kwargs)
     given = jax.device_put(put_on_common_devices(given))
     options = tuple(quick_options().items()) if jax.default_backend() == "cpu" else ()
-    positions = jax.vmap(given.unconstrain)(inner)
-    return count_modes(jax.random.fold_in(key, 1), given, positions, nearest, options)
+    positions = compile_once(_positions, given, inner, options=options)(given, inner)
+    return count_modes(key, given, positions, nearest, options)
 
 
-def _draws(
-    key: jax.Array, numbers: jax.Array, points: jax.Array, target: Unconstrained, layout: Layout
-) -> tuple[Any, Any, jax.Array]:
-    """Values of the other sites, a draw of the field, and its log weight, at each point.
-
-    Args:
-        key: Random key.
-        numbers: Numbers of the draws, ``(point,)``.
-        points: The points, ``(point, size)``.
-        target: Density of the points.
-        layout: Its layout.
-    """
-    args, kwargs = target.arguments.join(target.data)
-
-    def at_point(number: jax.Array, flat: jax.Array) -> tuple[Any, Any, jax.Array]:
-        values = target.constrain(layout.unravel(flat))
-        recover = ppl.recover(target.model, values, log_weights=True)
-        drawn, log_weight = recover(jax.random.fold_in(key, number), *args, **kwargs)
-        return values, drawn, log_weight
-
-    return _at_each(at_point, numbers, points)
-
-
-def _draw_options(num_elements: int) -> tuple[tuple[str, Any], ...]:
-    """Options of XLA for the program of the draws, most of whose time goes to compiling.
-
-    Args:
-        num_elements: Number of elements of all draws, proposals included.
-    """
-    if jax.default_backend() != "cpu":
-        return ()
-    if num_elements <= _FEW_ELEMENTS:
-        return tuple(quick_options().items())
-    return (("xla_backend_optimization_level", 1),)  # as fast as at 3
-
-
-def _draw_at(
-    key: jax.Array,
-    target: Unconstrained,
-    layout: Layout,
-    points: np.ndarray,
-    num_proposals: int,
-    report: _Stages,
-    is_common: bool = False,
-) -> tuple[dict[str, Any], np.ndarray]:
-    """Draws of all sites, ``(point, *shape)``, and the log weights of those of the field.
-
-    With `is_common`, all points have the same random numbers.
-    """
-    largest = max(map(np.size, jax.tree.leaves(target)), default=1)
-    num_elements = num_proposals * max(largest, 1)  # of a draw, or nearly
-    at_once = int(np.clip(_MAX_ELEMENTS // num_elements, 1, _AT_ONCE))
-    options = _draw_options(num_elements * len(points))
-    calls = []
-    for first in range(0, len(points), at_once):
-        rows = np.minimum(np.arange(first, first + at_once, dtype=np.uint32), len(points) - 1)
-        numbers = np.zeros_like(rows) if is_common else rows
-        calls.append((key, numbers, points[rows].astype(layout.dtype), target, layout))
-    program = compile_once(_draws, *calls[0], options=options)
-    found = call_on_cores(program, calls, report.count(at_once, len(points)))
-    joined = jax.tree.map(lambda *x: np.concatenate(x)[: len(points)], *found)
-    values, drawn, log_weights = joined
-    return merge(values, drawn), log_weights.astype(np.float64)
+def _positions(target: Unconstrained, values: dict[str, Any]) -> dict[str, Any]:
+    """Positions of draws of all sites."""
+    return jax.vmap(target.unconstrain)(values)
 
 
 def _weigh(corrections: np.ndarray, points: SpreadPoints, dtype: np.dtype) -> dict[str, Any]:
@@ -491,13 +382,7 @@ def _is_poor(weighed: dict[str, Any]) -> bool:
 
 
 def _spread_anew(
-    key: jax.Array,
-    draw: Callable[..., tuple[dict[str, Any], np.ndarray]],
-    log_density: Density,
-    peak: Peak,
-    shift: np.ndarray,
-    num_draws: int,
-    layout: Layout,
+    at_points: FieldPoints, peak: Peak, shift: np.ndarray, num_draws: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Draws and weights at points that are spread over the density with its correction.
 
@@ -506,21 +391,19 @@ def _spread_anew(
     is smooth (Gouriéroux and Monfort 1996), so that points can be spread over it. Their weights are
     by random numbers of their own.
     """
-    common = jax.random.fold_in(key, num_draws)  # smaller numbers are of the draws
-    own = jax.random.fold_in(key, num_draws + 1)
 
     def corrected(points: np.ndarray) -> np.ndarray:
-        values = log_density(points) + draw(common, points=points, is_common=True)[1]
+        _, values, corrections = at_points.draw(points, num_draws, is_common=True)
+        values = values + corrections
         return np.where(np.isnan(values), -np.inf, values)
 
     found = spread(corrected, find_peak(corrected, peak.loc, peak.factor), num_draws, shift)
-    values = log_density(found.points)
+    draws, values, corrections = at_points.draw(found.points, num_draws + 1)
     with np.errstate(invalid="ignore"):
         log_weights = values + (found.log_weights - found.log_density)
     log_weights = np.where(np.isneginf(found.log_weights), -np.inf, log_weights)
     alone = SpreadPoints(found.points, values, log_weights)
-    draws, corrections = draw(own, points=found.points)
-    return draws, _weigh(corrections, alone, layout.dtype)
+    return draws, _weigh(corrections, alone, Layout.of(at_points.target.position_shapes).dtype)
 
 
 def _of_chains(weighed: dict[str, Any], chosen: ChainPoints) -> dict[str, Any]:

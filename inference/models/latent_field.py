@@ -62,17 +62,16 @@ def find_latent_field(
         max_block: Largest number of elements that are coupled as a whole.
 
     Raises:
-        TypeError: if `names` are no names.
-        ValueError: if a name is not that of a latent site or comes twice, or if too many elements
-            are coupled.
+        ValueError: if a name is not that of a latent site, or if too many elements are coupled.
     """
-    degrees = ScoreDegrees(target)
     size = {p: sum(math.prod(x.shape) for x in jax.tree.leaves(s)) for p, s in target.shapes}
     left_out: dict[Path, str] = {}
+    field = [] if names is None else _paths_of(names, size)
+    if names is not None and len(field) == len(size):
+        return LatentField(tuple(field), False, (), left_out)
+    degrees = ScoreDegrees(target)
     if names is None:
         field, left_out = _find_normal(degrees, size)
-    else:
-        field = _paths_of(names, size)
     if names is None and field and not degrees.are_quadratic(field):
         less = _without_small(field, size, _with_parameters(degrees, field, size))
         if _count_parts(target, less, max_block) > _count_parts(target, field, max_block):
@@ -140,19 +139,33 @@ def _count_parts(target: Unconstrained, field: Sequence[Path], max_block: int) -
     return sum(x.num_independent for x in found if isinstance(x, BlockIntegral))
 
 
-def _paths_of(names: Sequence[str], known: Iterable[Path]) -> list[Path]:
+def check_names(names: Any, where: str) -> None:
+    """Checks that an argument `sites` is None or names of sites, before the model is traced.
+
+    Raises:
+        TypeError: if they are not names.
+        ValueError: if there is none, or one comes twice.
+    """
+    if names is None:
+        return
     if isinstance(names, str):
         raise TypeError(f"sites must be a list of names, got {names!r}: write [{names!r}]")
     if not isinstance(names, Sequence) or not all(isinstance(x, str) for x in names):
         raise TypeError(f"sites must be a list of names, as ['effect'], got {names!r}")
+    if not names:
+        raise ValueError(f"{where}: sites names no site; leave it out to have them found")
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"sites names {name!r} {names.count(name)} times; name it once")
+
+
+def _paths_of(names: Sequence[str], known: Iterable[Path]) -> list[Path]:
     by_name = {join_scopes(path): path for path in known}
     for name in names:
         if name not in by_name:
             raise ValueError(
                 f"sites: the model has no latent site {name!r}. Use some of: {', '.join(by_name)}"
             )
-        if names.count(name) > 1:
-            raise ValueError(f"sites names {name!r} {names.count(name)} times; name it once")
     return [by_name[name] for name in names]
 
 

@@ -11,6 +11,7 @@ from inference.optimization.host_lbfgs import Ends, Evaluate, climb_in_step
 from inference.runtime.compiled_program import compile_once
 
 _MAX_SIZE = 4096  # coordinates; beyond, climbs take too long
+_OWN = 0x6D6F6465  # by which random numbers of the search differ from others of the key
 _MAX_STEPS = 200
 _DRAWS_A_COORDINATE = 4  # least number from which correlations are estimated
 _SHARES = 0.5 ** np.arange(-2.0, 6.0)  # of the coordinates that are drawn, for each start
@@ -52,7 +53,7 @@ def count_modes(
     if layout.size > _MAX_SIZE:
         return 0
     try:
-        draw = compile_once(_draw, key, target, layout, options=options)
+        draw = compile_once(_draw, key, np.uint32(0), target, layout, options=options)
     except (ValueError, NotImplementedError):  # no prior to draw from
         return 0
     leaves = [np.asarray(x, np.float64) for x in jax.tree.leaves(draws)]
@@ -72,10 +73,10 @@ def count_modes(
         heights, slopes = jax.device_get(program(x.astype(layout.dtype), target, layout))
         return heights.astype(np.float64), scaling.multiply_transposed(slopes.astype(np.float64))
 
-    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
+    rng = np.random.default_rng([_OWN, *np.asarray(jax.random.key_data(key)).ravel()])
     moves = [np.zeros(layout.size), -2 * center]
     for number, share in enumerate(_SHARES):
-        drawn = np.asarray(draw(jax.random.fold_in(key, number), target, layout), np.float64)
+        drawn = np.asarray(draw(key, np.uint32(number), target, layout), np.float64)
         is_drawn = rng.random(layout.size) < share
         is_drawn[rng.integers(layout.size)] = True
         moves.append(np.where(is_drawn & np.isfinite(drawn), drawn - center, 0.0))
@@ -136,9 +137,10 @@ def _is_apart(evaluate: Evaluate, ends: Ends, number: int, eps: float) -> bool:
     return bool(np.all(np.median(ratios, axis=0) < _LEFT))
 
 
-def _draw(key: jax.Array, target: Target, layout: Layout) -> jax.Array:
-    """A draw of the prior, ``(size,)``."""
-    return layout.ravel(target.prior(key))  # pyright: ignore[reportAttributeAccessIssue]
+def _draw(key: jax.Array, number: jax.Array, target: Target, layout: Layout) -> jax.Array:
+    """A numbered draw of the prior, ``(size,)``."""
+    own = jax.random.fold_in(jax.random.fold_in(key, _OWN), number)
+    return layout.ravel(target.prior(own))  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _evaluate(x: jax.Array, target: Target, layout: Layout) -> tuple[jax.Array, jax.Array]:

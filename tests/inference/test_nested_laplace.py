@@ -14,7 +14,7 @@ from jax.random import key
 import distributions as dist
 import ppl
 from examples.catalogue.bugs import CLASSICS
-from inference import NestedLaplaceResult, mcmc, nested_laplace
+from inference import NestedLaplaceResult, ProgressReport, mcmc, nested_laplace
 from inference.drivers.nested_laplace import _without_lost
 from inference.models.latent_field import find_latent_field
 from inference.optimization.quadratic_search import find_peak
@@ -283,7 +283,14 @@ def test_keywords_of_mcmc_may_be_of_the_model():
         ppl.sample(key, dist.Normal(x, init), name="y")
 
     posterior = ppl.condition(model, {"y": jnp.ones(13)})
-    result = nested_laplace(key(0), posterior, num_chains=1, num_warmup=50, init=0.5)
+    news: list[ProgressReport] = []
+    result = nested_laplace(
+        key(0), posterior, num_chains=1, num_warmup=50, init=0.5, progress=news.append
+    )
+    assert {x.num_iterations for x in news} == {4}  # stages, of the chains, too
+    assert any(x.phase == "chains" and " of 1050 iterations" in x.text for x in news)
+    seconds = [x.seconds for x in news]
+    assert seconds == sorted(seconds)
     scales = np.exp(0.5 * np.random.default_rng(0).normal(size=100_000))
     one = np.mean(st.norm.pdf(1, 0, np.sqrt(scales**2 + 0.25)))
     assert abs(result.log_evidence - 13 * np.log(one)) < 0.3
@@ -435,6 +442,24 @@ def test_models_that_do_not_fit_are_refused():
         nested_laplace(key(0), grouped(), num_proposals=0)
     with pytest.raises(ValueError, match=r"^max_block must be an integer of at least 1, got 0"):
         nested_laplace(key(0), grouped(), max_block=0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"sites": "effect"}, r"write \['effect'\]"),
+        ({"sites": []}, "sites names no site"),
+        ({"sites": ["x", "x"]}, "sites names 'x' 2 times"),
+        ({"num_chains": 0}, "num_chains must be .*, got 0: they sample more than 12 coordinates"),
+        ({"num_draws": 8}, "num_draws must be"),
+    ],
+)
+def test_bad_arguments_are_told_before_a_model_runs(arguments, words):
+    def model(key):
+        raise AssertionError("the model ran")
+
+    with pytest.raises((TypeError, ValueError), match=words):
+        nested_laplace(key(0), model, **arguments)
 
 
 def test_sites_left_out_are_named_with_the_reason():

@@ -201,7 +201,7 @@ def records():
 NEVER_SAVED = re.findall(
     r"\w+",
     """
-    ChainPoints Ends LatentField Peak Shape SpreadPoints _Pair _Points _Scaling
+    ChainPoints Drawn Ends FieldPoints LatentField Peak Shape SpreadPoints _Pair _Points _Scaling
     FilterRun PathMove PMMH PMMHInfo PMMHState ParticleGibbs ParticleGibbsInfo ParticleGibbsState
     Block BlockState Conjugate EnumeratedBlock Gibbs GibbsPlan GibbsState GibbsTarget PlannedBlock
     PlannedRun PlannedSite Sweep WeightSum
