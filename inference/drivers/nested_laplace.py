@@ -42,6 +42,8 @@ _LEAST_MODE = 7.0  # nats below the highest mode; lower ones do not count
 _LEAST_CHAINS = f"they sample more than {_MAX_SIZE} coordinates; leave it out for {NUM_CHAINS}"
 _RADIUS = 2.0  # of the starts, on unconstrained space
 _WORTH = 0.3  # of the points; below it, points are spread anew
+_NUM_AT_PEAK = 32  # draws that tell how noisy corrections are
+_LEAST_AT_PEAK = 4.0  # their effective number; below it, points are not spread anew
 
 
 def nested_laplace(
@@ -183,7 +185,7 @@ def nested_laplace(
         weighed = _weigh(corrections, points, layout.dtype)
         if chosen is not None:
             weighed |= _of_chains(weighed, chosen)
-        elif not field.is_exact and _is_poor(weighed):
+        elif not field.is_exact and _is_poor(weighed) and not _is_noisy(at_points, peak, num_draws):
             shift = rng.uniform(size=layout.size)
             again, anew = _spread_anew(at_points, peak, shift, num_draws)
             is_first = weighed["is_corrected"] and weighed["ess"] > anew["ess"]
@@ -379,6 +381,19 @@ def _without_lost(draws: dict[str, Any], weighed: dict[str, Any]) -> dict[str, A
 def _is_poor(weighed: dict[str, Any]) -> bool:
     """Whether weights of the exact posterior leave few of the points any weight."""
     return not weighed["is_corrected"] or weighed["ess"] < _WORTH * weighed["points_ess"]
+
+
+def _is_noisy(at_points: FieldPoints, peak: Peak, num_draws: int) -> bool:
+    """Whether corrections at one point differ so much that none of them tells the density.
+
+    So they do where one part of the field couples thousands of elements: of a few dozen draws at
+    the peak, the weights leave few.
+    """
+    points = np.repeat(peak.loc[None], _NUM_AT_PEAK, 0)
+    corrections = at_points.draw(points, num_draws).log_weights
+    total = np.logaddexp.reduce(corrections)
+    ess = np.exp(2 * total - np.logaddexp.reduce(2 * corrections))
+    return not ess >= _LEAST_AT_PEAK
 
 
 def _spread_anew(

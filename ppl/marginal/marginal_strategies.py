@@ -59,7 +59,7 @@ class Laplace:
     The approximation is about the mode that Newton's method finds from 0. Other modes of the sites
     given the rest are not looked for, and neither a chain over the rest nor its summary tells of
     them; :func:`inference.nested_laplace` looks for them. Where no mode is found, as at a saddle,
-    or where the density grows without end, the density of the rest is 0 under ``jax.jit``, and an
+    or where the density grows without end, the density of the rest is NaN under ``jax.jit``, and an
     error that names the sites otherwise.
 
     Attributes:

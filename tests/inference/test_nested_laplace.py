@@ -1,6 +1,7 @@
 """nested_laplace: posteriors and evidence by quadrature, and models that it refuses."""
 
 import dataclasses
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -15,7 +16,7 @@ import distributions as dist
 import ppl
 from examples.catalogue.bugs import CLASSICS
 from inference import NestedLaplaceResult, ProgressReport, mcmc, nested_laplace
-from inference.drivers.nested_laplace import _without_lost
+from inference.drivers.nested_laplace import _is_noisy, _without_lost
 from inference.models.latent_field import find_latent_field
 from inference.optimization.quadratic_search import find_peak
 from inference.optimization.spread_points import spread
@@ -385,6 +386,20 @@ def check_pairs(result, exact):
         assert abs(found - center) < 4 * sd / np.sqrt(result.ess)
         assert abs(np.sqrt(result.weights[0] @ (x - found) ** 2) / sd - 1) < 0.15
     return (result.log_evidence - log_evidence) / result.log_evidence_standard_error
+
+
+def test_noisy_corrections_move_no_points():
+    """Points are spread over corrections of many small parts, not over those of one large part."""
+    rng = np.random.default_rng(0)
+
+    def is_noisy(sd):
+        found = SimpleNamespace(log_weights=sd * rng.normal(size=32))
+        at_points: Any = SimpleNamespace(draw=lambda points, first: found)
+        peak: Any = SimpleNamespace(loc=np.zeros(2))
+        with np.errstate(invalid="ignore"):  # as nested_laplace does
+            return _is_noisy(at_points, peak, 100)
+
+    assert [is_noisy(sd) for sd in (0.2, 0.5, 5.0, np.nan)] == [False, False, True, True]
 
 
 def test_many_small_groups_have_points_where_the_posterior_is():
