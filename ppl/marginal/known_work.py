@@ -64,6 +64,12 @@ class ScoreProgram:
                 found.append(step)
         return found[::-1]
 
+    def find_known(self, known: Sequence[Any], path: Path) -> list[Any]:
+        """The known values that a score depends on."""
+        operands = [x for step in self._needed(frozenset([path])) for x in step.operands]
+        numbers = [x.number for x in (*operands, self.scores[path]) if isinstance(x, _Known)]
+        return [known[number] for number in dict.fromkeys(numbers)]
+
     def __call__(
         self, known: Sequence[Any], x: Any, wanted: Collection[Path] | None = None
     ) -> dict[Path, Any]:

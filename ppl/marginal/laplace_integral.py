@@ -25,6 +25,7 @@ from ppl.marginal.parameter_edges import find_edges
 from ppl.marginal.split_density import SplitDensity
 from ppl.primitives.site_kinds import RANDOM
 
+_NEAR = (1.0, -1.0, 0.1, -0.1)  # shifts from where the search starts
 _LARGEST_GAIN = 1e-3  # nats by which a mode in single precision may be higher
 
 
@@ -186,23 +187,30 @@ class LaplaceIntegral(BlockIntegral):
         """Whether all scores are finite where the search starts.
 
         Raises:
-            ValueError: If a score is not, but is near there.
+            ValueError: If a score is not, but is near there; or if it is NaN, and all that it
+                depends on besides is finite.
         """
 
-        def finite(shift: float) -> dict[Path, jax.Array]:
+        def scores(shift: float) -> dict[Path, jax.Array]:
             near = jax.tree.map(lambda x: x + shift, start)
-            return {path: jnp.isfinite(x) for path, x in density.scores(known, near).items()}
+            return density.scores(known, near)
 
-        here, *near = map(finite, (0.0, 1.0, -1.0))
-        for path, is_finite in here.items():
-            if jnp.any(~is_finite & (near[0][path] | near[1][path])):
-                raise ValueError(
-                    f"marginalize: the log probability of site {describe(path)} is not finite "
-                    f"where {describe_all(group)} are 0, where ppl.Laplace() begins to look for "
-                    "the mode. Measure them from a point of positive density, as by "
-                    f"ppl.reparam, or leave {describe_all(group)} among the sites to sample."
-                )
-        return all(bool(jnp.all(x)) for x in here.values())
+        here = scores(0.0)
+        near = [scores(shift) for shift in _NEAR]
+        for path, x in here.items():
+            is_better = [~jnp.isfinite(x) & jnp.isfinite(there[path]) for there in near]
+            if any(map(jnp.any, is_better)):
+                remedy = "Measure them from a point of positive density, as by ppl.reparam"
+            elif jnp.any(jnp.isnan(x)) and _is_finite(density.scores.find_known(known, path)):
+                remedy = "Nor is it near there: look at the parameters of that site"
+            else:
+                continue
+            raise ValueError(
+                f"marginalize: the log probability of site {describe(path)} is not finite where "
+                f"{describe_all(group)} are 0, where ppl.Laplace() begins to look for the mode. "
+                f"{remedy}, or leave {describe_all(group)} among the sites to sample."
+            )
+        return _is_finite(list(here.values()))
 
     def _split(
         self,
@@ -220,6 +228,11 @@ class LaplaceIntegral(BlockIntegral):
         is_diagonal = not couples(dependences, inner or shapes, shapes)
         dtype = self._dtype(group)
         return SplitDensity(layout, dtype, scores, log_density.total, others, is_diagonal), known
+
+
+def _is_finite(arrays: Sequence[Any]) -> bool:
+    numbers = [x for x in arrays if jnp.issubdtype(getattr(x, "dtype", float), jnp.inexact)]
+    return all(bool(jnp.all(jnp.isfinite(x))) for x in numbers)
 
 
 @functools.lru_cache(maxsize=16)

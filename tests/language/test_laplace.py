@@ -421,6 +421,17 @@ def log_of_0(key):
     ppl.sample(key, dist.Normal(jnp.log(f), 1.0), name="y")
 
 
+def shape_elsewhere(key):
+    """Positive at -1 < f < 0, and not at the start nor one step from there."""
+    f = ppl.sample(key, dist.Normal(1.0, 1.0), name="f")
+    ppl.sample(key, dist.Gamma(-jnp.log(f + 1), 1.0), name="y")
+
+
+def shape_nowhere(key):
+    f = ppl.sample(key, dist.Normal(1.0, 1.0), name="f")
+    ppl.sample(key, dist.Normal(jnp.log(-1 - f**2), 1.0), name="y")
+
+
 def bounded(key):
     f = ppl.sample(key, dist.Exponential(1.0), name="f")
     ppl.sample(key, dist.Poisson(f), name="y")
@@ -456,13 +467,18 @@ REFUSED = [
     (shape, "parameter concentration of site 'y' is linear in 'f', which may be any number"),
     (shape_within, "parameter components.0.concentration of site 'y' is linear in 'f'"),
     (log_of_0, "log probability of site 'y' is not finite where 'f' are 0, where ppl.Laplace"),
+    (shape_elsewhere, "probability of site 'y' is not finite where 'f' are 0, .*by ppl.reparam"),
+    (shape_nowhere, "probability of site 'y' is not finite .*look at the parameters of that site"),
     (wide, r"9 elements of 'f' are coupled as a whole.*ppl.Laplace\(max_block="),
 ]
 
 
+COUNTED = (bounded, unbounded, endless, wide)
+
+
 @pytest.mark.parametrize(("model", "message"), REFUSED, ids=lambda x: getattr(x, "__name__", ""))
 def test_what_has_no_laplace_approximation_is_refused(model, message):
-    data = np.array(1.0 if model in (shape, shape_within, log_of_0) else 1)
+    data = np.array(1 if model in COUNTED else 1.0)
     summed = laplace(model, ["f"], data=data, max_block=8, max_steps=30)
     with pytest.raises(ValueError, match=message):
         ppl.log_density(summed)({})
@@ -479,6 +495,15 @@ def test_a_product_with_0_is_a_parameter_without_an_edge():
 def test_data_of_density_0_have_density_0():
     """At all values of the sites, so that nothing is wrong."""
     assert ppl.log_density(laplace(poisson, ["f"], -COUNTS))({"scale": 0.7}) == -np.inf
+
+
+def test_a_density_unknown_by_other_sites_is_no_fault_of_these():
+    def model(key):
+        scale = ppl.sample(key, dist.Normal(0.0, 1.0), name="scale")
+        f = ppl.sample(key, dist.Normal(0.0, 1.0), name="f")
+        ppl.sample(key, dist.Normal(jnp.exp(f), jnp.sqrt(scale)), name="y")
+
+    assert np.isnan(ppl.log_density(laplace(model, ["f"], np.array(1.0)))({"scale": -1.0}))
 
 
 def test_without_a_mode_the_density_is_unknown_under_jit():
