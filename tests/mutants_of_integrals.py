@@ -50,8 +50,8 @@ MUTANTS = (
     Mutant(
         name="parameters-without-edges",
         file="ppl/marginal/parameter_edges.py",
-        old="if found.degree == 1",
-        new="if found.degree == 3",
+        old='case 1:\n            return "is linear in"',
+        new='case 1:\n            return ""',
         breaks="Laplace's approximation takes a normal site for the shape of a Gamma",
         tests=("tests/language/test_laplace.py",),
         keyword="shape",

@@ -66,12 +66,13 @@ def find_degrees(jaxpr: Jaxpr, operands: Sequence[Degree]) -> list[Degree]:
         return CONSTANT if isinstance(atom, jex.Literal) else degrees.get(atom, CONSTANT)
 
     for eqn in inner.eqns:
-        found = _of_equation(eqn, list(map(look_up, eqn.invars)))
+        found = degrees_of_equation(eqn, list(map(look_up, eqn.invars)))
         degrees.update(zip(eqn.outvars, found, strict=True))
     return list(map(look_up, inner.outvars))
 
 
-def _of_equation(eqn: jex.JaxprEqn, operands: list[Degree]) -> list[Degree]:
+def degrees_of_equation(eqn: jex.JaxprEqn, operands: list[Degree]) -> list[Degree]:
+    """The degrees of the results of an equation."""
     if all(x.degree == 0 for x in operands):
         return [CONSTANT] * len(eqn.outvars)
     if passes_on(eqn):

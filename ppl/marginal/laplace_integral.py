@@ -67,9 +67,10 @@ class LaplaceIntegral(BlockIntegral):
             for path, found in self._found.items()
             if found.site.tag == RANDOM
         }
-        for path, name in find_edges(self.jaxpr, plants, self.scored, self.sites).items():
+        edges = find_edges(self.jaxpr, plants, self.scored, self.sites)
+        for path, (name, how) in edges.items():
             raise ValueError(
-                f"marginalize: the parameter {name} of site {describe(path)} is linear in "
+                f"marginalize: the parameter {name} of site {describe(path)} {how} "
                 f"{describe_all(self.sites)}, which may be any number, but the parameter may not. "
                 "The density is 0 on one side of an edge, which Laplace's approximation does not "
                 "see. Give the parameter a link, as jnp.exp or jax.nn.softplus, or leave "

@@ -1,6 +1,14 @@
-"""Parameters that must be positive, or in an interval, but are linear in a site that is any number.
+"""Parameters that must be positive, or in an interval, but leave it as a site moves over its line.
 
-Such a density is 0, or not defined, on one side of an edge.
+Such a density is 0, or not defined, on one side of an edge. A parameter surely does so as one of
+
+| function of the sites | its values |
+|---|---|
+| polynomial of odd degree; reciprocal, cube root, sinh and asinh of one | have no bounds |
+| logarithm, square root, power by a fraction of a function without bounds | are NaN in part |
+
+Nothing is known of a sum of two polynomials of equal degree above 1, whose leading terms may
+cancel, nor of a function with kinks, as `abs`, `maximum` and `where`.
 """
 
 import dataclasses
@@ -15,7 +23,8 @@ from ppl.harvest.plants import PathDict
 from ppl.harvest.program import Harvester, Program
 from ppl.harvest.sowing import Site
 from ppl.harvest.survey import Path
-from ppl.marginal.degree import CONSTANT, Degree, find_degrees
+from ppl.marginal.degree import CONSTANT, Degree
+from ppl.marginal.edge_reach import Reach, Value, find_reach
 from ppl.primitives.site_kinds import RANDOM
 
 
@@ -65,8 +74,8 @@ def find_edges(
     plants: Mapping[Path, Sequence[Any]],
     scored: Collection[Path],
     sites: Collection[Path],
-) -> dict[Path, str]:
-    """For each score with such a parameter, the name of the parameter.
+) -> dict[Path, tuple[str, str]]:
+    """For each score with such a parameter, its name and how it depends on the sites, in words.
 
     Args:
         jaxpr: The program, without constants.
@@ -90,7 +99,23 @@ def find_edges(
         return [found[path][name] for path, name in where]
 
     traced = jax.make_jaxpr(parameters)(inputs, PathDict(shapes))
-    operands = [Degree(1, frozenset([name])) if name in sites else CONSTANT for name in names]
-    degrees = find_degrees(traced, operands)
-    pairs = zip(where, degrees, strict=True)
-    return {path: name for (path, name), found in pairs if found.degree == 1}
+    is_site = [name in sites for name in names]
+    operands = [
+        Value(Degree(1, frozenset([0])), 1) if is_one else Value(CONSTANT, 0) for is_one in is_site
+    ]
+    found = zip(where, find_reach(traced, operands), strict=True)
+    return {path: (name, words) for (path, name), x in found if (words := _explain(x))}
+
+
+def _explain(value: Value) -> str:
+    """Words for the dependence of a parameter that leaves its bounds; "" for all others."""
+    match value.reach:
+        case Reach.UNBOUNDED:
+            return "has no lower and no upper bound as a function of"
+        case Reach.UNDEFINED:
+            return "is not a number for some values of"
+        case 1:
+            return "is linear in"
+        case int(degree) if degree % 2:
+            return f"is a polynomial of degree {degree} in"
+    return ""

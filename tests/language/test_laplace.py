@@ -416,15 +416,35 @@ def shape(key):
     ppl.sample(key, dist.Gamma(1 + 2 * f, 1.0), name="y")
 
 
+def cubic_shape(key):
+    f = ppl.sample(key, dist.Normal(1.0, 1.0), name="f")
+    ppl.sample(key, dist.Gamma(f + 2 * f**3 + 1, 1.0), name="y")
+
+
+def reciprocal_shape(key):
+    f = ppl.sample(key, dist.Normal(1.0, 1.0), name="f")
+    ppl.sample(key, dist.Gamma(1.0, 1 / (f + 3)), name="y")
+
+
+def root_of_shape(key):
+    """In a loop."""
+
+    def step(f, key):
+        f = ppl.sample(key, dist.Normal(f, 1.0), name="f")
+        return f, ppl.sample(key, dist.Gamma(jnp.sqrt(2 + f), 1.0), name="y")
+
+    jax.lax.scan(step, 0.0, jax.random.split(key, 3))
+
+
 def log_of_0(key):
     f = ppl.sample(key, dist.Normal(1.0, 1.0), name="f")
     ppl.sample(key, dist.Normal(jnp.log(f), 1.0), name="y")
 
 
 def shape_elsewhere(key):
-    """Positive at -1 < f < 0, and not at the start nor one step from there."""
+    """A number at -0.25 < f < -0.05, and not at the start nor one step from there."""
     f = ppl.sample(key, dist.Normal(1.0, 1.0), name="f")
-    ppl.sample(key, dist.Gamma(-jnp.log(f + 1), 1.0), name="y")
+    ppl.sample(key, dist.Normal(jnp.log(0.01 - (f + 0.15) ** 2), 1.0), name="y")
 
 
 def shape_nowhere(key):
@@ -466,6 +486,9 @@ REFUSED = [
     (endless, "no mode of 'f' given the rest was found in 30 steps"),
     (shape, "parameter concentration of site 'y' is linear in 'f', which may be any number"),
     (shape_within, "parameter components.0.concentration of site 'y' is linear in 'f'"),
+    (cubic_shape, "concentration of site 'y' is a polynomial of degree 3 in 'f', which may be any"),
+    (reciprocal_shape, "rate of site 'y' has no lower and no upper bound as a function of 'f'"),
+    (root_of_shape, "concentration of site 'y' is not a number for some values of 'f', which may"),
     (log_of_0, "log probability of site 'y' is not finite where 'f' are 0, where ppl.Laplace"),
     (shape_elsewhere, "probability of site 'y' is not finite where 'f' are 0, .*by ppl.reparam"),
     (shape_nowhere, "probability of site 'y' is not finite .*look at the parameters of that site"),
@@ -479,6 +502,7 @@ COUNTED = (bounded, unbounded, endless, wide)
 @pytest.mark.parametrize(("model", "message"), REFUSED, ids=lambda x: getattr(x, "__name__", ""))
 def test_what_has_no_laplace_approximation_is_refused(model, message):
     data = np.array(1 if model in COUNTED else 1.0)
+    data = np.ones(3) if model is root_of_shape else data
     summed = laplace(model, ["f"], data=data, max_block=8, max_steps=30)
     with pytest.raises(ValueError, match=message):
         ppl.log_density(summed)({})
