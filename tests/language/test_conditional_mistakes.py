@@ -33,14 +33,14 @@ def test_mistakes_are_errors_at_the_boundary(site, values, error, words):
         assert word in str(caught.value)
 
 
-def flat(key):
+def flat(key, slope):
     x = ppl.sample(key, dist.Flat(dist.constraints.real), name="x")
-    ppl.sample(key, dist.Normal(0.0 * x, 1.0), name="y")
+    ppl.sample(key, dist.Normal(slope * x, 1.0), name="y")
 
 
 def test_an_improper_full_conditional_is_an_error():
     with pytest.raises(ValueError, match=r"conditional: .* 'x' is improper"):
-        ppl.conditional(ppl.condition(flat, {"y": 0.5}), "x")({})
+        ppl.conditional(ppl.condition(flat, {"y": 0.5}), "x")({}, jnp.zeros(()))
 
 
 def test_the_value_of_the_site_itself_is_ignored():

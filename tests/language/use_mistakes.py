@@ -244,3 +244,13 @@ def _():
         return ppl.sample(key, dist.Normal(jnp.zeros(n), 1.0), name="x")
 
     ppl.log_density(sized)({"n": 3, "x": X})
+
+
+@mistake("A site of ppl.Laplace without a mode", names=["'z'", "100 steps", "max_steps"])
+def _():
+    def saddle(key):
+        z = ppl.sample(key, dist.Normal(0.0, 1.0), name="z")
+        return ppl.sample(key, dist.Normal(z**2, 0.5), name="y")
+
+    integrated = ppl.marginalize(ppl.condition(saddle, {"y": 1.0}), {"z": ppl.Laplace()})
+    ppl.log_density(integrated)({})
