@@ -13,6 +13,15 @@ MUTANTS = (
         keyword="exact_draws or ratios",
     ),
     Mutant(
+        name="other-modes-not-sought",
+        file="inference/drivers/approximate_sites.py",
+        old="inner = {path: values[path] for path in target.approximate}",
+        new="inner = {path: values[path] for path in [*target.approximate][:0]}",
+        breaks="no search for other modes of approximate sites is made",
+        tests=("tests/inference/test_other_modes.py",),
+        keyword="tell_other_modes",
+    ),
+    Mutant(
         name="band-one-sided",
         file="inference/calibration/ecdf_band.py",
         old="tail = statistic / 2 * (1 + _SLACK)",

@@ -1,36 +1,86 @@
-"""Error of Laplace's approximation in a model, for the advice of summaries."""
+"""Sites that Laplace's approximation has taken out: its error and other modes, for summaries."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 import ppl
 from inference.drivers.advice import advise
+from inference.drivers.inner_modes import count_inner_modes
 from inference.models.same_model import latent_draws
 from inference.results.psis import psis_of
 from inference.runtime.jax_settings import numbers_of_any_kind
+from ppl.common.scaled_distribution import factors_at
+from ppl.core.inside_sums import before_sum
+from ppl.core.model_pytree import as_pytree
+from ppl.core.model_run import ModelRun, trace_model
+from ppl.harvest.names import paths_in
 from ppl.harvest.survey import join_scopes
+from ppl.transforms.density import LogProbs
 
 _NUM_DRAWS = 1000  # looked at, for which k has an error of about 0.1
 
 
-def pareto_k_of_sites(
-    target: Any, draws: Any, stats: Mapping[str, Any]
-) -> tuple[tuple[str, ...], float, int] | None:
-    """Names of the sites that `ppl.Laplace` has taken out, Pareto k, and its number of draws.
+class _Recovered(NamedTuple):
+    """Draws of a run, with those of the sites that were taken out.
 
-    `None` if there are no such sites, if draws lack a latent site, or if Pareto k is unknown.
+    Attributes:
+        latent: Values of the sites of the run, ``(draw, *shape)``.
+        taken_out: Values of the sites that were taken out.
+        log_weights: Log importance weights, ``(draw,)``.
+        log_densities: Log densities of the run, ``(draw,)``; one 0 if it has none.
+    """
+
+    latent: Any
+    taken_out: Any
+    log_weights: np.ndarray
+    log_densities: np.ndarray
+
+
+def look_at_approximate_sites(
+    key: jax.Array,
+    target: Any,
+    draws: Any,
+    stats: Mapping[str, Any],
+    *,
+    seeks_modes: bool = True,
+) -> dict[str, Any]:
+    """Facts of a run on sites that `ppl.Laplace` has taken out.
+
+    Nothing is known if there are no such sites, or if draws lack a latent site.
+
+    Args:
+        key: Random key of the search for modes.
+        target: Target of the run.
+        draws: Its draws.
+        stats: Its statistics.
+        seeks_modes: Whether to look for other modes of these sites at the draw of highest density.
+
+    Returns:
+        `approximate` and `num_inner_modes` of :class:`RunFacts`.
     """
     if not getattr(target, "approximate", ()):  # a target of no model has none
-        return None
-    return advise("whether ppl.Laplace is a good approximation", _weigh, target, draws, stats)
+        return {}
+    found = advise("whether ppl.Laplace is a good approximation", _recover, target, draws, stats)
+    if found is None:
+        return {}
+    pareto_k = float(psis_of(found.log_weights, found.log_densities).pareto_k)
+    if np.isnan(pareto_k):
+        return {}
+    names = tuple(map(join_scopes, target.approximate))
+    num_modes = None
+    if seeks_modes and jax.process_count() == 1:
+        num_modes = advise("other modes of sites of ppl.Laplace", _count_modes, key, target, found)
+    return {
+        "approximate": (names, pareto_k, len(found.log_weights)),
+        "num_inner_modes": num_modes,
+    }
 
 
-def _weigh(
-    target: Any, draws: Any, stats: Mapping[str, Any]
-) -> tuple[tuple[str, ...], float, int] | None:
+def _recover(target: Any, draws: Any, stats: Mapping[str, Any]) -> _Recovered | None:
+    """Some draws with those of the sites that were taken out; `None` if a latent site lacks."""
     latent = latent_draws(target.position_shapes, draws)
     if latent is None:
         return None
@@ -41,9 +91,41 @@ def _weigh(
     args, kwargs = target.arguments.join(target.data)
     recover = ppl.recover(target.model, some, log_weights=True)
     with numbers_of_any_kind():
-        log_weights = np.asarray(recover(jax.random.key(0), *args, **kwargs)[1])
+        taken_out, log_weights = recover(jax.random.key(0), *args, **kwargs)
     sizes = stats.get("log_density")
     sizes = np.zeros(1) if sizes is None else np.asarray(sizes)[chains, rows]
-    pareto_k = float(psis_of(log_weights, sizes).pareto_k)
-    names = tuple(map(join_scopes, target.approximate))
-    return None if np.isnan(pareto_k) else (names, pareto_k, len(chosen))
+    return _Recovered(some, taken_out, np.asarray(log_weights), sizes)
+
+
+def _count_modes(key: jax.Array, target: Any, found: _Recovered) -> int | None:
+    """Number of modes of the approximate sites at the draw of highest density.
+
+    Discrete sites that were summed out after them have a drawn value, as each has modes of its own.
+    `None` if the model before that is not at hand, or `ppl.scale` multiplies a log density.
+    """
+    args, kwargs = target.arguments.join(target.data)
+    model = before_sum(target.model, _may_be_approximate)
+    if model is None:
+        return None
+    model = as_pytree(model)
+    run = ModelRun(model, trace_model(model, None, args, kwargs), LogProbs())
+    latent = run.latent()
+    is_scaled = any(factors_at(site) for x in run.sites.values() for site in x.sites)
+    if is_scaled or not latent.keys() >= set(target.approximate):
+        return None
+    nearest = int(np.nanargmax(found.log_densities))
+    values = dict(paths_in(found.taken_out, latent)) | dict(paths_in(found.latent, latent))
+    inner = {path: values[path] for path in target.approximate}
+    others = {
+        path: jax.tree.map(lambda x: x[nearest], values[path])
+        for path in latent
+        if path not in inner
+    }
+    with numbers_of_any_kind():
+        return count_inner_modes(key, model, args, kwargs, others, inner, nearest)
+
+
+def _may_be_approximate(sums: Any) -> bool:
+    """Whether sums have `ppl.Laplace` among their strategies, or a rule that is not looked at."""
+    strategies = dict(getattr(sums, "strategies", ())).values()
+    return hasattr(sums, "rule") or any(isinstance(x, ppl.Laplace) for x in strategies)

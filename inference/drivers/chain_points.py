@@ -30,12 +30,15 @@ class ChainPoints(NamedTuple):
         se: Standard error of the log of the integral.
         ess: Effective number of points, the smallest bulk ESS of a coordinate.
         chains: The chains, without their states.
+        num_inner_modes: Number of modes of the sites that were integrated out, as in
+            :class:`RunFacts`.
     """
 
     points: SpreadPoints
     se: float
     ess: float
     chains: MCMCResult
+    num_inner_modes: int | None
 
 
 def sample_points(
@@ -78,7 +81,8 @@ def sample_points(
         **{name: x for name, x in kwargs.items() if name not in own},
     )
     # Importance weights of the field say how good the approximation is; the summary has them.
-    facts = dataclasses.replace(chains.facts, approximate=None)
+    num_inner_modes = chains.facts.num_inner_modes
+    facts = dataclasses.replace(chains.facts, approximate=None, num_inner_modes=None)
     chains = dataclasses.replace(chains, chains=None, facts=facts)
     positions, _ = flat_draws(target, chains)
     bridge = bridge_sampling(log_density, positions, [*map(int, seed_of(key))])
@@ -91,4 +95,5 @@ def sample_points(
         bridge.se,
         min(float(np.min(ess_bulk(positions))), float(num_points)),
         chains,
+        num_inner_modes,
     )

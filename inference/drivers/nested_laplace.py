@@ -16,22 +16,19 @@ from inference.drivers.chain_points import ChainPoints, sample_points
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.field_points import FieldPoints
 from inference.drivers.importance import standard_error_of_mean
+from inference.drivers.inner_modes import count_inner_modes
 from inference.drivers.run_settings import NUM_CHAINS, NUM_WARMUP
 from inference.initialization.not_finite import not_finite
 from inference.models.latent_field import LatentField, check_names, check_plain, find_latent_field
-from inference.optimization.other_modes import count_modes
 from inference.optimization.quadratic_search import Peak, find_peak
 from inference.optimization.spread_points import SpreadPoints, spread
 from inference.results.nested_laplace_result import NestedLaplaceResult
 from inference.results.psis import largest_pareto_k, psis_of
-from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import put_on_common_devices
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import ProgressReport, Report, Shown, show_progress
-from ppl.harvest.names import nest_by_path, paths_in
+from ppl.harvest.names import paths_in
 from ppl.harvest.survey import describe, join_scopes
-from ppl.marginal.random_values import quick_options
-from ppl.transforms.condition import condition_and_complete
 from ppl.transforms.unconstrain import Unconstrained
 
 _MAX_SIZE = 12  # coordinates of hyperparameters; more are sampled
@@ -179,9 +176,14 @@ def nested_laplace(
         report(3, "draws")
         draws, _, corrections = at_points.draw(points.points)
         num_inner_modes = 1
-        if not field.is_exact:
+        if chosen is not None and chosen.num_inner_modes is not None:
+            num_inner_modes = chosen.num_inner_modes
+        elif not field.is_exact:
             nearest = int(np.argmax(points.log_density))
-            num_inner_modes = _count_inner_modes(key, model, args, kwargs, draws, nearest, field)
+            found = dict(paths_in(draws, (*field.others, *field.paths)))
+            others = {p: jax.tree.map(lambda x: x[nearest], found[p]) for p in field.others}
+            inner = {p: found[p] for p in field.paths}
+            num_inner_modes = count_inner_modes(key, model, args, kwargs, others, inner, nearest)
         weighed = _weigh(corrections, points, layout.dtype)
         if chosen is not None:
             weighed |= _of_chains(weighed, chosen)
@@ -317,33 +319,6 @@ def _climb(
         if peak.has_converged and is_high and min(far) > _FAR:
             apart.append(peak)
     return peaks[0], len(apart) if peaks[0].has_converged else 0
-
-
-def _count_inner_modes(
-    key: jax.Array,
-    model: Callable[..., Any],
-    args: Any,
-    kwargs: Any,
-    draws: dict[str, Any],
-    nearest: int,
-    field: LatentField,
-) -> int:
-    """Number of modes of the field given one draw of the others; see :func:`count_modes`."""
-    found = dict(paths_in(draws, (*field.others, *field.paths)))
-    others = nest_by_path(
-        {path: jax.tree.map(lambda x: x[nearest], found[path]) for path in field.others}
-    )
-    inner = nest_by_path({path: found[path] for path in field.paths})
-    given = ppl.unconstrain(condition_and_complete(model, others), *args, **kwargs)
-    given = jax.device_put(put_on_common_devices(given))
-    options = tuple(quick_options().items()) if jax.default_backend() == "cpu" else ()
-    positions = compile_once(_positions, given, inner, options=options)(given, inner)
-    return count_modes(key, given, positions, nearest, options)
-
-
-def _positions(target: Unconstrained, values: dict[str, Any]) -> dict[str, Any]:
-    """Positions of draws of all sites."""
-    return jax.vmap(target.unconstrain)(values)
 
 
 def _weigh(corrections: np.ndarray, points: SpreadPoints, dtype: np.dtype) -> dict[str, Any]:

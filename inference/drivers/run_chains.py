@@ -21,7 +21,7 @@ from inference.common.layout import Layout
 from inference.common.state_leaves import State
 from inference.common.target import Target, named_sites, target_labels
 from inference.common.warm_up import WarmUp
-from inference.drivers.approximate_sites import pareto_k_of_sites
+from inference.drivers.approximate_sites import look_at_approximate_sites
 from inference.drivers.centering import (
     GRADIENTS,
     learn_centering,
@@ -294,14 +294,20 @@ def _facts_of(run: _Run, samples: Samples, monitor: RunMonitor, *, learns: bool)
     with without_interrupts():
         noncentering = noncentering_of_chains(run.target, samples.draws, samples.stats)
         nan = find_nan(run.target, samples.draws, samples.stats)
-        approximate = pareto_k_of_sites(run.target, samples.draws, samples.stats)
+        of_approximate = look_at_approximate_sites(
+            given.key,
+            run.target,
+            samples.draws,
+            samples.stats,
+            seeks_modes=not monitor.is_interrupted,
+        )
     return RunFacts(
         num_warmup=num_warmup,
         target_acceptance_rate=given.target_acceptance_rate if is_adapted else None,
         num_coordinates=Layout.of_numbers(run.target.position_shapes).size,
         noncentering="learned" if learns and noncentering == "done" else noncentering,
         nan=nan,
-        approximate=approximate,
+        **of_approximate,
         ended=monitor.ended,
         is_unmet=bool(monitor.ended) and monitor.is_unmet,
         is_ensemble=is_ensemble(run.kernel),

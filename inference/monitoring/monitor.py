@@ -42,6 +42,7 @@ class RunMonitor(Monitor):
     Attributes:
         ended: Words on why the run ended, "" if it went to its end as planned.
         is_unmet: Whether the run ended before the rule held.
+        is_interrupted: Whether Ctrl-C ended the run.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class RunMonitor(Monitor):
         self.sites = sites
         self.ended = ""
         self.is_unmet = False
+        self.is_interrupted = False
         self._unmet: tuple[str, ...] = ()
         self._expected = 0.0  # draws of a chain, by the last look
         self._news = ProgressReport(num_chains=num_chains)
@@ -152,7 +154,8 @@ class RunMonitor(Monitor):
             self._end_in_time(run.num_drawn)
         else:
             self._has_failed = True  # a callback is not called again
-            what = "an interrupt" if isinstance(reason, KeyboardInterrupt) else "progress"
+            self.is_interrupted = isinstance(reason, KeyboardInterrupt)
+            what = "an interrupt" if self.is_interrupted else "progress"
             self._end(run.num_drawn, f"{what} ended the run{self._missing()}", True)
 
     def _end_in_time(self, num_drawn: int) -> None:

@@ -100,10 +100,10 @@ class MCMCResult(Updatable, Result):
         if warmup is not None and len(warmup.step_size) != num_chains:
             warmup = None  # some chains were taken out, and their numbers are unknown
         problems = find_problems(self.draws, self.stats, summary, facts, warmup)
-        problems = (*_approximation_problems(facts.approximate), *problems)
+        problems = (*_approximation_problems(facts), *problems)
         if facts.is_unmet:
             problems = (f"the run ended early: {ended}. {_MORE}", *problems)
-        verdict = describe_checks(self.stats, summary, facts)
+        verdict = describe_checks(self.stats, summary, facts) + _words_on_modes(facts)
         return dataclasses.replace(summary, problems=problems, verdict=verdict)
 
     def _facts_of_run(self) -> Iterator[tuple[str, str]]:
@@ -137,17 +137,38 @@ class MCMCResult(Updatable, Result):
         return {ARVIZ_NAMES.get(name, name): x for name, x in self.stats.items()}
 
 
-def _approximation_problems(found: tuple[Sequence[str], float, int] | None) -> Iterator[str]:
-    """A warning where Laplace's approximation of sites that were taken out is poor."""
-    if found is None or found[1] <= (limit := largest_pareto_k(found[2])):
+def _approximation_problems(facts: RunFacts) -> Iterator[str]:
+    """Warnings where Laplace's approximation of sites is poor, or is about one of several modes."""
+    if facts.approximate is None:
         return
-    names, pareto_k, _ = found
-    sites, these = ("sites", "these sites") if len(names) > 1 else ("site", "this site")
-    yield (
-        f"ppl.Laplace is a poor approximation for {sites} {', '.join(map(repr, names))}: Pareto k "
-        f"{pareto_k:.2f} exceeds {limit:.2f}. The draws are those of an approximate posterior, too "
-        f"far off for the weights of ppl.recover to correct them. Sample {these} instead."
-    )
+    names, pareto_k, num_draws = facts.approximate
+    limit = largest_pareto_k(num_draws)
+    is_one = len(names) == 1
+    sites, these = ("site", "this site") if is_one else ("sites", "these sites")
+    named = f"{sites} {', '.join(map(repr, names))}"
+    if (facts.num_inner_modes or 0) > 1:
+        yield (
+            f"{named} {'has' if is_one else 'have'} more modes than one given the rest, and "
+            "ppl.Laplace is about one of them: the draws, and those of ppl.recover with their "
+            f"weights, lack the others, and Pareto k does not tell. Sample {these} instead, by "
+            "mcmc or smc."
+        )
+    if pareto_k > limit:
+        yield (
+            f"ppl.Laplace is a poor approximation for {named}: Pareto k {pareto_k:.2f} exceeds "
+            f"{limit:.2f}. The draws are those of an approximate posterior, too far off for the "
+            f"weights of ppl.recover to correct them. Sample {these} instead."
+        )
+
+
+def _words_on_modes(facts: RunFacts) -> str:
+    """Words on modes of approximate sites, where no problem was found."""
+    if facts.approximate is None:
+        return ""
+    names = ", ".join(facts.approximate[0])
+    if facts.num_inner_modes == 1:
+        return f" One mode of {names} given the rest was found."
+    return f" {names} may have other modes given the rest: no search has ended."
 
 
 class _Static:

@@ -27,6 +27,9 @@ class RunFacts:
             divergences.
         approximate: Names of the sites that ``ppl.Laplace`` has taken out of the model, Pareto k of
             the weights of `ppl.recover`, and the number of draws that Pareto k was computed from.
+        num_inner_modes: Number of modes of these sites given one draw of all others: 2 if climbs
+            have found another than that of Laplace's approximation, 0 if none have ended, and
+            `None` if there are no such sites, or no search for others was made.
         ended: Words on why the run ended, with `until` and after an interrupt.
         is_unmet: Whether the run ended before the conditions of `until` held.
         is_ensemble: Whether chains adapted together.
@@ -54,6 +57,7 @@ class RunFacts:
     noncentering: str | None = None
     nan: str | None = None
     approximate: tuple[Sequence[str], float, int] | None = None
+    num_inner_modes: int | None = None
     ended: str = ""
     is_unmet: bool = False
     is_ensemble: bool = False

@@ -116,6 +116,32 @@ def _move_inside_scope(
     return None if found is None else Partial(model.func, found)
 
 
+def before_sum(model: Model, is_wanted: Callable[[Any], bool]) -> Model | None:
+    """A marginalized model as it was before one of its sums, and without those taken later.
+
+    Args:
+        model: A marginalized model, perhaps within transformations that commute and within `nest`.
+        is_wanted: Whether a sum, the function of a `Partial`, is the one; the first that was taken
+            counts.
+
+    Returns:
+        The model, within the same transformations; None if there is no such sum, or if it stands
+        within another function.
+    """
+    model = _without_jit(unwrap_model(model))
+    if not (isinstance(model, Partial) and model.args):
+        return None
+    if hasattr(model.func, "take_out_after"):
+        inner = model.args[-1]
+        found = before_sum(inner, is_wanted)
+        return inner if found is None and is_wanted(model.func) else found
+    if not _is_passed(model.func):
+        return None
+    inner, *rest = model.args
+    found = before_sum(inner, is_wanted)
+    return None if found is None else type(model)(model.func, found, *rest)
+
+
 def names_within(names: Collection[str], scope: Path) -> list[str]:
     """Names of the sites in a scope, relative to it; names outside of it are left out."""
     prefix = "".join(f"{name}." for name in scope)
@@ -138,8 +164,12 @@ def is_planned_by_rule(model: Model) -> bool:
         return False
     if hasattr(model.func, "take_out_after"):
         return hasattr(model.func, "rule") or is_planned_by_rule(model.args[-1])
-    is_passed = model.func in _COMMUTING or type(model.func) in (*_COMMUTING, Nested)
-    return is_passed and is_planned_by_rule(model.args[0])
+    return _is_passed(model.func) and is_planned_by_rule(model.args[0])
+
+
+def _is_passed(func: Any) -> bool:
+    """Whether a function is that of a transformation that commutes, or of `nest`."""
+    return func in _COMMUTING or type(func) in (*_COMMUTING, Nested)
 
 
 def _without_jit(model: Model) -> Model:

@@ -14,7 +14,7 @@ import distributions as dist
 import inference
 import ppl
 from inference import LowRankMatrix, MCMCResult, ess_bulk, ess_tail, mcse_mean, rhat
-from inference.drivers.approximate_sites import pareto_k_of_sites
+from inference.drivers.approximate_sites import look_at_approximate_sites
 from inference.results.run_facts import RunFacts
 
 RNG = np.random.default_rng(0)
@@ -165,13 +165,18 @@ def test_a_poor_approximation_of_sites_taken_out_is_told(tmp_path):
         assert any(
             "poor approximation for site 'w': Pareto k" in x for x in kept.summary().problems
         )
+        assert kept.facts.num_inner_modes == 1
 
     exact = ppl.unconstrain(_three_effects(dist.Normal, 1.0))
-    found = pareto_k_of_sites(exact, result.draws, result.stats)
-    assert found == (("w",), -np.inf, 1000)
-    facts = dataclasses.replace(result.facts, approximate=found)
-    result = dataclasses.replace(result, facts=facts)
-    assert not any("approximation" in x for x in result.summary().problems)
+    found = look_at_approximate_sites(jax.random.key(0), exact, result.draws, result.stats)
+    assert found == {"approximate": (("w",), -np.inf, 1000), "num_inner_modes": 1}
+    told = []
+    for num_modes, words in ((2, "site 'w' has more modes than one"), (1, "One mode of w given")):
+        facts = dataclasses.replace(result.facts, **found | {"num_inner_modes": num_modes})
+        summary = dataclasses.replace(result, facts=facts).summary()
+        assert not any("poor approximation" in x for x in summary.problems)
+        told.append([words in x for x in (*summary.problems, summary.verdict)])
+    assert [sum(x) for x in told] == [1, 1]
 
 
 def test_many_short_chains_are_judged_all_together():

@@ -9,6 +9,7 @@ from jax.random import key
 import distributions as dist
 import ppl
 from inference import nested_laplace
+from inference.drivers.approximate_sites import look_at_approximate_sites
 from inference.optimization.host_lbfgs import climb_in_step
 from inference.optimization.other_modes import count_modes
 
@@ -51,6 +52,45 @@ def test_other_modes_are_found_for_each_of_ten_keys(name):
     draws = {p: x + sd * rng.normal(size=(300, *x.shape)) for p, x in mode.items()}
     found = [count_modes(key(i), target, draws, i) for i in range(10)]
     assert found == [num_modes] * 10
+
+
+def _mixed(key, far):
+    """Effects about one of two levels; their squares are observed if `far`."""
+    s = ppl.sample(key, dist.HalfNormal(1.0), name="s")
+    z = ppl.sample(key, dist.Bernoulli(probs=0.5), name="z")
+    loc = jnp.where(far > 0, 0.1, 3.0) * (1 - 2 * z)
+    x = ppl.sample(key, dist.Normal(loc * jnp.ones(3), 0.3 + s), name="x")
+    mean = jnp.where(far > 0, (x - 0.3) ** 2, 0.1 * x)
+    ppl.sample(key, dist.Normal(mean, 0.3), name="y")
+
+
+_Y = {"y": jnp.array([1.0, 2.0, 1.5])}
+_BOTH = {"x": ppl.Laplace(), "z": ppl.Enumerate()}
+
+
+def _within(key, far):
+    return ppl.marginalize(ppl.condition(_mixed, _Y), _BOTH)(key, far)
+
+
+RUNS = {
+    "two modes": (ppl.marginalize(ppl.condition(_mixed, _Y), _BOTH), 1.0, 2),
+    "one for each state": (ppl.marginalize(ppl.condition(_mixed, _Y), _BOTH), 0.0, 1),
+    "conditioned later": (ppl.condition(ppl.marginalize(_mixed, _BOTH), _Y), 1.0, 2),
+    "in a scope": (ppl.nest(ppl.marginalize(ppl.condition(_mixed, _Y), _BOTH), scope="a"), 1.0, 2),
+    "within a function": (_within, 1.0, None),
+    "with powers": (ppl.scale(ppl.marginalize(ppl.condition(_mixed, _Y), _BOTH), 0.5), 1.0, None),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_chains_over_the_rest_tell_other_modes(name):
+    model, far, num_modes = RUNS[name]
+    target = ppl.unconstrain(model, far)
+    s = {"s": np.random.default_rng(0).uniform(0.1, 1.0, size=(2, 100)).astype(np.float32)}
+    draws = {"a": s} if name == "in a scope" else s
+    found = look_at_approximate_sites(key(0), target, draws, {})
+    assert found["num_inner_modes"] == num_modes
+    assert found["approximate"][0] == (("a.x",) if name == "in a scope" else ("x",))
 
 
 def test_climbs_in_step_end_at_modes_alone():
