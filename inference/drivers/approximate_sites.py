@@ -29,14 +29,14 @@ class _Recovered(NamedTuple):
     Attributes:
         latent: Values of the sites of the run, ``(draw, *shape)``.
         taken_out: Values of the sites that were taken out.
-        log_weights: Log importance weights, ``(draw,)``.
-        log_densities: Log densities of the run, ``(draw,)``; one 0 if it has none.
+        log_densities: Log densities of the run, ``(draw,)``; 0 if it has none.
+        pareto_k: Shape of the tail of the importance weights.
     """
 
     latent: Any
     taken_out: Any
-    log_weights: np.ndarray
     log_densities: np.ndarray
+    pareto_k: float
 
 
 def look_at_approximate_sites(
@@ -64,17 +64,14 @@ def look_at_approximate_sites(
     if not getattr(target, "approximate", ()):  # a target of no model has none
         return {}
     found = advise("whether ppl.Laplace is a good approximation", _recover, target, draws, stats)
-    if found is None:
-        return {}
-    pareto_k = float(psis_of(found.log_weights, found.log_densities).pareto_k)
-    if np.isnan(pareto_k):
+    if found is None or np.isnan(found.pareto_k):
         return {}
     names = tuple(map(join_scopes, target.approximate))
     num_modes = None
     if seeks_modes and jax.process_count() == 1:
         num_modes = advise("other modes of sites of ppl.Laplace", _count_modes, key, target, found)
     return {
-        "approximate": (names, pareto_k, len(found.log_weights)),
+        "approximate": (names, found.pareto_k, len(found.log_densities)),
         "num_inner_modes": num_modes,
     }
 
@@ -93,8 +90,9 @@ def _recover(target: Any, draws: Any, stats: Mapping[str, Any]) -> _Recovered | 
     with numbers_of_any_kind():
         taken_out, log_weights = recover(jax.random.key(0), *args, **kwargs)
     sizes = stats.get("log_density")
-    sizes = np.zeros(1) if sizes is None else np.asarray(sizes)[chains, rows]
-    return _Recovered(some, taken_out, np.asarray(log_weights), sizes)
+    sizes = np.zeros(len(chosen)) if sizes is None else np.asarray(sizes)[chains, rows]
+    pareto_k = float(psis_of(np.asarray(log_weights), sizes).pareto_k)
+    return _Recovered(some, taken_out, sizes, pareto_k)
 
 
 def _count_modes(key: jax.Array, target: Any, found: _Recovered) -> int | None:

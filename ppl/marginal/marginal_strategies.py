@@ -57,15 +57,9 @@ class Laplace:
     """Strategy of `marginalize`: real sites are integrated out by Laplace's approximation.
 
     The approximation is about the mode that Newton's method finds from 0. Other modes of the sites
-<<<<<<< HEAD
-    given the rest are not looked for, and neither a chain over the rest nor its summary tells of
-    them; :func:`inference.nested_laplace` looks for them. Where no mode is found, as at a saddle,
-    or where the density grows without end, the density of the rest is NaN under ``jax.jit``, and an
-=======
     given the rest do not enter it. :func:`inference.nested_laplace` looks for them, and so does
     :func:`inference.mcmc` at one draw of the rest. Where no mode is found, as at a saddle, or where
-    the density grows without end, the density of the rest is 0 under ``jax.jit``, and an
->>>>>>> 4c50387f (mcmc tells other modes of the sites that ppl.Laplace takes out)
+    the density grows without end, the density of the rest is NaN under ``jax.jit``, and an
     error that names the sites otherwise.
 
     Attributes:
