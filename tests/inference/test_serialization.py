@@ -202,6 +202,7 @@ NEVER_SAVED = re.findall(
     r"\w+",
     """
     ChainPoints Drawn Ends FieldPoints LatentField Peak Shape SpreadPoints _Pair _Points _Scaling
+    _Recovered
     FilterRun PathMove PMMH PMMHInfo PMMHState ParticleGibbs ParticleGibbsInfo ParticleGibbsState
     Block BlockState Conjugate EnumeratedBlock Gibbs GibbsPlan GibbsState GibbsTarget PlannedBlock
     PlannedRun PlannedSite Sweep WeightSum
