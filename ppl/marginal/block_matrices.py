@@ -75,6 +75,10 @@ class BlockMatrix:
     sides: jax.Array
     border: jax.Array
 
+    def entries(self) -> tuple[jax.Array, jax.Array]:
+        """The diagonal: its inner entries and its border entries."""
+        return diagonal_of(self.diagonal), diagonal_of(self.border)
+
     def multiply(self, x: BlockVector) -> BlockVector:
         """The product with a vector."""
         inner = _apply(self.diagonal, x.inner)
@@ -189,7 +193,7 @@ class BlockFactor:
 
     def pivots(self) -> tuple[jax.Array, jax.Array]:
         """The diagonal: its inner entries and its border entries."""
-        return pivots_of(self.diagonal), _diagonal_of(self.border)
+        return pivots_of(self.diagonal), diagonal_of(self.border)
 
     def inverse(self) -> BlockMatrix:
         """The blocks of the inverse of the matrix, by Takahashi's equations."""
@@ -250,7 +254,8 @@ def _transpose(x: jax.Array) -> jax.Array:
     return x if x.shape[-2:] == (1, 1) else jnp.swapaxes(x, -2, -1)
 
 
-def _diagonal_of(x: jax.Array) -> jax.Array:
+def diagonal_of(x: jax.Array) -> jax.Array:
+    """The diagonals of matrices."""
     return lax.squeeze(x, (x.ndim - 1,)) if x.shape[-1] == 1 else jnp.diagonal(x, 0, -2, -1)
 
 
@@ -314,7 +319,7 @@ def _invert(factor: jax.Array, halvings: int = _MAX_HALVINGS) -> jax.Array:
 def _apply(a: jax.Array, x: jax.Array) -> jax.Array:
     """The product of matrices and vectors."""
     if a.shape[-2:] == (1, 1):
-        return _diagonal_of(a) * x
+        return diagonal_of(a) * x
     return _multiply(a, x[..., None])[..., 0]
 
 
@@ -329,7 +334,7 @@ def holds_inverses(diagonal: jax.Array) -> bool:
 
 def pivots_of(diagonal: jax.Array) -> jax.Array:
     """The diagonal of a factor, of shape (n, t, d), from its diagonal blocks."""
-    pivots = _diagonal_of(diagonal)
+    pivots = diagonal_of(diagonal)
     return 1 / pivots if holds_inverses(diagonal) else pivots
 
 

@@ -21,6 +21,7 @@ from ppl.marginal.block_matrices import (
 from ppl.marginal.tree_matrices import TreeFactor, TreeMatrix, TreeShear
 
 _LOG_TWO_PI = math.log(2 * math.pi)
+_UNKNOWN = 4  # rounding errors of a diagonal entry; a smaller pivot has no digit that is known
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,10 +64,22 @@ class CompletedSquare:
         """By how much the maximum is higher than the point."""
         return self._total(half_square(self.matrix, self.factor, self.slope))
 
-    @property
+    @functools.cached_property
     def is_improper(self) -> jax.Array:
-        """Whether the precision is not positive definite."""
-        return ~jnp.isfinite(self.log_det)
+        """Whether the precision is not positive definite, or rounding hides whether it is.
+
+        A pivot is what is left of its diagonal entry, which is rounded.
+        """
+        inner, border = map(self._is_hidden, self.factor.pivots(), self.matrix.entries())
+        is_hidden = jnp.any(inner, range(1, inner.ndim))
+        if not self.height.ndim:
+            is_hidden = jnp.any(is_hidden) | jnp.any(border)
+        return ~jnp.isfinite(self.log_det) | is_hidden.reshape(self.height.shape)
+
+    def _is_hidden(self, pivots: jax.Array, entries: jax.Array) -> jax.Array:
+        """Whether pivots have no digit that is known."""
+        least = _UNKNOWN * jnp.finfo(pivots.dtype).eps
+        return jnp.square(pivots) <= least * entries
 
     @property
     def _num_each(self) -> int:

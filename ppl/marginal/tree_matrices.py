@@ -18,6 +18,7 @@ from ppl.harvest.pytrees import register_dataclass
 from ppl.marginal.block_matrices import (
     BlockMatrix,
     BlockVector,
+    diagonal_of,
     einsum,
     factor_blocks,
     invert_blocks,
@@ -98,6 +99,11 @@ class TreeMatrix:
     sides: jax.Array
     parents: Parents
     border: "BlockMatrix | TreeMatrix"
+
+    def entries(self) -> tuple[jax.Array, jax.Array]:
+        """The diagonal: its inner entries and its border entries."""
+        border = jnp.concatenate([x.ravel() for x in self.border.entries()])
+        return diagonal_of(self.diagonal), border
 
     def multiply(self, x: BlockVector) -> BlockVector:
         """The product with a vector."""

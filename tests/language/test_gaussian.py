@@ -211,6 +211,41 @@ def test_what_is_no_gaussian_integral_is_refused(row):
         ppl.log_density(refused(data, *arguments))({})
 
 
+def differences(key, level, scale):
+    """A random walk of which data see only the differences."""
+    first = ppl.sample(key, level, name="first")
+
+    def step(x, key):
+        x = ppl.sample(key, dist.Normal(x, scale), name="x")
+        return x, x
+
+    x = jax.lax.scan(step, first, jax.random.split(key, 20))[1]
+    ppl.sample(key, dist.Normal(jnp.diff(x), 1.0), name="y")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("strategy", [ppl.Gaussian(), ppl.Laplace()], ids=["gaussian", "laplace"])
+def test_a_level_that_rounding_hides_is_no_number(strategy, dtype):
+    """The last pivot of an improper field is a rounding error, and of an odd prior some of them."""
+    y = np.linspace(-1.0, 1.0, 19).astype(dtype)
+    with jax.enable_x64(dtype == "float64"):
+
+        def density(level, scale):
+            strategies = {"first": strategy, "x": strategy}
+            return ppl.log_density(
+                ppl.marginalize(ppl.condition(differences, {"y": y}), strategies)
+            )({}, level, scale)
+
+        flat = dist.Flat(dist.constraints.real)
+        with pytest.raises(ValueError, match="'first', 'x'"):
+            density(flat, 1.0)
+        assert np.isnan(jax.jit(density)(flat, 1.0))
+        exact = stats.norm.logpdf(y, 0.0, np.sqrt(1 + 0.1**2)).sum()
+        # In single precision, the last pivot is of 7 rounding errors.
+        tolerance = 0.2 if dtype == "float32" else 1e-6
+        np.testing.assert_allclose(density(dist.Normal(0.0, 100.0), 0.1), exact, atol=tolerance)
+
+
 def test_one_of_two_factors_of_a_product_is_integrated():
     summed = refused({"y": 0.5}, product)
     exact = -0.5 * (0.5**2 / 5 + np.log(5) + 2.0**2 + 2 * np.log(2 * np.pi))
