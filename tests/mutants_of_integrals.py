@@ -261,15 +261,6 @@ MUTANTS = (
         keyword="without_a_mode",
     ),
     Mutant(
-        name="rounding-hides-nothing",
-        file="ppl/marginal/completed_square.py",
-        old="_UNKNOWN = 4",
-        new="_UNKNOWN = 0",
-        breaks="an improper field whose last pivot is a rounding error has a density",
-        tests=("tests/language/test_gaussian.py",),
-        keyword="rounding_hides",
-    ),
-    Mutant(
         name="joint-conditional-unnormalized",
         file="ppl/marginal/full_conditional.py",
         old="found = functools.reduce(jnp.add, scores.values()) - log_total",
